@@ -1,0 +1,91 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+GEN_VENV := .venv-gen
+BIN := $(VENV)/bin
+PROTOS = $(sort $(shell cd proto && find protolink -name '*.proto'))
+ARGS ?=
+.PHONY: help setup demo test check lint format type proto-check baseline gen gen-check bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# make_venv DIR: a virtual environment; on Debian and Ubuntu the module for it may have to come first.
+define make_venv
+	test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
+	if ! $(PYTHON) -m venv $(1) >/dev/null 2>&1; then
+		rm -rf $(1)
+		as_root=; test "$$(id -u)" = 0 || as_root="sudo -n"
+		version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+		echo "Installing the venv module of Python $$version"
+		$$as_root apt-get update -qq >/dev/null && { $$as_root apt-get install -y -qq python$$version-venv || $$as_root apt-get install -y -qq python3-venv; } >/dev/null \
+			|| { echo "Python cannot make a virtual environment here; install its venv module and try again" >&2; exit 1; }
+		$(PYTHON) -m venv $(1)
+	fi
+endef
+
+$(VENV)/.ready: pyproject.toml
+	@echo "Setting up $(VENV) (once)"
+	$(call make_venv,$(VENV))
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(GEN_VENV)/.ready: gen/requirements.txt
+	@echo "Setting up $(GEN_VENV) (once)"
+	$(call make_venv,$(GEN_VENV))
+	$(GEN_VENV)/bin/python -m pip install -q --disable-pip-version-check -r gen/requirements.txt
+	touch $@
+
+setup: $(VENV)/.ready ## Set up the virtual environment
+
+demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2"
+	@$(BIN)/python -m examples.vacation.demo $(ARGS)
+
+test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: proto-check gen-check lint type ## Everything static that must be green before a merge
+
+lint: $(VENV)/.ready ## Style, imports, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PYTHONPATH=. $(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.ready ## Rewrite the sources in house style
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/buf format -w
+
+type: $(VENV)/.ready ## mypy, strict
+	$(BIN)/mypy
+
+proto-check: $(VENV)/.ready ## Lint the protos; forbid breaks against the committed baseline
+	$(BIN)/buf lint
+	$(BIN)/buf format -d --exit-code
+	$(BIN)/buf breaking --against proto/baseline.binpb
+
+baseline: $(VENV)/.ready ## Make the protos of now the baseline (at a release only)
+	$(BIN)/buf build -o proto/baseline.binpb --exclude-source-info
+
+gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/ -- the only way in which gen/ may change
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT
+	PATH="$(CURDIR)/$(GEN_VENV)/bin:$$PATH" python -m grpc_tools.protoc -Iproto --python_out=$$tmp --grpc_python_out=$$tmp \
+		--mypy_out=quiet:$$tmp --mypy_grpc_out=quiet:$$tmp $(PROTOS)
+	find $$tmp -name '*_pb2_grpc.py*' ! -name '*_service_pb2_grpc.py*' -delete
+	find $$tmp -name '*.py*' -exec sed -i 's/^from protolink\.v1 import/from . import/' {} +
+	touch $$tmp/protolink/__init__.py $$tmp/protolink/v1/__init__.py $$tmp/protolink/py.typed
+	mkdir -p gen/python
+	rm -rf gen/python/protolink_pb
+	mv $$tmp/protolink gen/python/protolink_pb
+
+gen-check: gen ## Fail when gen/ is not what proto/ generates
+	@changed=$$(git status --porcelain gen); test -z "$$changed" || { echo "gen/ is stale: run make gen and commit" >&2; echo "$$changed" >&2; exit 1; }
+
+bench: $(VENV)/.ready ## Measure against the bare gRPC floor; a table and bench/results/latest.json
+	@$(BIN)/python -m bench.run $(ARGS)
+
+clean: ## Remove what can be made again
+	rm -rf $(VENV) $(GEN_VENV) .pytest_cache .mypy_cache .ruff_cache .demo build dist

@@ -1,0 +1,330 @@
+"""Every failure this package raises on purpose, and the one table that says how each looks on every edge.
+
+Nothing that talks to a network or a disk lives here; `wire.status` turns these into `google.rpc.Status` and back.
+
+    ProtolinkError
+    ├── InvalidArgumentError (ValueError)      the caller sent something that no retry will make right
+    │   ├── InvalidTransitionError             a task cannot move from that state to this one
+    │   └── MessageTooLargeError               a message, part or list is over its limit
+    ├── TaskNotFoundError (LookupError)        unknown, or not the caller's
+    ├── TaskFinishedError                      a terminal task takes no more messages
+    ├── TaskAlreadyRunningError                the task works already; wait or cancel
+    ├── TaskNotCancelableError                 the task is terminal
+    ├── TaskExecutionError                     client side: the task ended failed, canceled or rejected
+    ├── SequenceOutOfRangeError                a reader asked for events after the end of the log
+    ├── AgentNotFoundError (LookupError)       no such agent in the registry, or no such in-process agent
+    ├── AgentConflictError                     the name or URL is registered to another principal
+    ├── AmbiguousAgentError                    a name matches several agents
+    ├── LeaseNotFoundError                     the lease is unknown or expired: register again
+    ├── ToolError
+    │   ├── ToolRejectedError                  nothing was changed; the arguments or the tool name were wrong
+    │   ├── ToolTimeoutError (TimeoutError)    the tool did not answer in time
+    │   └── ToolFailedError                    the tool raised, or its result cannot be serialised
+    ├── UnauthenticatedError
+    ├── PermissionDeniedError
+    ├── ResourceExhaustedError                 a queue or quota is full; retry after `retry_after_s`
+    ├── DeadlineExceededError (TimeoutError)   the wait was over before the work
+    ├── UnavailableError (ConnectionError)     the peer could not be reached, or is draining
+    ├── UnimplementedError                     the method is in the contract, its behaviour is not here yet
+    ├── AddressInUseError (OSError)            the port to listen on is taken
+    ├── StoreError
+    │   ├── SequenceConflictError              another writer appended first
+    │   ├── LeaseLostError                     another process owns the task now
+    │   ├── StoreVersionError                  the file was written by a newer version
+    │   ├── StoreReadOnlyError
+    │   └── StoreFullError
+    ├── RemoteError                            client side: a reason that this version does not know
+    └── InternalError                          our fault; carries an incident id and nothing else
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+DOMAIN = "protolink.dev"
+"""`google.rpc.ErrorInfo.domain` of every reason in `RULES`."""
+
+
+class ProtolinkError(Exception):
+    """Base of every failure this package raises on purpose.
+
+    `str(error)` reaches the caller: one sentence, no secrets, no internals.
+    `metadata` repeats each dynamic value of that sentence for machines; keys are snake_case, values are text.
+    """
+
+    reason: ClassVar[str] = ""
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.metadata: dict[str, str] = metadata
+
+    @property
+    def rule(self) -> "Rule":
+        """How this error looks on each edge."""
+        return RULES[self.reason]
+
+
+class InvalidArgumentError(ProtolinkError, ValueError):
+    """The caller sent something wrong. `metadata["field"]` is the path of the field, as the caller spells it."""
+
+    reason = "INVALID_ARGUMENT"
+
+    def __init__(self, message: str, *, field: str = "", **metadata: str) -> None:
+        if field:
+            metadata["field"] = field
+        super().__init__(f"{field}: {message}" if field else message, **metadata)
+        self.field = field
+        self.detail = message
+
+    def within(self, prefix: str) -> "InvalidArgumentError":
+        """The same error seen from one level further out: its field gains `prefix`."""
+        joined = f"{prefix}.{self.field}" if self.field and not self.field.startswith("[") else prefix + self.field
+        rest = {key: value for key, value in self.metadata.items() if key != "field"}
+        return type(self)(self.detail, field=joined, **rest)
+
+
+class InvalidTransitionError(InvalidArgumentError):
+    reason = "INVALID_TRANSITION"
+
+
+class MessageTooLargeError(InvalidArgumentError):
+    reason = "MESSAGE_TOO_LARGE"
+
+
+class TaskNotFoundError(ProtolinkError, LookupError):
+    reason = "TASK_NOT_FOUND"
+
+
+class TaskFinishedError(ProtolinkError):
+    reason = "TASK_FINISHED"
+
+
+class TaskAlreadyRunningError(ProtolinkError):
+    reason = "TASK_ALREADY_RUNNING"
+
+
+class TaskNotCancelableError(ProtolinkError):
+    reason = "TASK_NOT_CANCELABLE"
+
+
+class TaskExecutionError(ProtolinkError):
+    """A task ended without success. `task` is the Task as it ended."""
+
+    reason = "TASK_FAILED"
+
+    def __init__(self, message: str, *, task: Any = None, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.task = task
+
+
+class SequenceOutOfRangeError(ProtolinkError):
+    reason = "SEQUENCE_OUT_OF_RANGE"
+
+
+class AgentNotFoundError(ProtolinkError, LookupError):
+    reason = "AGENT_NOT_FOUND"
+
+
+class AgentConflictError(ProtolinkError):
+    reason = "AGENT_CONFLICT"
+
+
+class AmbiguousAgentError(ProtolinkError):
+    reason = "AGENT_AMBIGUOUS"
+
+
+class LeaseNotFoundError(ProtolinkError):
+    reason = "LEASE_NOT_FOUND"
+
+
+class ToolError(ProtolinkError):
+    """A tool call that did not succeed."""
+
+    reason = "TOOL_ERROR"
+
+
+class ToolRejectedError(ToolError):
+    """The call was refused before anything happened: `changes_made` is always false.
+
+    Args:
+        code: Machine-readable kind, for instance `invalid_arguments` or `unknown_tool`.
+        details: JSON-compatible facts about the refusal.
+        suggestion: What the caller may do about it, one sentence.
+    """
+
+    reason = "TOOL_REJECTED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "rejected",
+        details: dict[str, Any] | None = None,
+        suggestion: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.code = code
+        self.details = details or {}
+        self.suggestion = suggestion
+
+    def to_dict(self) -> dict[str, Any]:
+        """The `tool_output.error` object that peers of every version read."""
+        return {
+            "status": "rejected",
+            "changes_made": False,
+            "code": self.code,
+            "message": str(self),
+            "details": self.details,
+            "suggestion": self.suggestion,
+        }
+
+
+class ToolTimeoutError(ToolError, TimeoutError):
+    reason = "TOOL_TIMEOUT"
+
+
+class ToolFailedError(ToolError):
+    reason = "TOOL_FAILED"
+
+
+class UnauthenticatedError(ProtolinkError):
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDeniedError(ProtolinkError):
+    reason = "PERMISSION_DENIED"
+
+
+class ResourceExhaustedError(ProtolinkError):
+    """A queue or quota is full. `retry_after_s` is a hint in seconds, never a promise."""
+
+    reason = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineExceededError(ProtolinkError, TimeoutError):
+    reason = "DEADLINE_EXCEEDED"
+
+
+class UnavailableError(ProtolinkError, ConnectionError):
+    reason = "UNAVAILABLE"
+
+
+class UnimplementedError(ProtolinkError):
+    reason = "UNIMPLEMENTED"
+
+
+class AddressInUseError(ProtolinkError, OSError):
+    reason = "ADDRESS_IN_USE"
+
+
+class StoreError(ProtolinkError):
+    """The store could not do what was asked."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class SequenceConflictError(StoreError):
+    reason = "SEQUENCE_CONFLICT"
+
+
+class LeaseLostError(StoreError):
+    reason = "LEASE_LOST"
+
+
+class StoreVersionError(StoreError):
+    reason = "STORE_VERSION"
+
+
+class StoreReadOnlyError(StoreError):
+    reason = "STORE_READ_ONLY"
+
+
+class StoreFullError(StoreError):
+    reason = "STORE_FULL"
+
+
+class RemoteError(ProtolinkError):
+    """A peer answered with a reason that this version has no class for; `remote_reason` keeps it."""
+
+    reason = "REMOTE_ERROR"
+
+    def __init__(self, message: str, *, remote_reason: str = "", code: str = "UNKNOWN", **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.remote_reason = remote_reason
+        self.code = code
+
+
+class InternalError(ProtolinkError):
+    reason = "INTERNAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table.
+
+    Args:
+        grpc: Name of the gRPC status code.
+        http: HTTP status.
+        jsonrpc: JSON-RPC error code; A2A's where A2A has one.
+        retryable: Whether the same request may succeed later, unchanged.
+    """
+
+    grpc: str
+    http: int
+    jsonrpc: int
+    retryable: bool = False
+
+
+# Source: A2A v1.0.1 section 5.4 where A2A has a row, AIP-193 otherwise.
+RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "INVALID_ARGUMENT": Rule("INVALID_ARGUMENT", 400, -32602),
+        "INVALID_TRANSITION": Rule("FAILED_PRECONDITION", 400, -32004),
+        "MESSAGE_TOO_LARGE": Rule("INVALID_ARGUMENT", 413, -32602),
+        "TASK_NOT_FOUND": Rule("NOT_FOUND", 404, -32001),
+        "TASK_FINISHED": Rule("FAILED_PRECONDITION", 400, -32004),
+        "TASK_ALREADY_RUNNING": Rule("FAILED_PRECONDITION", 400, -32004),
+        "TASK_NOT_CANCELABLE": Rule("FAILED_PRECONDITION", 400, -32002),
+        "TASK_FAILED": Rule("ABORTED", 500, -32603),
+        "SEQUENCE_OUT_OF_RANGE": Rule("OUT_OF_RANGE", 400, -32602),
+        "AGENT_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "AGENT_CONFLICT": Rule("ALREADY_EXISTS", 409, -32602),
+        "AGENT_AMBIGUOUS": Rule("FAILED_PRECONDITION", 400, -32602),
+        "LEASE_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "TOOL_ERROR": Rule("ABORTED", 500, -32603),
+        "TOOL_REJECTED": Rule("INVALID_ARGUMENT", 400, -32602),
+        "TOOL_TIMEOUT": Rule("ABORTED", 500, -32603),
+        "TOOL_FAILED": Rule("ABORTED", 500, -32603),
+        "UNAUTHENTICATED": Rule("UNAUTHENTICATED", 401, -32600),
+        "PERMISSION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),
+        "RESOURCE_EXHAUSTED": Rule("RESOURCE_EXHAUSTED", 429, -32603, retryable=True),
+        "DEADLINE_EXCEEDED": Rule("DEADLINE_EXCEEDED", 504, -32603, retryable=True),
+        "UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
+        "UNIMPLEMENTED": Rule("UNIMPLEMENTED", 501, -32004),
+        "ADDRESS_IN_USE": Rule("FAILED_PRECONDITION", 500, -32603),
+        "STORE_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
+        "SEQUENCE_CONFLICT": Rule("ABORTED", 409, -32603, retryable=True),
+        "LEASE_LOST": Rule("ABORTED", 409, -32603, retryable=True),
+        "STORE_VERSION": Rule("FAILED_PRECONDITION", 500, -32603),
+        "STORE_READ_ONLY": Rule("FAILED_PRECONDITION", 500, -32603),
+        "STORE_FULL": Rule("RESOURCE_EXHAUSTED", 507, -32603, retryable=True),
+        "REMOTE_ERROR": Rule("UNKNOWN", 502, -32603),
+        "INTERNAL": Rule("INTERNAL", 500, -32603),
+    }
+)
+
+
+def classes() -> dict[str, type[ProtolinkError]]:
+    """Every error class by its reason, read from the class tree, so that none can be forgotten."""
+    found: dict[str, type[ProtolinkError]] = {}
+    pending: list[type[ProtolinkError]] = [ProtolinkError]
+    while pending:
+        cls = pending.pop()
+        if cls.reason:
+            found.setdefault(cls.reason, cls)
+        pending.extend(cls.__subclasses__())
+    return found
