@@ -1,0 +1,7 @@
+"""Clients of agents and registries: the same verbs over gRPC and in process."""
+
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.port import TaskList, TaskSummary
+from protolink_grpc.client.registry_client import RegistryClient
+
+__all__ = ["AgentClient", "RegistryClient", "TaskList", "TaskSummary"]

@@ -1,0 +1,29 @@
+"""The registry: agent cards under leases, found by what they say about themselves, watched, and kept in memory or a file."""
+
+from protolink_grpc.registry.changes import ChangeBatch
+from protolink_grpc.registry.directory import AgentDirectory
+from protolink_grpc.registry.entries import Registration
+from protolink_grpc.registry.pages import Page
+from protolink_grpc.registry.persistence import SQLiteDirectoryFile
+from protolink_grpc.registry.service import RegistryService
+from protolink_grpc.wire.registry import (
+    DEFAULT_LEASE_TTL_S,
+    AgentChange,
+    AgentChangeKind,
+    AgentFilter,
+    RegisteredAgent,
+)
+
+__all__ = [
+    "DEFAULT_LEASE_TTL_S",
+    "AgentChange",
+    "AgentChangeKind",
+    "AgentDirectory",
+    "AgentFilter",
+    "ChangeBatch",
+    "Page",
+    "RegisteredAgent",
+    "Registration",
+    "RegistryService",
+    "SQLiteDirectoryFile",
+]

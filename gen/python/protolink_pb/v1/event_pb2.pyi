@@ -96,7 +96,6 @@ class RunEvent(_message.Message):
     LLM_STEP_FIELD_NUMBER: _builtins.int
     CUSTOM_FIELD_NUMBER: _builtins.int
     CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
-    RUN_STARTED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task that owns this event. Set by the server."""
     sequence: _builtins.int
@@ -209,10 +208,6 @@ class RunEvent(_message.Message):
     def cancel_requested(self) -> Global___CancelRequested:
         """Somebody asked for the task to be canceled."""
 
-    @_builtins.property
-    def run_started(self) -> Global___RunStarted:
-        """A run began: the first one, a continuation, a retry, or the pick-up after a crash."""
-
     def __init__(
         self,
         *,
@@ -251,13 +246,12 @@ class RunEvent(_message.Message):
         llm_step: Global___LlmStep | None = ...,
         custom: Global___CustomEvent | None = ...,
         cancel_requested: Global___CancelRequested | None = ...,
-        run_started: Global___RunStarted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "payload", b"payload", "run_started", b"run_started", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "payload", b"payload", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "final", b"final", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "metadata_json", b"metadata_json", "parent_action_id", b"parent_action_id", "parent_span_id", b"parent_span_id", "payload", b"payload", "run_id", b"run_id", "run_started", b"run_started", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "span_id", b"span_id", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "final", b"final", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "metadata_json", b"metadata_json", "parent_action_id", b"parent_action_id", "parent_span_id", b"parent_span_id", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "span_id", b"span_id", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "llm_step", "custom", "cancel_requested", "run_started"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "llm_step", "custom", "cancel_requested"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -297,65 +291,50 @@ Global___TaskSubmitted: _TypeAlias = TaskSubmitted  # noqa: Y015
 
 @_typing.final
 class TaskStatusChanged(_message.Message):
-    """TaskStatusChanged moves a task through its lifecycle. Type `task.status`."""
+    """TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
+
+    Moving to working begins a run (attempt). A run that takes over from a lost one moves from working to working.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PREVIOUS_STATE_FIELD_NUMBER: _builtins.int
     NEW_STATE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
     previous_state: _task_pb2.TaskState.ValueType
     """State before. Set by the server."""
     new_state: _task_pb2.TaskState.ValueType
     """State after. Set by the server."""
     reason: _builtins.str
     """Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise."""
+    attempt: _builtins.int
+    """Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise."""
+    cause: _builtins.str
+    """Why a run begins here: `submitted`, `continued` or `recovered`. Set by the server when the new state is working."""
+    @_builtins.property
+    def context(self) -> _context_pb2.RunContext:
+        """Envelope of the run that begins here. Set by the server where it differs from the task's."""
+
     def __init__(
         self,
         *,
         previous_state: _task_pb2.TaskState.ValueType = ...,
         new_state: _task_pb2.TaskState.ValueType = ...,
         reason: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        cause: _builtins.str = ...,
+        context: _context_pb2.RunContext | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["new_state", b"new_state", "previous_state", b"previous_state", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context", "new_state", b"new_state", "previous_state", b"previous_state", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskStatusChanged: _TypeAlias = TaskStatusChanged  # noqa: Y015
-
-@_typing.final
-class RunStarted(_message.Message):
-    """RunStarted begins an attempt. Type `run.started`."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    CONTEXT_FIELD_NUMBER: _builtins.int
-    CAUSE_FIELD_NUMBER: _builtins.int
-    attempt: _builtins.int
-    """Number of the run in its task, from 1. Set by the server."""
-    cause: _builtins.str
-    """Why there is a new run: `submitted`, `continued`, `retried` or `recovered`. Set by the server."""
-    @_builtins.property
-    def context(self) -> _context_pb2.RunContext:
-        """Envelope of the run. Set by the server."""
-
-    def __init__(
-        self,
-        *,
-        attempt: _builtins.int = ...,
-        context: _context_pb2.RunContext | None = ...,
-        cause: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RunStarted: _TypeAlias = RunStarted  # noqa: Y015
 
 @_typing.final
 class TaskMessagesAdded(_message.Message):

@@ -115,9 +115,9 @@ class _TaskViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskView.Val
     TASK_VIEW_UNSPECIFIED: _TaskView.ValueType  # 0
     """The method's default, named in its comment."""
     TASK_VIEW_HEADER: _TaskView.ValueType  # 1
-    """Everything but messages and artifacts."""
+    """Identity, state, times, counts and reasons; no metadata, context, messages or artifacts."""
     TASK_VIEW_TURN: _TaskView.ValueType  # 2
-    """The header, and the messages and artifacts added by the request's own turn."""
+    """Everything, of messages, artifacts and state changes those of the latest turn."""
     TASK_VIEW_FULL: _TaskView.ValueType  # 3
     """Everything."""
 
@@ -127,9 +127,9 @@ class TaskView(_TaskView, metaclass=_TaskViewEnumTypeWrapper):
 TASK_VIEW_UNSPECIFIED: TaskView.ValueType  # 0
 """The method's default, named in its comment."""
 TASK_VIEW_HEADER: TaskView.ValueType  # 1
-"""Everything but messages and artifacts."""
+"""Identity, state, times, counts and reasons; no metadata, context, messages or artifacts."""
 TASK_VIEW_TURN: TaskView.ValueType  # 2
-"""The header, and the messages and artifacts added by the request's own turn."""
+"""Everything, of messages, artifacts and state changes those of the latest turn."""
 TASK_VIEW_FULL: TaskView.ValueType  # 3
 """Everything."""
 Global___TaskView: _TypeAlias = TaskView  # noqa: Y015

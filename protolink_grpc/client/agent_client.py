@@ -1,0 +1,259 @@
+"""AgentClient: the verbs of an agent, over gRPC or in process, with what the network does wrong taken care of.
+
+Sending carries a request id, so that a repetition is never a second run. A stream that is cut is taken up again after the last
+event seen, without gap or duplicate.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+from protolink_grpc.client.channel import ChannelOptions
+from protolink_grpc.client.grpc_agent import GrpcAgent
+from protolink_grpc.client.local_agent import SCHEME, LocalAgent
+from protolink_grpc.client.port import AgentPort, ListFilter, Sent, TaskList
+from protolink_grpc.client.sync import SyncFacade
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    TaskExecutionError,
+    UnavailableError,
+)
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import StopAt
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.tls import TLSConfig
+
+Item = TypeVar("Item", Message, Artifact)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
+"""Between attempts to take a stream up again: doubling, with jitter."""
+
+
+class AgentClient:
+    """Talks to agents by URL.
+
+    Args:
+        transport: "grpc" or "runtime": the scheme of URLs that name none. A URL's own scheme always wins.
+        url: Agent to use where a method names none.
+        timeout: Seconds that a call may wait; None means without bound. It bounds the wait, not the run.
+        tls: Certificates for `grpcs://`.
+        metadata: Sent with every call, for instance credentials.
+        outage_s: How long a stream may be cut before it gives up.
+
+    Every method raises the typed errors of `protolink_grpc.errors`: what the agent answered, `UnavailableError` when it cannot be
+    reached, `DeadlineExceededError` when the wait was over first.
+    """
+
+    def __init__(
+        self,
+        transport: str = "grpc",
+        url: str | None = None,
+        timeout: float | None = 300.0,
+        *,
+        tls: TLSConfig | None = None,
+        metadata: Sequence[tuple[str, str]] = (),
+        outage_s: float = 60.0,
+    ) -> None:
+        if transport not in ("grpc", "runtime"):
+            raise InvalidArgumentError(f"{transport!r} is not one of grpc, runtime", field="transport")
+        self.transport = transport
+        self.url = url
+        self.timeout = timeout
+        self.outage_s = outage_s
+        self._options = ChannelOptions(tls, tuple(metadata))
+
+    @property
+    def sync(self) -> SyncFacade:
+        """The same verbs for code that does not await: scripts, threads, notebooks."""
+        return SyncFacade(self)
+
+    def _agent(self, agent_url: str | None) -> AgentPort:
+        url = agent_url or self.url
+        if not url:
+            raise InvalidArgumentError("name an agent, or give the client a url", field="agent_url")
+        if url.startswith(SCHEME):
+            return LocalAgent(url)
+        if "://" not in url and self.transport == "runtime":
+            return LocalAgent(SCHEME + url)
+        return GrpcAgent(Address.parse(url, field="agent_url"), self._options)
+
+    async def get_agent_card(self, agent_url: str | None = None) -> AgentCard:
+        """Who the agent is and what it can do."""
+        return await self._agent(agent_url).card(self.timeout)
+
+    async def send_task(self, agent_url: str | None, task: Task, *, request_id: str | None = None) -> Task:
+        """Start or continue a task and wait until it ends or waits for input.
+
+        Args:
+            task: A new task, or one that an agent returned with a further message added. It is not changed.
+            request_id: Give the same one to repeat a request safely from another process.
+
+        Returns:
+            The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
+        """
+        agent = self._agent(agent_url)
+        sent = await agent.send(task, request_id or new_request_id(), wait=True, timeout_s=self.timeout)
+        return await self._whole(agent, task, sent)
+
+    async def submit_task(self, agent_url: str | None, task: Task, *, request_id: str | None = None) -> Task:
+        """Start or continue a task and return as soon as the agent has accepted it."""
+        agent = self._agent(agent_url)
+        sent = await agent.send(task, request_id or new_request_id(), wait=False, timeout_s=self.timeout)
+        return await self._whole(agent, task, sent)
+
+    async def _whole(self, agent: AgentPort, task: Task, sent: Sent) -> Task:
+        """The whole task: what the turn added comes back, the rest the caller has. Where it has not, it is fetched."""
+        answer = sent.task
+        messages = _joined(task.messages, answer.messages)
+        artifacts = _joined(task.artifacts, answer.artifacts)
+        if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count:
+            return await agent.get(answer.id, self.timeout)
+        answer.messages, answer.artifacts = messages, artifacts
+        return answer
+
+    async def send_task_streaming(
+        self, agent_url: str | None, task: Task, *, request_id: str | None = None
+    ) -> AsyncIterator[RunEvent]:
+        """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
+
+        A cut is survived: the events go on where they stopped, each exactly once.
+        """
+        agent, request = self._agent(agent_url), request_id or new_request_id()
+        seen = 0
+
+        def batches() -> AsyncGenerator[list[RunEvent], None]:
+            if seen:
+                return agent.watch(task.id, seen, StopAt.INTERRUPTED, timeout_s=None)
+            return agent.stream(task, request, timeout_s=None)
+
+        pauses = _Pauses(self.outage_s)
+        while True:
+            try:
+                async with aclosing(batches()) as stream:
+                    async for events in stream:
+                        pauses.reset()
+                        for event in events:
+                            seen = event.sequence or seen
+                            yield event
+                return
+            except (UnavailableError, ResourceExhaustedError) as error:
+                await pauses.after(error)
+
+    async def subscribe(
+        self,
+        task_id: str,
+        *,
+        agent_url: str | None = None,
+        after: int = 0,
+        stop_at: StopAt = StopAt.TERMINAL,
+    ) -> AsyncIterator[RunEvent]:
+        """Yield a task's events after a sequence: stored ones first, then live ones, each exactly once and in order.
+
+        Args:
+            after: Last sequence that the caller has; 0 means from the beginning.
+            stop_at: Where to end: at the task's end, when it waits for someone, or at what is stored now.
+        """
+        agent = self._agent(agent_url)
+        pauses = _Pauses(self.outage_s)
+        while True:
+            try:
+                async with aclosing(agent.watch(task_id, after, stop_at, timeout_s=None)) as stream:
+                    async for events in stream:
+                        pauses.reset()
+                        for event in events:
+                            after = event.sequence or after
+                            yield event
+                return
+            except (UnavailableError, ResourceExhaustedError) as error:
+                await pauses.after(error)
+
+    async def send_message(self, agent_url: str | None, message: Message | str) -> Message:
+        """Send one message as a task of its own and return the agent's answer.
+
+        Raises:
+            TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
+        """
+        task = await self.send_task(agent_url, Task.create(message))
+        task.raise_for_status()
+        for index in range(len(task.messages) - 1, -1, -1):
+            if task.messages[index].role in ("agent", "assistant"):
+                return task.messages[index]
+        if task.artifacts:
+            return Message(role="agent", parts=task.artifacts[-1].parts)
+        raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
+
+    async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
+        """The whole task as it is now."""
+        return await self._agent(agent_url).get(task_id, self.timeout)
+
+    async def list_tasks(
+        self,
+        *,
+        agent_url: str | None = None,
+        states: Sequence[TaskState | str] = (),
+        session_id: str = "",
+        updated_after: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+    ) -> TaskList:
+        """One page of the caller's tasks, last changed first. `updated_after` is ISO 8601."""
+        wanted = ListFilter(
+            tuple(parse_state(state, field="states") for state in states),
+            session_id,
+            updated_after,
+            page_size,
+            page_token,
+        )
+        return await self._agent(agent_url).list(wanted, self.timeout)
+
+    async def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task:
+        """Ask the agent to cancel a task and return it as it is afterwards."""
+        return await self._agent(agent_url).cancel(task_id, reason or "", self.timeout)
+
+    async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
+        """Wait until a task ends or waits for input, through cuts and restarts, and return it."""
+        agent = self._agent(agent_url)
+        task = await agent.get(task_id, self.timeout)
+        if task.state in TERMINAL or task.state in INTERRUPTED:
+            return task
+        async for _ in self.subscribe(task_id, agent_url=agent_url, stop_at=StopAt.INTERRUPTED):
+            pass
+        return await agent.get(task_id, self.timeout)
+
+
+class _Pauses:
+    """How long to wait between attempts, and when to give up."""
+
+    def __init__(self, outage_s: float) -> None:
+        self._outage_s = outage_s
+        self.reset()
+
+    def reset(self) -> None:
+        """The stream works: the next cut begins from the start."""
+        self._pause_s = FIRST_PAUSE_S
+        self._since: float | None = None
+
+    async def after(self, error: UnavailableError | ResourceExhaustedError) -> None:
+        """Wait before the next attempt; raises `error` when the outage has lasted too long."""
+        now = asyncio.get_running_loop().time()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self._outage_s:
+            raise error
+        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+
+def _joined(known: list[Item], added: list[Item]) -> list[Item]:
+    """What the caller had, then what it did not; an item that came back changed takes the place of the old one."""
+    latest = {item.id: item for item in added}
+    joined = [latest.pop(item.id, item) for item in known]
+    return joined + [item for item in added if item.id in latest]

@@ -1,0 +1,113 @@
+"""Channels to peers: one per event loop and address, shared by all clients, with the retries that are safe."""
+
+import asyncio
+import json
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_status import rpc_status
+
+from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.status import from_code, from_status
+from protolink_grpc.wire.tls import TLSConfig
+
+# Every write carries a request_id, so that repeating it is safe; UNAVAILABLE is the only code that says "not reached".
+_SERVICE_CONFIG = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [{"service": "protolink.v1.AgentService"}, {"service": "protolink.v1.RegistryService"}],
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.1s",
+                    "maxBackoff": "2s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+    }
+)
+
+MAX_RESPONSE_BYTES = 64 << 20
+"""Bound of one response: a whole task may be larger than what gRPC receives by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOptions:
+    """How to connect. `metadata` goes with every call: credentials, for instance."""
+
+    tls: TLSConfig | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+Key = tuple[Address, TLSConfig | None]
+_channels: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, grpc.aio.Channel]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def channel_to(address: Address, options: ChannelOptions) -> grpc.aio.Channel:
+    """The channel of the running loop to that address. It connects when first used and reconnects by itself."""
+    channels = _channels.setdefault(asyncio.get_running_loop(), {})
+    key = (address, options.tls)
+    channel = channels.get(key)
+    if channel is None:
+        channel = channels[key] = _open(address, options.tls)
+    return channel
+
+
+def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
+    arguments: list[tuple[str, Any]] = [
+        ("grpc.service_config", _SERVICE_CONFIG),
+        ("grpc.enable_retries", 1),
+        ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        # An agent that comes back is found within this time, however long it was away.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        # Calls to this machine must not go through somebody's proxy.
+        ("grpc.enable_http_proxy", 0 if address.host in ("127.0.0.1", "localhost", "::1") else 1),
+    ]
+    if address.secure:
+        return grpc.aio.secure_channel(address.target, (tls or TLSConfig()).channel_credentials(), arguments)
+    return grpc.aio.insecure_channel(address.target, arguments)
+
+
+async def close_channels() -> None:
+    """Close every channel of the running loop; the next call opens new ones."""
+    for channel in _channels.pop(asyncio.get_running_loop(), {}).values():
+        await channel.close()
+
+
+@asynccontextmanager
+async def typed_errors(address: Address, **metadata: str) -> AsyncIterator[None]:
+    """Turn what gRPC raises into the errors of this package, unreachable peers named by their URL."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise typed(error, address, **metadata) from None
+
+
+def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> ProtolinkError:
+    """The error that a failed call means."""
+    status = rpc_status.from_call(error)
+    if status is not None:
+        return from_status(status)
+    code, details = error.code().name, error.details() or ""
+    if code == "UNAVAILABLE":
+        return UnavailableError(f"{address.url} is not reachable: {details}", url=address.url, **metadata)
+    if code == "DEADLINE_EXCEEDED":
+        return DeadlineExceededError(
+            f"{address.url} did not answer in time; the task goes on there", url=address.url, **metadata
+        )
+    return from_code(code, details)

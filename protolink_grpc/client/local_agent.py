@@ -1,0 +1,199 @@
+"""One agent in the same process, `runtime://name`: the same verbs without a wire, and the same isolation.
+
+Nothing that a caller holds is shared with the agent: what goes in is copied, what comes out is made from the log.
+"""
+
+import asyncio
+import difflib
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
+from protolink_grpc.errors import AgentConflictError, AgentNotFoundError, DeadlineExceededError, InvalidArgumentError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.fold import copy_artifact, copy_message
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import StopAt, Submission, TaskService
+from protolink_grpc.store.port import TaskHead, TaskQuery
+from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
+
+T = TypeVar("T")
+
+SCHEME = "runtime://"
+PRINCIPAL = "local"
+"""Who calls from the same process; there is nobody to authenticate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEndpoint:
+    """A running agent: its service, the loop that it lives on, and its card."""
+
+    service: TaskService
+    loop: asyncio.AbstractEventLoop
+    card: Callable[[], AgentCard]
+
+
+_endpoints: dict[str, LocalEndpoint] = {}
+
+
+def announce(url: str, endpoint: LocalEndpoint) -> None:
+    """Make an agent reachable under `runtime://name`.
+
+    Raises:
+        AgentConflictError: Another running agent has that URL.
+    """
+    known = _endpoints.get(url)
+    if known is not None and known.service is not endpoint.service:
+        raise AgentConflictError(f"another agent in this process is {url}", url=url)
+    _endpoints[url] = endpoint
+
+
+def withdraw(url: str, service: TaskService) -> None:
+    """The agent is no longer reachable. Somebody else's announcement stays."""
+    known = _endpoints.get(url)
+    if known is not None and known.service is service:
+        del _endpoints[url]
+
+
+def endpoint_at(url: str) -> LocalEndpoint:
+    """The agent at that URL.
+
+    Raises:
+        AgentNotFoundError: None is running there; the nearest name is a hint.
+    """
+    endpoint = _endpoints.get(url.rstrip("/"))
+    if endpoint is None:
+        near = difflib.get_close_matches(url, _endpoints, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise AgentNotFoundError(f"no agent is running at {url} in this process{hint}", url=url)
+    return endpoint
+
+
+class LocalAgent:
+    """The agent at a `runtime://` URL; looked up at each call, so that it may come and go."""
+
+    def __init__(self, url: str, principal: str = PRINCIPAL) -> None:
+        self.url = url
+        self._principal = principal
+
+    async def _on_its_loop(
+        self, work: Callable[[TaskService], Coroutine[Any, Any, T]], timeout_s: float | None, task_id: str = ""
+    ) -> T:
+        endpoint = endpoint_at(self.url)
+        own = endpoint.loop is asyncio.get_running_loop()
+        coroutine = work(endpoint.service)
+        if own and timeout_s is None:
+            return await coroutine
+        try:
+            async with asyncio.timeout(timeout_s):
+                if own:
+                    return await coroutine
+                return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, endpoint.loop))
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"{self.url} did not answer in time; the task goes on there", url=self.url, task_id=task_id
+            ) from None
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        return AgentCard.from_dict(endpoint_at(self.url).card().to_dict())
+
+    async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent:
+        submission = isolated(task, request_id)
+
+        async def work(service: TaskService) -> Sent:
+            turn = await service.submit(submission, self._principal)
+            fold = await (service.settled(turn) if wait else service.get(turn.task_id, self._principal))
+            return Sent(fold.to_task(), len(fold.messages), len(fold.artifacts))
+
+        return await self._on_its_loop(work, timeout_s, task.id)
+
+    def stream(self, task: Task, request_id: str, *, timeout_s: float | None) -> AsyncGenerator[list[RunEvent], None]:
+        submission = isolated(task, request_id)
+        return self._events(lambda service: service.stream(submission, self._principal), timeout_s, task.id)
+
+    def watch(
+        self, task_id: str, after: int, stop_at: StopAt, *, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        def open_watch(service: TaskService) -> AsyncGenerator[list[bytes], None]:
+            return service.watch(task_id, self._principal, after=after, stop_at=stop_at)
+
+        return self._events(open_watch, timeout_s, task_id)
+
+    async def _events(
+        self,
+        open_batches: Callable[[TaskService], AsyncGenerator[list[bytes], None]],
+        timeout_s: float | None,
+        task_id: str,
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        endpoint = endpoint_at(self.url)
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        batches = open_batches(endpoint.service)
+        try:
+            while True:
+                rest = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+                frames = await self._on_its_loop(lambda _: _next(batches), rest, task_id)
+                if frames is None:
+                    return
+                yield [event_from_frame(frame) for frame in frames]
+        finally:
+            await self._on_its_loop(lambda _: batches.aclose(), None)
+
+    async def get(self, task_id: str, timeout_s: float | None) -> Task:
+        fold = await self._on_its_loop(lambda service: service.get(task_id, self._principal), timeout_s, task_id)
+        return fold.to_task()
+
+    async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
+        if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:
+            raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
+        query = TaskQuery(
+            principal=self._principal,
+            agent_name=endpoint_at(self.url).service.agent_name,
+            states=frozenset(wanted.states),
+            session_id=wanted.session_id,
+            updated_after_micros=micros_from_iso(wanted.updated_after) if wanted.updated_after else 0,
+            page_size=wanted.page_size or DEFAULT_PAGE_SIZE,
+            after=cursor_from_token(wanted.page_token) if wanted.page_token else None,
+        )
+        page = await self._on_its_loop(lambda service: service.find(query), timeout_s)
+        return TaskList([_summary(head) for head in page.heads], token_from_cursor(page.next), page.total)
+
+    async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
+        fold = await self._on_its_loop(
+            lambda service: service.cancel(task_id, self._principal, reason=reason), timeout_s, task_id
+        )
+        return fold.to_task()
+
+
+async def _next(batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | None:
+    return await anext(batches, None)
+
+
+def isolated(task: Task, request_id: str) -> Submission:
+    """What `task` contributes, as copies: the caller goes on to own its task."""
+    submission = Submission.of(task, request_id=request_id)
+    submission.messages = [copy_message(message) for message in task.messages]
+    submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]
+    submission.metadata = plain(task.metadata) if task.metadata else {}
+    submission.flow_state = plain(task.flow_state) if task.flow_state else {}
+    return submission
+
+
+def _summary(head: TaskHead) -> TaskSummary:
+    return TaskSummary(
+        id=head.task_id,
+        state=head.state,
+        session_id=head.session_id,
+        run_id=head.run_id,
+        agent_name=head.agent_name,
+        sequence=head.sequence,
+        created_at=iso_from_micros(head.create_micros),
+        updated_at=iso_from_micros(head.update_micros),
+        message_count=head.messages,
+        artifact_count=head.artifacts,
+        reason=head.reason,
+    )

@@ -1,0 +1,82 @@
+"""How a client reaches one agent, whatever lies between: the verbs of AgentService as values of the models."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """A task as a list shows it. Times are ISO 8601 UTC."""
+
+    id: str
+    state: TaskState
+    session_id: str
+    run_id: str
+    agent_name: str
+    sequence: int
+    created_at: str
+    updated_at: str
+    message_count: int = 0
+    artifact_count: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    """One page: tasks, last changed first, the token of the next page ("" on the last), matches on all pages."""
+
+    tasks: list[TaskSummary] = field(default_factory=list)
+    next_page_token: str = ""
+    total_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """Which tasks to list; what is empty matches all. `updated_after` is ISO 8601."""
+
+    states: Sequence[TaskState] = ()
+    session_id: str = ""
+    updated_after: str = ""
+    page_size: int = 0
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came back from sending: the task with what the turn added, and how much it has in all."""
+
+    task: Task
+    message_count: int
+    artifact_count: int
+
+
+class AgentPort(Protocol):
+    """One agent. Two implementations: over gRPC, and in the same process.
+
+    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run.
+    """
+
+    async def card(self, timeout_s: float | None) -> AgentCard: ...
+
+    async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent: ...
+
+    def stream(
+        self, task: Task, request_id: str, *, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]: ...
+
+    def watch(
+        self, task_id: str, after: int, stop_at: StopAt, *, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]: ...
+
+    async def get(self, task_id: str, timeout_s: float | None) -> Task: ...
+
+    async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList: ...
+
+    async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task: ...

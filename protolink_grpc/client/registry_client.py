@@ -1,0 +1,254 @@
+"""RegistryClient: find agents, watch them come and go, and keep one's own registration alive."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from protolink_pb.v1 import registry_service_pb2 as pb
+from protolink_pb.v1 import registry_service_pb2_grpc
+
+from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
+from protolink_grpc.client.sync import SyncFacade
+from protolink_grpc.errors import InvalidArgumentError, LeaseNotFoundError, ProtolinkError, UnavailableError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.cards import card_to_pb
+from protolink_grpc.wire.registry import (
+    DEFAULT_LEASE_TTL_S,
+    AgentChange,
+    AgentChangeKind,
+    AgentFilter,
+    RegisteredAgent,
+    agent_change_from_pb,
+    filter_to_pb,
+    lease_ttl_from_pb,
+    lease_ttl_to_pb,
+    registered_agent_from_pb,
+)
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+"""Between attempts to reach a registry that is away: doubling, with jitter."""
+
+
+class RegistryClient:
+    """Talks to one registry.
+
+    Args:
+        url: `grpc://host:port` or `grpcs://host:port`.
+        timeout: Seconds that a call may take.
+        metadata: Sent with every call, for instance credentials.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout: float = 10.0,
+        *,
+        tls: TLSConfig | None = None,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.address = Address.parse(url, field="registry")
+        self.timeout = timeout
+        self._options = ChannelOptions(tls, tuple(metadata))
+        # Lease ids by URL: what `unregister` and `heartbeat` need, and nobody else may know.
+        self._leases: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        return self.address.url
+
+    @property
+    def sync(self) -> SyncFacade:
+        """The same verbs for code that does not await."""
+        return SyncFacade(self)
+
+    @property
+    def _stub(self) -> Any:
+        return registry_service_pb2_grpc.RegistryServiceStub(channel_to(self.address, self._options))
+
+    @property
+    def _call(self) -> dict[str, Any]:
+        return {"timeout": self.timeout, "metadata": self._options.metadata or None}
+
+    async def register(self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S) -> float:
+        """Add or replace the card under its URL; returns the length of the lease in seconds.
+
+        Raises:
+            AgentConflictError: The URL is registered by somebody else.
+        """
+        request = pb.RegisterAgentRequest(
+            card=card_to_pb(card),
+            lease_ttl=lease_ttl_to_pb(lease_ttl_s),
+            lease_id=self._leases.get(card.url, ""),
+        )
+        async with typed_errors(self.address):
+            response = await self._stub.RegisterAgent(request, **self._call)
+        self._leases[card.url] = response.lease_id
+        return lease_ttl_from_pb(response.lease_ttl)
+
+    async def heartbeat(self, agent_url: str) -> float:
+        """Renew the lease of a card that this client registered; returns its length in seconds.
+
+        Raises:
+            LeaseNotFoundError: The registry does not know the lease: register again.
+        """
+        lease_id = self._leases.get(agent_url)
+        if lease_id is None:
+            raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
+        async with typed_errors(self.address):
+            response = await self._stub.RenewLease(pb.RenewLeaseRequest(lease_id=lease_id), **self._call)
+        return lease_ttl_from_pb(response.lease_ttl)
+
+    async def unregister(self, agent_url: str) -> bool:
+        """Remove a card that this client registered; whether there was one."""
+        lease_id = self._leases.pop(agent_url, None)
+        if lease_id is None:
+            return False
+        async with typed_errors(self.address):
+            response = await self._stub.DeregisterAgent(pb.DeregisterAgentRequest(lease_id=lease_id), **self._call)
+        return bool(response.removed)
+
+    async def get(self, name_or_url: str) -> RegisteredAgent:
+        """The one agent of that name or URL.
+
+        Raises:
+            AgentNotFoundError: There is none; the message names the nearest.
+            AmbiguousAgentError: There are several; the message names their URLs.
+        """
+        async with typed_errors(self.address):
+            response = await self._stub.GetAgent(pb.GetAgentRequest(name=name_or_url), **self._call)
+        return registered_agent_from_pb(response.agent)
+
+    async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
+        """All agents that match, sorted by name and URL; pages are fetched as needed."""
+        agents: list[RegisteredAgent] = []
+        request = pb.ListAgentsRequest(filter=filter_to_pb(wanted or AgentFilter()), page_size=1000)
+        while True:
+            async with typed_errors(self.address):
+                response = await self._stub.ListAgents(request, **self._call)
+            agents += [registered_agent_from_pb(agent) for agent in response.agents]
+            if not response.next_page_token:
+                return agents
+            request.page_token = response.next_page_token
+
+    async def discover(self, filter_by: Mapping[str, Any] | None = None) -> list[AgentCard]:
+        """Cards of the agents that match, for instance `{"role": "worker", "tags": ["travel", "eu"]}`."""
+        return [agent.card for agent in await self.list_agents(AgentFilter.from_dict(filter_by or {}))]
+
+    async def watch(self, wanted: AgentFilter | None = None, *, after_revision: int = 0) -> AsyncIterator[AgentChange]:
+        """Changes as they come, through restarts of the registry.
+
+        Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that
+        went away meanwhile are then reported as DOWN by comparing, not forgotten.
+        """
+        follower = _Follower(self, wanted or AgentFilter(), after_revision)
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async for change in follower.once():
+                    pause_s = FIRST_PAUSE_S
+                    yield change
+            except UnavailableError as error:
+                log.debug("watch of %s cut: %s", self.url, error)
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def keep_registered(
+        self,
+        card: Callable[[], AgentCard],
+        *,
+        lease_ttl_s: float = DEFAULT_LEASE_TTL_S,
+        registered: asyncio.Event | None = None,
+    ) -> None:
+        """Register and renew until canceled: at a third of the lease, with jitter; again after a registry restart or an expiry.
+
+        Args:
+            card: The card as it is now; a changed one is registered anew.
+            registered: Set while the registration stands.
+        """
+        pause_s = FIRST_PAUSE_S
+        current: AgentCard | None = None
+        while True:
+            latest = card()
+            try:
+                if latest == current:
+                    ttl_s = await self.heartbeat(latest.url)
+                else:
+                    ttl_s = await self.register(latest, lease_ttl_s=lease_ttl_s)
+                    current = AgentCard.from_dict(latest.to_dict())
+                    log.info("%s registered at %s", latest.name, self.url)
+                if registered is not None:
+                    registered.set()
+                # Jitter keeps a fleet that started together from beating together.
+                pause_s = FIRST_PAUSE_S
+                await asyncio.sleep(ttl_s / 3 * random.uniform(0.8, 1.0))  # noqa: S311 -- jitter, not a secret
+            except LeaseNotFoundError:
+                current = None
+            except InvalidArgumentError:
+                raise
+            except ProtolinkError as error:
+                if registered is not None:
+                    registered.clear()
+                log.warning("%s is not registered at %s, will try again: %s", latest.name, self.url, error)
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- same
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+class _Follower:
+    """One watch over several connections: remembers the revision, and who was there."""
+
+    def __init__(self, client: RegistryClient, wanted: AgentFilter, after_revision: int) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._revision = after_revision
+        self._known: dict[str, RegisteredAgent] = {}
+        self._snapshot: dict[str, RegisteredAgent] | None = None
+
+    async def once(self) -> AsyncIterator[AgentChange]:
+        """The changes of one connection."""
+        client = self._client
+        request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
+        async with typed_errors(client.address):
+            call = client._stub.WatchAgents(request, metadata=client._options.metadata or None)
+            try:
+                async for response in call:
+                    for change in self._take(response):
+                        yield change
+            finally:
+                call.cancel()
+
+    def _take(self, response: pb.WatchAgentsResponse) -> list[AgentChange]:
+        changes = [agent_change_from_pb(change) for change in response.changes]
+        if response.snapshot:
+            self._snapshot = {}
+        if self._snapshot is not None:
+            changes = self._compare(changes, response.revision)
+        for change in changes:
+            if change.kind is AgentChangeKind.UP:
+                self._known[change.agent.card.url] = change.agent
+            else:
+                self._known.pop(change.agent.card.url, None)
+        if response.revision:
+            self._revision = response.revision
+        return changes
+
+    def _compare(self, changes: list[AgentChange], revision: int) -> list[AgentChange]:
+        """Of a snapshot, what is news; once it is complete (it has a revision then), who has gone."""
+        snapshot = self._snapshot if self._snapshot is not None else {}
+        news = []
+        for change in changes:
+            url = change.agent.card.url
+            snapshot[url] = change.agent
+            known = self._known.get(url)
+            if known is None or known.card != change.agent.card:
+                news.append(change)
+        if revision:
+            gone = [agent for url, agent in self._known.items() if url not in snapshot]
+            news += [AgentChange(AgentChangeKind.DOWN, agent, revision) for agent in gone]
+            self._snapshot = None
+        return news

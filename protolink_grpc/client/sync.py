@@ -1,0 +1,51 @@
+"""The synchronous facade of a client: every verb, run on the one background loop of the process."""
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from protolink_grpc.runtime.background import background
+
+
+class SyncFacade:
+    """Calls the async client's method of the same name and waits for it; a stream becomes an iterator."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name, None) if not name.startswith("_") else None
+        if inspect.iscoroutinefunction(method):
+            return functools.wraps(method)(lambda *args, **kwargs: background.run(method(*args, **kwargs)))
+        if inspect.isasyncgenfunction(method):
+            return functools.wraps(method)(lambda *args, **kwargs: iterate(method(*args, **kwargs)))
+        raise AttributeError(f"{type(self._client).__name__}.sync has no {name}")
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._client) if hasattr(self, name)]
+
+
+def iterate(stream: AsyncIterator[Any]) -> Iterator[Any]:
+    """The items of an async stream, one wait each; closing the iterator closes the stream."""
+    try:
+        while True:
+            item = background.run(_next(stream))
+            if item is _END:
+                return
+            yield item
+    finally:
+        background.run(_close(stream))
+
+
+_END = object()
+
+
+async def _next(stream: AsyncIterator[Any]) -> Any:
+    return await anext(stream, _END)
+
+
+async def _close(stream: Any) -> None:
+    async with aclosing(stream):
+        pass

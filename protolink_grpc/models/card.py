@@ -1,0 +1,270 @@
+"""How an agent introduces itself: identity, capabilities, skills, addresses. Nothing here finds or calls an agent.
+
+The JSON form mixes camelCase (card) and snake_case (capabilities, skills), as its readers expect; both are read.
+"""
+
+import re
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
+
+from protolink_grpc.models import reader
+from protolink_grpc.models.json_value import canonical_json, plain
+
+PROTOCOL_VERSION = "1.0"
+"""Version of the contract `protolink.v1`, never of the package."""
+
+MimeType = Literal[
+    "text/plain",
+    "text/markdown",
+    "text/html",
+    "application/json",
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "audio/wav",
+    "audio/mpeg",
+    "audio/ogg",
+    "video/mp4",
+    "video/webm",
+    "application/pdf",
+]
+SecuritySchemeType = Literal["apiKey", "http", "oauth2", "mutualTLS", "openIdConnect"]
+HttpAuthScheme = Literal["bearer", "basic", "digest", "hmac", "negotiate", "ntlm", "aws4auth", "hawk", "edgegrid"]
+AgentRoleType = Literal["gateway", "interface", "observer", "orchestrator", "worker"]
+TransportType = Literal["grpc", "http", "sse", "websocket", "json-rpc", "sse-json-rpc", "runtime"]
+
+_INT32_MAX = 2**31 - 1
+_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def _snake_keys(data: object) -> dict[str, Any]:
+    """The object with snake_case keys; where both spellings are there, snake_case wins."""
+    source = reader.as_object(data)
+    renamed = {_HUMP.sub(r"_\1", key).lower(): value for key, value in source.items() if isinstance(key, str)}
+    return renamed | source
+
+
+@dataclass(slots=True)
+class AgentCapabilities:
+    """What an agent can do. `supports_inference` is None while nobody has said; `max_concurrency` counts tasks."""
+
+    streaming: bool = False
+    push_notifications: bool = False
+    state_transition_history: bool = False
+    has_llm: bool = False
+    max_concurrency: int = 1
+    message_batching: bool = False
+    tool_calling: bool = False
+    multi_step_reasoning: bool = False
+    timeout_support: bool = False
+    delegation: bool = True
+    rag: bool = False
+    code_execution: bool = False
+    supports_inference: bool | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def enabled(self) -> list[str]:
+        """Names of what is switched on; a count reads `max_concurrency: 1`."""
+        found = self.as_dict().items()
+        return [name if value is True else f"{name}: {value}" for name, value in found if value]
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The capabilities of a JSON object, None for the defaults; those of a newer peer are skipped."""
+        source = {} if data is None else _snake_keys(data)
+        flags = {name: reader.flag(source, name, default) for name, default in _FLAGS.items()}
+        return cls(
+            **flags,
+            max_concurrency=reader.integer(source, "max_concurrency", 1, most=_INT32_MAX),
+            supports_inference=reader.optional_flag(source, "supports_inference"),
+        )
+
+
+_FLAGS: dict[str, bool] = {
+    each.name: each.default for each in fields(AgentCapabilities) if isinstance(each.default, bool)
+}
+
+
+@dataclass(slots=True)
+class AgentSkill:
+    """One thing an agent can be asked for; the schemas are JSON Schema, empty when undescribed."""
+
+    id: str
+    description: str = ""
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    output_schema: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    examples: list[Any] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "description": self.description,
+            "input_schema": plain(self.input_schema),
+            "output_schema": plain(self.output_schema),
+            "tags": list(self.tags),
+            "examples": plain(self.examples),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = _snake_keys(data)
+        return cls(
+            id=reader.required_text(source, "id"),
+            description=reader.text(source, "description"),
+            input_schema=reader.mapping(source, "input_schema"),
+            output_schema=reader.mapping(source, "output_schema"),
+            tags=reader.texts(source, "tags"),
+            examples=reader.copied(reader.array(source, "examples"), "examples"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInterface:
+    """One more address of the same agent."""
+
+    url: str
+    transport: str = "grpc"
+    protocol_version: str = PROTOCOL_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"url": self.url, "transport": self.transport, "protocolVersion": self.protocol_version}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = _snake_keys(data)
+        return cls(
+            url=reader.required_text(source, "url"),
+            transport=reader.text(source, "transport") or "grpc",
+            protocol_version=reader.text(source, "protocol_version") or PROTOCOL_VERSION,
+        )
+
+
+@dataclass(slots=True)
+class AgentCard:
+    """The identity of an agent.
+
+    Args:
+        transport: How `url` is spoken to. ProtoLink defaults to "http"; here it is "grpc", which this package serves.
+        protocol_version: Version of the contract, not of any package.
+        capabilities: A dict is read into AgentCapabilities.
+        role: Place in the topology, one of AgentRoleType; others are kept.
+        interfaces: Further addresses, best first.
+        metadata: Free labels for registry queries.
+    """
+
+    name: str
+    description: str
+    url: str
+    transport: str = "grpc"
+    version: str = "1.0.0"
+    protocol_version: str = PROTOCOL_VERSION
+    capabilities: AgentCapabilities = field(default_factory=AgentCapabilities)
+    skills: list[AgentSkill] = field(default_factory=list)
+    input_formats: list[str] = field(default_factory=lambda: ["text/plain"])
+    output_formats: list[str] = field(default_factory=lambda: ["text/plain"])
+    security_schemes: dict[str, dict[str, Any]] | None = field(default_factory=dict)
+    role: str = "worker"
+    tags: list[str] = field(default_factory=list)
+    interfaces: list[AgentInterface] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        given: object = self.capabilities
+        if isinstance(given, dict):
+            self.capabilities = AgentCapabilities.from_dict(given)
+        elif not isinstance(given, AgentCapabilities):
+            raise TypeError(f"capabilities must be AgentCapabilities or a dict, not {type(given).__name__}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; `additionalInterfaces` and `metadata` only when there are any."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "url": self.url,
+            "transport": self.transport,
+            "version": self.version,
+            "protocolVersion": self.protocol_version,
+            "capabilities": self.capabilities.as_dict(),
+            "skills": [skill.to_dict() for skill in self.skills],
+            "inputFormats": list(self.input_formats),
+            "outputFormats": list(self.output_formats),
+            "securitySchemes": plain(self.security_schemes or {}),
+            "role": self.role,
+            "tags": list(self.tags),
+        }
+        if self.interfaces:
+            found["additionalInterfaces"] = [each.to_dict() for each in self.interfaces]
+        if self.metadata:
+            found["metadata"] = dict(self.metadata)
+        return found
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The card of a JSON object; keys of a newer peer are skipped, null lists are empty.
+
+        Raises:
+            InvalidArgumentError: No `name`, `description` or `url`, or a value of the wrong kind; names its path.
+        """
+        source = _snake_keys(data)
+        cls._validate_fields(source)
+        interfaces = "interfaces" if source.get("interfaces") is not None else "additional_interfaces"
+        return cls(
+            name=source["name"],
+            description=source["description"],
+            url=source["url"],
+            transport=reader.text(source, "transport") or "grpc",
+            version=reader.text(source, "version") or "1.0.0",
+            protocol_version=reader.text(source, "protocol_version") or PROTOCOL_VERSION,
+            capabilities=reader.nested(source, "capabilities", AgentCapabilities.from_dict),
+            skills=reader.items(source, "skills", AgentSkill.from_dict),
+            input_formats=reader.texts(source, "input_formats") or ["text/plain"],
+            output_formats=reader.texts(source, "output_formats") or ["text/plain"],
+            security_schemes=reader.object_mapping(source, "security_schemes"),
+            role=reader.text(source, "role") or "worker",
+            tags=reader.texts(source, "tags"),
+            interfaces=reader.items(source, interfaces, AgentInterface.from_dict),
+            metadata=reader.text_mapping(source, "metadata"),
+        )
+
+    @staticmethod
+    def _validate_fields(data: dict[str, Any]) -> None:
+        """Raise InvalidArgumentError when an identity field is missing, blank or no text."""
+        for name in ("name", "description", "url"):
+            reader.required_text(data, name)
+
+    def get_prompt_format(self) -> str:
+        """The agent and its skills as text for another agent's model; equal cards give equal text."""
+        lines = [
+            f"Agent: {_one_line(self.name)}",
+            f"Role: {_one_line(self.role)}",
+            f"Description: {_one_line(self.description)}",
+            f"Capabilities: {', '.join(self.capabilities.enabled()) or 'none'}",
+            f"Input formats: {', '.join(self.input_formats)}",
+            f"Output formats: {', '.join(self.output_formats)}",
+        ]
+        if self.tags:
+            lines.append(f"Tags: {', '.join(self.tags)}")
+        lines.append("Skills:" if self.skills else "Skills: none")
+        for skill in self.skills:
+            lines.extend(_skill_lines(skill))
+        return "\n".join(lines)
+
+
+def _skill_lines(skill: AgentSkill) -> list[str]:
+    lines = [f"- {_one_line(skill.id)}: {_one_line(skill.description)}".rstrip(": ")]
+    if skill.input_schema:
+        lines.append(f"  Input: {canonical_json(skill.input_schema)}")
+    if skill.output_schema:
+        lines.append(f"  Output: {canonical_json(skill.output_schema)}")
+    if skill.tags:
+        lines.append(f"  Tags: {', '.join(skill.tags)}")
+    lines.extend(f"  Example: {canonical_json(example)}" for example in skill.examples)
+    return lines
+
+
+def _one_line(text: str) -> str:
+    """Text of a peer on one line, so that it cannot pass for a line of ours."""
+    return " ".join(text.split())

@@ -1,0 +1,278 @@
+"""Run events: the immutable facts that a task is made of. How they become bytes is `wire.events`' business.
+
+A payload is a small frozen value, one class per kind of fact; an application's own kinds carry a plain dict. Values handed to an
+event belong to the event: whoever builds one gives the messages and artifacts away.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from protolink_grpc.models.action import (
+    ApprovalDecision,
+    ApprovalRequest,
+    BudgetDecision,
+    ContextManifest,
+    PolicyDecision,
+    RunAction,
+)
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+
+EVENT_VERSION = "1.0"
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubmitted:
+    """Sequence 1 of every log. `task` holds what was submitted; `principal` owns the task from now on."""
+
+    task: Task
+    principal: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatusChanged:
+    """A step of the lifecycle. `attempt`, `cause` and `context` are set when the new state is working: a run begins."""
+
+    previous_state: TaskState
+    new_state: TaskState
+    reason: str = ""
+    attempt: int = 0
+    cause: str = ""
+    context: RunContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMessagesAdded:
+    messages: tuple[Message, ...]
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskArtifactUpdated:
+    """An artifact, or with `append` the further parts of the one with the same id."""
+
+    artifact: Artifact
+    append: bool = False
+    last_chunk: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPatched:
+    """Keys that changed; a None value removes a key."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    flow_state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """How far the work is: percent from 0 to 100 or None, and a sentence for people."""
+
+    progress: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskErrorReported:
+    error_code: str
+    error_message: str
+    recoverable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    reason: str = ""
+    requested_by: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequested:
+    action: RunAction
+    delegation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPolicyEvaluated:
+    decision: PolicyDecision
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequired:
+    request: ApprovalRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    decision: ApprovalDecision
+
+
+@dataclass(frozen=True, slots=True)
+class ActionStarted:
+    kind: str
+    name: str
+    arguments: dict[str, Any] | None = None
+    delegation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEnded:
+    """The end of an action, whatever its outcome; the event's type says which. `result` is None also when it was kept back."""
+
+    kind: str
+    name: str
+    result: Any = None
+    error: Any = None
+    delegation_id: str = ""
+    duration_micros: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPrepared:
+    manifest: ContextManifest
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LlmCallStarted:
+    call_id: str
+    provider: str = ""
+    model: str = ""
+    attempt: int = 1
+    step: int = 0
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LlmCallCompleted:
+    """A model call's outcome. None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`."""
+
+    call_id: str
+    provider: str = ""
+    model: str = ""
+    step: int = 0
+    text: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_micros: int | None = None
+    currency: str = ""
+    duration_micros: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReported:
+    decision: BudgetDecision
+
+
+@dataclass(frozen=True, slots=True)
+class LlmStep:
+    kind: str
+    step: int = 0
+    content: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+Payload = (
+    TaskSubmitted
+    | TaskStatusChanged
+    | TaskMessagesAdded
+    | TaskArtifactUpdated
+    | TaskPatched
+    | TaskProgress
+    | TaskErrorReported
+    | CancelRequested
+    | ActionRequested
+    | ActionPolicyEvaluated
+    | ApprovalRequired
+    | ApprovalDecided
+    | ActionStarted
+    | ActionEnded
+    | ContextPrepared
+    | LlmCallStarted
+    | LlmCallCompleted
+    | BudgetReported
+    | LlmStep
+)
+"""Every typed kind of fact; `wire.events` ends its conversion of this union in `assert_never`."""
+
+TYPES: dict[type, str] = {
+    TaskSubmitted: "task.submitted",
+    TaskStatusChanged: "task.status",
+    TaskMessagesAdded: "task.message",
+    TaskArtifactUpdated: "task.artifact",
+    TaskPatched: "task.patched",
+    TaskProgress: "task.progress",
+    TaskErrorReported: "task.error",
+    CancelRequested: "task.cancel_requested",
+    ActionRequested: "action.requested",
+    ActionPolicyEvaluated: "action.policy",
+    ApprovalRequired: "approval.required",
+    ApprovalDecided: "approval.decided",
+    ActionStarted: "action.started",
+    ActionEnded: "action.completed",
+    ContextPrepared: "context.prepared",
+    LlmCallStarted: "llm.call.started",
+    LlmCallCompleted: "llm.call.completed",
+    BudgetReported: "budget.warning",
+    LlmStep: "llm.stream",
+}
+"""The type string of each kind where the writer names none. ActionEnded and BudgetReported have further ones."""
+
+
+@dataclass(slots=True)
+class RunEvent:
+    """One fact in the log of a task.
+
+    Args:
+        type: What happened, for instance `task.status`. Empty means the payload's usual type.
+        payload: The facts: a typed kind, or a dict of the application's own. None when a kind is unknown to this version.
+        sequence: Position in the task's log, from 1 without gaps; None before the append.
+        timestamp: ISO 8601, UTC, microseconds.
+        final: The task ends here; nothing follows.
+    """
+
+    type: str = ""
+    payload: Payload | dict[str, Any] | None = None
+    task_id: str = ""
+    sequence: int | None = None
+    run_id: str = ""
+    session_id: str = ""
+    agent_name: str = ""
+    timestamp: str = field(default_factory=utc_now)
+    severity: Severity = "info"
+    summary: str = ""
+    final: bool = False
+    action_id: str = ""
+    parent_action_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.type:
+            self.type = TYPES.get(type(self.payload), "custom")
+
+    @property
+    def version(self) -> str:
+        """Version of the envelope."""
+        return EVENT_VERSION
+
+    @property
+    def event_id(self) -> str:
+        """Identity of the event: a task's log has one event per sequence."""
+        return f"{self.task_id}/{self.sequence or 0}"
+
+    @property
+    def state(self) -> TaskState | None:
+        """The state that the task enters with this event, None where it stays."""
+        payload = self.payload
+        if isinstance(payload, TaskStatusChanged):
+            return payload.new_state
+        return TaskState.SUBMITTED if isinstance(payload, TaskSubmitted) else None

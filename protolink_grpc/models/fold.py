@@ -1,0 +1,372 @@
+"""The current reading of a task: what its events add up to. Pure; where events come from and go to is decided elsewhere.
+
+A fold owns the values of the events that it has seen and never changes them; a Task that is made from it gets copies, made when
+somebody looks at them, so that a turn on a task with a long history costs what the turn costs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Generic, SupportsIndex, TypeVar, cast
+
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import (
+    CancelRequested,
+    Payload,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskPatched,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.task import Task
+
+T = TypeVar("T")
+
+DERIVED_KEYS = frozenset(
+    {
+        "state_history",
+        "run_context",
+        "run_id",
+        "session_id",
+        "trace_id",
+        "workspace_uri",
+        "parent_run_id",
+        "canceled",
+        "cancel_reason",
+        "error",
+        "reject_reason",
+    }
+)
+"""Keys of `Task.metadata` that are readings of typed facts; what is written there by hand is not kept."""
+
+
+class TaskFold:
+    """The state of one task after `sequence` events.
+
+    Attributes:
+        messages, artifacts: Oldest first; read only.
+        metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
+        history: (previous state, new state, microseconds) of each change.
+        turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
+    """
+
+    __slots__ = (
+        "_artifact_at",
+        "agent_name",
+        "artifacts",
+        "attempt",
+        "cancel_requested",
+        "context",
+        "create_micros",
+        "flow_state",
+        "history",
+        "message_ids",
+        "messages",
+        "metadata",
+        "principal",
+        "reason",
+        "run_id",
+        "sequence",
+        "session_id",
+        "state",
+        "task_id",
+        "turn_artifact",
+        "turn_change",
+        "turn_message",
+        "update_micros",
+    )
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.principal = ""
+        self.agent_name = ""
+        self.session_id = ""
+        self.run_id = ""
+        self.attempt = 0
+        self.state = TaskState.SUBMITTED
+        self.sequence = 0
+        self.create_micros = 0
+        self.update_micros = 0
+        self.reason = ""
+        self.cancel_requested: CancelRequested | None = None
+        self.context: RunContext | None = None
+        self.messages: list[Message] = []
+        self.message_ids: set[str] = set()
+        self.artifacts: list[Artifact] = []
+        self._artifact_at: dict[str, int] = {}
+        self.metadata: dict[str, Any] = {}
+        self.flow_state: dict[str, Any] = {}
+        self.history: list[tuple[TaskState, TaskState, int]] = []
+        self.turn_message = 0
+        self.turn_artifact = 0
+        self.turn_change = 0
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing will happen without a further request."""
+        return self.state in TERMINAL or self.state in INTERRUPTED
+
+    def artifact(self, artifact_id: str) -> Artifact | None:
+        """The artifact with that id, as it is now; read only."""
+        at = self._artifact_at.get(artifact_id)
+        return None if at is None else self.artifacts[at]
+
+    def apply(self, payload: Payload | dict[str, Any] | None, sequence: int, micros: int, run_id: str) -> None:
+        """Take in the next event. Kinds that do not bear on the task's state only move the sequence."""
+        self.sequence = sequence
+        self.update_micros = micros
+        if run_id:
+            self.run_id = run_id
+        match payload:
+            case TaskStatusChanged():
+                self._change_state(payload, micros)
+            case TaskMessagesAdded(messages=messages):
+                self._begin_turn()
+                self._add_messages(messages)
+            case TaskArtifactUpdated():
+                self._update_artifact(payload)
+            case TaskPatched(metadata=metadata, flow_state=flow_state):
+                self.metadata = _patched(self.metadata, metadata)
+                self.flow_state = _patched(self.flow_state, flow_state)
+            case TaskSubmitted():
+                self._open(payload, micros)
+            case CancelRequested():
+                self.cancel_requested = payload
+
+    def _open(self, payload: TaskSubmitted, micros: int) -> None:
+        task = payload.task
+        self.principal = payload.principal
+        self.create_micros = micros
+        self.metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS}
+        self.flow_state = task.flow_state
+        if "run_context" in task.metadata:
+            self.context = RunContext.from_task(task)
+        self.session_id = task.session_id or self.task_id
+        self._add_messages(task.messages)
+        for artifact in task.artifacts:
+            self._put_artifact(artifact)
+
+    def _begin_turn(self) -> None:
+        if self.state in INTERRUPTED:
+            self.turn_message, self.turn_artifact = len(self.messages), len(self.artifacts)
+            self.turn_change = len(self.history)
+
+    def _change_state(self, payload: TaskStatusChanged, micros: int) -> None:
+        self.history.append((payload.previous_state, payload.new_state, micros))
+        self.state = payload.new_state
+        self.reason = payload.reason
+        if payload.attempt:
+            self.attempt = payload.attempt
+            self.cancel_requested = None
+        if payload.context is not None:
+            self.context = payload.context
+
+    def _add_messages(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.messages.append(message)
+            self.message_ids.add(message.id)
+
+    def _put_artifact(self, artifact: Artifact) -> None:
+        at = self._artifact_at.get(artifact.id)
+        if at is None:
+            self._artifact_at[artifact.id] = len(self.artifacts)
+            self.artifacts.append(artifact)
+        else:
+            self.artifacts[at] = artifact
+
+    def _update_artifact(self, payload: TaskArtifactUpdated) -> None:
+        artifact = payload.artifact
+        known = self.artifact(artifact.id) if payload.append else None
+        if known is not None:
+            artifact = replace(known, parts=[*known.parts, *artifact.parts], timestamp=artifact.timestamp)
+        self._put_artifact(artifact)
+
+    def to_task(self, *, changes: int | None = None) -> Task:
+        """A Task that shares nothing with the fold.
+
+        Args:
+            changes: How many of the latest state changes its `state_history` has; None means all.
+        """
+        metadata: dict[str, Any] = plain(self.metadata) if self.metadata else {}
+        task = Task(
+            id=self.task_id,
+            state=self.state,
+            messages=CopyOnRead(self.messages, copy_message),
+            artifacts=CopyOnRead(self.artifacts, copy_artifact),
+            metadata=metadata,
+            flow_state=plain(self.flow_state) if self.flow_state else {},
+            created_at=iso_from_micros(self.create_micros),
+        )
+        metadata["state_history"] = [
+            {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
+            for before, after, micros in self.history[-changes if changes else 0 :]
+        ]
+        metadata["session_id"] = self.session_id
+        if self.context is not None:
+            self.context.attach_to_task(task)
+        if self.reason:
+            metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
+        return task
+
+
+_REASON_KEYS = {TaskState.CANCELED: "cancel_reason", TaskState.REJECTED: "reject_reason"}
+
+
+def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    if not patch:
+        return known
+    return {key: value for key, value in {**known, **patch}.items() if value is not None}
+
+
+def copy_part(part: Part) -> Part:
+    content = part.content
+    if isinstance(content, ToolCall):
+        content = replace(content, args=plain(content.args))
+    elif isinstance(content, ToolOutput):
+        content = replace(content, result=plain(content.result), error=plain(content.error))
+    elif isinstance(content, RouteDecision):
+        content = replace(content, metadata=plain(content.metadata))
+    elif isinstance(content, dict | list):
+        content = plain(content)
+    return Part(part.type, content, None if part.metadata is None else plain(part.metadata), part.media_type)
+
+
+def copy_message(message: Message) -> Message:
+    """A deep copy."""
+    return Message(message.id, message.role, [copy_part(part) for part in message.parts], message.timestamp)
+
+
+def copy_artifact(artifact: Artifact) -> Artifact:
+    """A deep copy."""
+    return replace(artifact, parts=[copy_part(part) for part in artifact.parts], metadata=plain(artifact.metadata))
+
+
+class CopyOnRead(list[T], Generic[T]):
+    """A list whose elements are copied when they are first looked at.
+
+    It holds somebody else's values until then, so making one costs a pointer per element. Everything that reads elements
+    through Python goes through here; `json.dumps` and other C code that walks lists directly would see the originals, so a
+    Task is encoded by `to_dict` and `wire`, which iterate.
+    """
+
+    __slots__ = ("_copy", "_limit", "_owned")
+
+    def __init__(self, originals: Iterable[T], copy: Callable[[T], T]) -> None:
+        super().__init__(originals)
+        self._copy = copy
+        # Positions below the limit hold originals unless they are owned; what is appended later is the user's own.
+        self._limit = super().__len__()
+        self._owned: set[int] = set()
+
+    @property
+    def first_added(self) -> int:
+        """Where the elements begin that were added since; 0 when elements were moved about."""
+        return self._limit
+
+    def looked_at(self) -> list[int]:
+        """Positions, ascending, of elements that somebody has looked at or added: all others are as they were."""
+        return [*sorted(self._owned), *range(self._limit, len(self))] if self._limit else list(range(len(self)))
+
+    def _own(self, index: int) -> T:
+        value = super().__getitem__(index)
+        if index < self._limit and index not in self._owned:
+            self._owned.add(index)
+            value = self._copy(value)
+            super().__setitem__(index, value)
+        return value
+
+    def _own_all(self) -> None:
+        for index in range(self._limit):
+            self._own(index)
+        self._limit = 0
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._own(at) for at in range(*index.indices(len(self)))]
+        at = index.__index__()
+        return self._own(at + len(self) if at < 0 else at)
+
+    def __iter__(self) -> Iterator[T]:
+        index = 0
+        while index < len(self):
+            yield self._own(index)
+            index += 1
+
+    def __reversed__(self) -> Iterator[T]:
+        for index in range(len(self) - 1, -1, -1):
+            yield self._own(index)
+
+    def __add__(self, other: Any) -> Any:
+        # `task.messages + [reply]` is a common way to answer: it must not copy a long history.
+        joined = CopyOnRead([*super().__iter__(), *other], self._copy)
+        joined._limit, joined._owned = self._limit, set(self._owned)
+        return joined
+
+    def __radd__(self, other: Any) -> Any:
+        return list(other) + list(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list) and list(self) == list(cast("list[T]", other))
+
+    __hash__ = None
+
+    def __contains__(self, item: object) -> bool:
+        return item in list(self)
+
+    def copy(self) -> list[T]:
+        return list(self)
+
+    def index(self, *args: Any) -> int:
+        return list(self).index(*args)
+
+    def count(self, value: Any) -> int:
+        return list(self).count(value)
+
+    # What moves elements about first makes them all the user's own: positions mean nothing afterwards.
+
+    def _moving(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        self._own_all()
+        return getattr(super(), name)(*args, **kwargs)
+
+    def pop(self, *args: Any) -> T:
+        return cast("T", self._moving("pop", *args))
+
+    def insert(self, *args: Any) -> None:
+        self._moving("insert", *args)
+
+    def remove(self, *args: Any) -> None:
+        self._moving("remove", *args)
+
+    def clear(self) -> None:
+        self._moving("clear")
+
+    def reverse(self) -> None:
+        self._moving("reverse")
+
+    def sort(self, **kwargs: Any) -> None:
+        self._moving("sort", **kwargs)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._moving("__setitem__", index, value)
+
+    def __delitem__(self, index: Any) -> None:
+        self._moving("__delitem__", index)
+
+    def __imul__(self, count: Any) -> Any:
+        return self._moving("__imul__", count)
+
+    def __mul__(self, count: Any) -> Any:
+        return list(self) * count
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (list, (list(self),))

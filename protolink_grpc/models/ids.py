@@ -1,0 +1,107 @@
+"""Identifiers: time-ordered UUIDv7 text, unguessable and local in an index. Nothing here knows what an id names.
+
+Layout (RFC 9562 section 5.7, monotonic by method 3 of section 6.2): 48 bits of milliseconds, 12 bits of the fraction of
+that millisecond, 62 random bits. Ids of one process ascend strictly, across threads too; when the clock stands still or
+steps back, the time part counts on from the last id.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from time import time_ns
+
+_BLOCK = 256
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+
+
+def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes] = os.urandom) -> Callable[[], str]:
+    """A function that makes UUIDv7 text, each greater than the one before; any thread may call it, and forked children.
+
+    Args:
+        now: Nanoseconds since the epoch.
+        random: Unpredictable bytes; asked for many ids at once, because the call is the slow part.
+    """
+    # A closure, not a class: names of an enclosing function cost half of what attributes do, and this runs per message.
+    lock = threading.Lock()
+    last = 0
+    millisecond, head = -1, ""  # the text of the millisecond is shared by the ids made in it
+    tails: list[str] = []
+
+    def new() -> str:
+        nonlocal last, millisecond, head
+        with lock:
+            tick = now() * 64 // 15625  # milliseconds * 4096, exactly: 1e6 ns / 4096 = 15625 / 64
+            if tick <= last:
+                tick = last + 1
+            last = tick
+            if not tails:
+                tails.extend(_tails(random(8 * _BLOCK).hex()))
+            if tick >> 12 != millisecond:
+                millisecond = tick >> 12
+                head = f"{millisecond >> 16:08x}-{millisecond & 0xFFFF:04x}-7"
+            return f"{head}{tick & 0xFFF:03x}{tails.pop()}"
+
+    def forget() -> None:
+        """In a child: the tails are its parent's too, and a thread that is gone may hold the lock."""
+        nonlocal lock
+        lock = threading.Lock()
+        tails.clear()
+
+    if hasattr(os, "register_at_fork"):  # absent on Windows, which does not fork
+        os.register_at_fork(after_in_child=forget)
+    return new
+
+
+def _tails(digits: str) -> Iterator[str]:
+    """`-vxxx-xxxxxxxxxxxx` from each 16 hex digits, two of whose bits become the variant."""
+    for at in range(0, len(digits), 16):
+        yield f"-{_VARIANT[digits[at]]}{digits[at + 1 : at + 4]}-{digits[at + 4 : at + 16]}"
+
+
+new_uuid = uuid_source()
+new_task_id = new_uuid
+new_message_id = new_uuid
+new_artifact_id = new_uuid
+new_context_id = new_uuid
+new_run_id = new_uuid
+new_session_id = new_uuid
+new_action_id = new_uuid
+new_call_id = new_uuid
+new_request_id = new_uuid
+new_event_id = new_uuid
+
+
+def _named(prefix: str | None) -> str:
+    return f"{prefix}_{new_uuid()}" if prefix else new_uuid()
+
+
+class IDGenerator:
+    """Ids under their ProtoLink names; with a `prefix`, `<prefix>_<uuid>`."""
+
+    @staticmethod
+    def generate_uuid(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_task_id(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_message_id(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_artifact_id(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_context_id(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_tool_call_id(prefix: str | None = None) -> str:
+        return _named(prefix)
+
+    @staticmethod
+    def generate_tool_output_id(prefix: str | None = None) -> str:
+        return _named(prefix)

@@ -1,0 +1,175 @@
+"""The one place where values become JSON text and back. It knows no model.
+
+Integers keep every digit, however long. NaN and the infinities have no JSON form and become null. Text that is not
+valid Unicode and values nested deeper than `MAX_DEPTH` are refused in both directions, so that what was written can be
+read.
+"""
+
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import orjson
+
+from protolink_grpc.errors import InvalidArgumentError
+
+JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+
+MAX_DEPTH = 100
+"""Containers inside containers. Source: protobuf's own recursion limit, the next parser that such a value meets."""
+
+# A plain dataclass would bypass its own `to_dict`; keys that are not text become text.
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_NON_STR_KEYS
+_SAME_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19  # 2**63 has 19 digits: from there on orjson may answer with a rounded float
+_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+def to_json(value: object) -> str:
+    """JSON text of anything that a tool may sensibly return.
+
+    Besides JSON's own types: tuples, sets (sorted, so that equal sets give equal text), bytes (base64), dates, times,
+    UUIDs, enums (their value), Decimals (text), dataclasses, mappings, and objects with `to_dict()` or `model_dump()`.
+
+    Raises:
+        TypeError: A value of another type; names that type.
+        InvalidArgumentError: Too deep, circular, or text that is not valid Unicode.
+    """
+    try:
+        raw = orjson.dumps(value, default=_simpler, option=_OPTIONS)
+    except TypeError:  # a long integer, or a real refusal: the slow way tells them apart and finds the right words
+        return _dumps(plain(value))
+    _check_depth(raw)
+    return raw.decode()
+
+
+def from_json(text: str | bytes, *, field: str = "") -> JsonValue:
+    """The value of a JSON text.
+
+    Raises:
+        InvalidArgumentError: Not JSON, or too deep; names `field`.
+    """
+    try:
+        raw = text.encode() if isinstance(text, str) else text
+        value: JsonValue = orjson.loads(raw)
+        _check_depth(raw)
+        if _LONG_NUMBER in raw.translate(_SAME_DIGITS):
+            value = json.loads(raw)
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
+    except ValueError:  # also what `int` says to thousands of digits
+        raise InvalidArgumentError("must be valid JSON", field=field) from None
+    return value
+
+
+def normalize(value: object) -> JsonValue:
+    """What a reader of `to_json(value)` gets."""
+    return from_json(to_json(value))
+
+
+def canonical_json(value: object) -> str:
+    """JSON text with sorted keys: equal values give equal text, as a fingerprint needs it. Raises like `to_json`."""
+    return _dumps(plain(value), sort_keys=True)
+
+
+def plain(value: Any) -> Any:
+    """A deep copy of JSON's own types only, by the rules of `to_json`; it shares nothing mutable with `value`."""
+    return _plain(value, MAX_DEPTH)
+
+
+def _plain(value: Any, room: int) -> Any:
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if isfinite(value) else None
+    if room == 0:
+        raise InvalidArgumentError(f"nested deeper than {MAX_DEPTH} levels")
+    if kind is dict:
+        return {k if type(k) is str else _key(k): _plain(v, room - 1) for k, v in value.items()}
+    if kind is list or kind is tuple:
+        return [_plain(item, room - 1) for item in value]
+    simple = _simpler(value)
+    # A container goes on at its own level; an object that turns into an object, or itself, must come to an end.
+    return _plain(simple, room if type(simple) in (dict, list) else room - 1)
+
+
+def _simpler(value: Any) -> Any:
+    """One step towards JSON. Order matters: an enum may also be text, a dataclass may also know its own `to_dict`."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    for native in (str, int, float):
+        if isinstance(value, native):
+            return native(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return list(value)
+    return _from_object(value)
+
+
+def _from_object(value: Any) -> Any:
+    if not isinstance(value, type):
+        for method in ("to_dict", "model_dump"):
+            convert = getattr(value, method, None)
+            if callable(convert):
+                return convert()
+        if dataclasses.is_dataclass(value):
+            return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")
+
+
+def _key(key: Any) -> str:
+    """Keys as orjson spells them."""
+    if isinstance(key, Enum):
+        return _key(key.value)
+    if isinstance(key, str):
+        return str(key)
+    if key is None or isinstance(key, bool | int | float):
+        return json.dumps(key if not isinstance(key, float) or isfinite(key) else None)
+    if isinstance(key, datetime | date | time):
+        return key.isoformat()
+    if isinstance(key, UUID):
+        return str(key)
+    raise TypeError(f"{type(key).__name__} cannot be the key of a JSON object")
+
+
+def _dumps(value: Any, *, sort_keys: bool = False) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("text is not valid Unicode") from None
+    return text
+
+
+def _check_depth(raw: bytes) -> None:
+    """Raise when well-formed JSON is too deep. A count settles nearly all; string operations settle the rest."""
+    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
+        return
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    structure = unescaped.translate(_SAME_BRACKETS, _NOT_STRUCTURE)
+    brackets = structure.replace(b'""', b"")  # the strings without a bracket in them
+    if b'"' in brackets:
+        brackets = b"".join(structure.split(b'"')[::2])
+    for _ in range(MAX_DEPTH):  # each pass takes away the innermost level, everywhere at once
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return
+    raise InvalidArgumentError(f"nested deeper than {MAX_DEPTH} levels")

@@ -1,0 +1,341 @@
+"""One piece of content, and the typed contents that a part may carry. What happens to a part is decided elsewhere."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import reader
+from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_value import plain
+
+
+class PartType:
+    """The part types that this version knows. A part of another type is kept as it is."""
+
+    TEXT: Final = "text"
+    JSON: Final = "json"
+    FILE: Final = "file"
+    BYTES: Final = "bytes"
+    URI: Final = "uri"
+    IMAGE: Final = "image"
+    AUDIO: Final = "audio"
+    VIDEO: Final = "video"
+    STATUS: Final = "status"
+    ERROR: Final = "error"
+    WARNING: Final = "warning"
+    ROUTE: Final = "route"
+    DECISION: Final = "decision"
+    INFER: Final = "infer"
+    INFER_OUTPUT: Final = "infer_output"
+    TOOL_CALL: Final = "tool_call"
+    TOOL_OUTPUT: Final = "tool_output"
+    TRACE: Final = "trace"
+    SUMMARY: Final = "summary"
+    CONFIDENCE: Final = "confidence"
+    SCHEMA: Final = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A wish to call a tool; `call_id` names the call and is repeated by its output."""
+
+    tool_name: str
+    args: dict[str, Any] = field(default_factory=dict)
+    call_id: str = field(default_factory=new_call_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tool_name": self.tool_name, "args": plain(self.args), "call_id": self.call_id}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            tool_name=reader.required_text(source, "tool_name"),
+            args=reader.mapping(source, "args"),
+            call_id=reader.text(source, "call_id") or new_call_id(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The answer to one ToolCall. The call succeeded when `error` is None; both are any JSON value."""
+
+    call_id: str
+    result: Any = None
+    error: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"call_id": self.call_id, "result": plain(self.result), "error": plain(self.error)}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            call_id=reader.required_text(source, "call_id"),
+            result=reader.copied(source.get("result"), "result"),
+            error=reader.copied(source.get("error"), "error"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RouteDecision:
+    """Which way a flow goes on: `route_key` is one of the keys of its router."""
+
+    route_key: str
+    reason: str | None = None
+    confidence: float | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "route_key": self.route_key,
+            "reason": self.reason,
+            "confidence": self.confidence,
+            "metadata": plain(self.metadata),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Reads `route` and `key` too, the names that models like to write."""
+        source = reader.as_object(data)
+        name = next((name for name in ("route_key", "route", "key") if source.get(name) is not None), "route_key")
+        return cls(
+            route_key=reader.required_text(source, name),
+            reason=reader.optional_text(source, "reason"),
+            confidence=reader.optional_double(source, "confidence"),
+            metadata=reader.mapping(source, "metadata"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file by value (`data`) or by reference (`uri`)."""
+
+    data: bytes | None = None
+    uri: str | None = None
+    name: str | None = None
+    media_type: str = "application/octet-stream"
+
+    def to_dict(self) -> dict[str, Any]:
+        """`data` is standard base64 text and is left out when there is none."""
+        found: dict[str, Any] = {"name": self.name, "media_type": self.media_type, "uri": self.uri}
+        if self.data is not None:
+            found["data"] = base64.b64encode(self.data).decode("ascii")
+        return found
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        encoded = reader.optional_text(source, "data")
+        try:
+            decoded = None if encoded is None else binascii.a2b_base64(encoded, strict_mode=True)
+        except ValueError:
+            raise InvalidArgumentError("must be base64 text", field="data") from None
+        return cls(
+            data=decoded,
+            uri=reader.optional_text(source, "uri"),
+            name=reader.optional_text(source, "name"),
+            media_type=reader.text(source, "media_type") or "application/octet-stream",
+        )
+
+
+_FILE_KEYS = frozenset({"name", "media_type", "uri"})
+_TYPED = (ToolCall, ToolOutput, RouteDecision, FileContent)
+
+
+def _read_text(content: object) -> str:
+    if not isinstance(content, str):
+        raise InvalidArgumentError("must be a string")
+    return content
+
+
+def _read_file(content: object) -> Any:
+    """A FileContent when the content has exactly its shape, otherwise the content as it is: it is free here."""
+    if isinstance(content, dict) and content.keys() - {"data"} == _FILE_KEYS:
+        try:
+            return FileContent.from_dict(content)
+        except InvalidArgumentError:
+            pass  # looks like a file and is none
+    return plain(content)
+
+
+_READERS: dict[str, Callable[[object], Any]] = {
+    PartType.TEXT: _read_text,
+    PartType.TOOL_CALL: ToolCall.from_dict,
+    PartType.TOOL_OUTPUT: ToolOutput.from_dict,
+    PartType.ROUTE: RouteDecision.from_dict,
+    PartType.DECISION: RouteDecision.from_dict,
+    PartType.FILE: _read_file,
+    PartType.IMAGE: _read_file,
+    PartType.AUDIO: _read_file,
+    PartType.VIDEO: _read_file,
+    PartType.BYTES: _read_file,
+    PartType.URI: _read_file,
+}
+
+
+def _without_none(**found: Any) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@dataclass(slots=True)
+class Part:
+    """One piece of content.
+
+    `content` by type: text is str; tool_call, tool_output, route, decision are their classes here; infer is an object
+    of `prompt`, `user`, `output_schema`, `metadata`; error is `{code, message, retryable}`, warning `{code, message}`,
+    status `{state, message}`; json and every other type are any value that `to_json` takes. Contents are checked when
+    read, never when constructed.
+    """
+
+    type: str
+    content: Any = None
+    metadata: dict[str, Any] | None = None
+    media_type: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        content = self.content
+        simple = content.to_dict() if isinstance(content, _TYPED) else plain(content)
+        found: dict[str, Any] = {"type": self.type, "content": simple}
+        if self.metadata is not None:
+            found["metadata"] = plain(self.metadata)
+        if self.media_type is not None:
+            found["media_type"] = self.media_type
+        return found
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The part of a JSON object; types that this version does not know keep their content.
+
+        Raises:
+            InvalidArgumentError: No object, no `type`, or a content that its type does not allow; names the field.
+        """
+        source = reader.as_object(data)
+        kind = reader.required_text(source, "type")
+        content = reader.nested(source, "content", _READERS.get(kind, plain))
+        return cls(
+            kind, content, reader.optional_mapping(source, "metadata"), reader.optional_text(source, "media_type")
+        )
+
+    @classmethod
+    def text(cls, content: str) -> Self:
+        return cls("text", content)
+
+    @classmethod
+    def json(cls, content: Any) -> Self:
+        return cls("json", content)
+
+    @classmethod
+    def file(
+        cls,
+        data: bytes | None = None,
+        uri: str | None = None,
+        name: str | None = None,
+        media_type: str = "application/octet-stream",
+    ) -> Self:
+        """A file by value or by reference: exactly one of `data` and `uri`."""
+        return cls("file", _file_content(data, uri, name, media_type))
+
+    @classmethod
+    def image(
+        cls, data: bytes | None = None, uri: str | None = None, name: str | None = None, media_type: str = "image/png"
+    ) -> Self:
+        return cls("image", _file_content(data, uri, name, media_type))
+
+    @classmethod
+    def audio(
+        cls, data: bytes | None = None, uri: str | None = None, name: str | None = None, media_type: str = "audio/wav"
+    ) -> Self:
+        return cls("audio", _file_content(data, uri, name, media_type))
+
+    @classmethod
+    def video(
+        cls, data: bytes | None = None, uri: str | None = None, name: str | None = None, media_type: str = "video/mp4"
+    ) -> Self:
+        return cls("video", _file_content(data, uri, name, media_type))
+
+    @classmethod
+    def tool_call(cls, tool_name: str, args: dict[str, Any] | None = None, call_id: str | None = None) -> Self:
+        return cls("tool_call", ToolCall(tool_name, {} if args is None else args, call_id or new_call_id()))
+
+    @classmethod
+    def tool_output(cls, call_id: str, result: Any = None, error: Any = None) -> Self:
+        return cls("tool_output", ToolOutput(call_id, result, error))
+
+    @classmethod
+    def infer(
+        cls,
+        prompt: str | None = None,
+        user: str | None = None,
+        output_schema: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Self:
+        """A wish to ask the agent's model; what is None is left out."""
+        return cls("infer", _without_none(prompt=prompt, user=user, output_schema=output_schema, metadata=metadata))
+
+    @classmethod
+    def infer_output(cls, content: Any) -> Self:
+        return cls("infer_output", content)
+
+    @classmethod
+    def error(cls, code: str, message: str, retryable: bool = False) -> Self:
+        return cls("error", {"code": code, "message": message, "retryable": retryable})
+
+    @classmethod
+    def warning(cls, message: str, code: str = "warning") -> Self:
+        return cls("warning", {"code": code, "message": message})
+
+    @classmethod
+    def status(cls, state: str, message: str | None = None) -> Self:
+        return cls("status", {"state": str(state), "message": message})
+
+    @classmethod
+    def route(
+        cls,
+        route_key: str,
+        reason: str | None = None,
+        confidence: float | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Self:
+        return cls("route", RouteDecision(route_key, reason, confidence, {} if metadata is None else metadata))
+
+    @classmethod
+    def decision(
+        cls,
+        route_key: str,
+        reason: str | None = None,
+        confidence: float | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Self:
+        return cls("decision", RouteDecision(route_key, reason, confidence, {} if metadata is None else metadata))
+
+    def as_tool_call(self) -> ToolCall:
+        """The content as a ToolCall, read from a dict if need be. Raises InvalidArgumentError for another type."""
+        self._expect("tool_call")
+        content = self.content
+        return content if isinstance(content, ToolCall) else ToolCall.from_dict(content)
+
+    def as_tool_output(self) -> ToolOutput:
+        """The content as a ToolOutput, read from a dict if need be. Raises InvalidArgumentError for another type."""
+        self._expect("tool_output")
+        content = self.content
+        return content if isinstance(content, ToolOutput) else ToolOutput.from_dict(content)
+
+    def as_route_decision(self) -> RouteDecision:
+        """The content as a RouteDecision, read from a dict if need be. Raises InvalidArgumentError for another type."""
+        self._expect("route", "decision")
+        content = self.content
+        return content if isinstance(content, RouteDecision) else RouteDecision.from_dict(content)
+
+    def _expect(self, *types: str) -> None:
+        if self.type not in types:
+            raise InvalidArgumentError(f"a {self.type} part is no {' or '.join(types)}", field="type")
+
+
+def _file_content(data: bytes | None, uri: str | None, name: str | None, media_type: str) -> FileContent:
+    if (data is None) == (not uri):
+        raise InvalidArgumentError("a file needs either data or uri")
+    return FileContent(data, uri or None, name, media_type)

@@ -1,0 +1,308 @@
+"""The unit of work between agents: its conversation, its output, where it stands. Nothing here runs a task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from protolink_grpc.errors import InvalidArgumentError, TaskExecutionError
+from protolink_grpc.models import reader
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import micros_from_iso, utc_now
+from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
+from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState, check_transition, parse_state
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part, ToolOutput
+
+_REASONS = {
+    TaskState.FAILED: "error",
+    TaskState.CANCELED: "cancel_reason",
+    TaskState.REJECTED: "reject_reason",
+}
+"""Where a task without success keeps the reason, by state."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A unit of work.
+
+    Args:
+        state: Moves along `lifecycle.TRANSITIONS` only; use the methods.
+        messages: The conversation, oldest first. Read by index and iteration only, so a lazy list subclass does.
+        artifacts: The output, oldest first; lazy like `messages`.
+        metadata: Free; the library writes `state_history`, `run_context` and its mirrors, and the reason of an end.
+        flow_state: What a flow keeps between its steps.
+        created_at: ISO 8601 UTC.
+
+    Methods that change the task return it. Messages and artifacts may be added in any state: the server is stricter.
+    """
+
+    id: str = field(default_factory=new_task_id)
+    state: TaskState = TaskState.SUBMITTED
+    messages: list[Message] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    flow_state: dict[str, Any] = field(default_factory=dict)
+    created_at: str = field(default_factory=utc_now)
+    # Set by add_*: (an artifact came last, number of messages, number of artifacts). Void when the lists changed since.
+    _newest: tuple[bool, int, int] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def create(
+        cls,
+        message: Message | str,
+        *,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Self:
+        """A submitted task with its first message; text becomes a user's message.
+
+        Args:
+            session_id: Overrides the session of `context`.
+            budget: Overrides the budget of `context`.
+            context: Copied into the metadata.
+        """
+        task = cls(messages=[Message.user(message) if isinstance(message, str) else message])
+        if context is not None or budget is not None:
+            given = context or RunContext(run_id=task.id)
+            own = given.copy(budget=budget or given.budget, session_id=session_id or given.session_id)
+            own.attach_to_task(task)
+        elif session_id:
+            task.metadata["session_id"] = session_id
+        return task
+
+    @classmethod
+    def create_infer(
+        cls,
+        prompt: str | None = None,
+        user: str | None = None,
+        output_schema: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Self:
+        """A task that asks the agent's model; `metadata` goes with the infer part."""
+        message = Message.infer(prompt, user, output_schema, metadata)
+        return cls.create(message, session_id=session_id, budget=budget, context=context)
+
+    @classmethod
+    def create_tool_call(
+        cls,
+        name: str,
+        args: dict[str, Any] | None = None,
+        *,
+        call_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Self:
+        """A task that calls one tool."""
+        message = Message.tool_call(name, args, call_id)
+        return cls.create(message, session_id=session_id, budget=budget, context=context)
+
+    def add_message(self, message: Message) -> Self:
+        self.messages.append(message)
+        self._newest = (False, len(self.messages), len(self.artifacts))
+        return self
+
+    def add_artifact(self, artifact: Artifact) -> Self:
+        self.artifacts.append(artifact)
+        self._newest = (True, len(self.messages), len(self.artifacts))
+        return self
+
+    def update_state(self, state: TaskState | str) -> Self:
+        """Move to `state` and record the move; the current state again changes nothing.
+
+        Raises:
+            InvalidTransitionError: The lifecycle has no such move.
+            InvalidArgumentError: No such state.
+        """
+        target = state if isinstance(state, TaskState) else parse_state(state)
+        current = self.state
+        if target == current:
+            return self
+        check_transition(current, target)
+        self.state = target
+        history = self.metadata.setdefault("state_history", [])
+        if isinstance(history, list):  # otherwise the key is the application's
+            history.append(
+                {"previous_state": str(current), "new_state": str(target), "timestamp": utc_now()},
+            )
+        return self
+
+    def begin(self) -> Self:
+        return self.update_state(TaskState.WORKING)
+
+    def require_input(self, message: Message | None = None) -> Self:
+        """Wait for the sender, through `working` where the lifecycle asks for it."""
+        return self._reach(TaskState.INPUT_REQUIRED, message)
+
+    def require_auth(self, message: Message | None = None) -> Self:
+        """Wait for credentials of the sender, through `working` where the lifecycle asks for it."""
+        return self._reach(TaskState.AUTH_REQUIRED, message)
+
+    def complete(self, response_text: str) -> Self:
+        """Finish with an agent's message, through `working` where the lifecycle asks for it."""
+        return self._reach(TaskState.COMPLETED, Message.agent(response_text))
+
+    def fail(self, error_message: str) -> Self:
+        return self._end(TaskState.FAILED, error_message)
+
+    def reject(self, reason: str | None = None) -> Self:
+        """Finish without having done anything; the reason is kept in `metadata["reject_reason"]`."""
+        return self._end(TaskState.REJECTED, reason)
+
+    def cancel(self, reason: str | None = None) -> Self:
+        """Move to `canceled`. This changes the value only; it stops nobody who works on the task."""
+        return self._end(TaskState.CANCELED, reason)
+
+    def _reach(self, state: TaskState, message: Message | None) -> Self:
+        ways = TRANSITIONS[self.state]
+        if state != self.state and state not in ways and TaskState.WORKING in ways:
+            self.update_state(TaskState.WORKING)
+        self.update_state(state)
+        return self if message is None else self.add_message(message)
+
+    def _end(self, state: TaskState, reason: str | None) -> Self:
+        self.update_state(state)
+        if reason:
+            self.metadata[_REASONS[state]] = reason
+        return self
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def session_id(self) -> str | None:
+        """The session in the metadata, loose or in the run context."""
+        context = self.metadata.get(CONTEXT_KEY)
+        for source in (self.metadata, context if isinstance(context, dict) else {}):
+            value = source.get("session_id")
+            if isinstance(value, str) and value:
+                return value
+        return None
+
+    def raise_for_status(self) -> Self:
+        """The task itself, unless it ended without success.
+
+        Raises:
+            TaskExecutionError: failed, canceled or rejected; carries the task.
+        """
+        key = _REASONS.get(self.state)
+        if key is None:
+            return self
+        reason = self.metadata.get(key)
+        sentence = f"task {self.id} was {self.state}" if self.state != TaskState.FAILED else f"task {self.id} failed"
+        raise TaskExecutionError(
+            f"{sentence}: {reason}" if reason else sentence, task=self, task_id=self.id, state=str(self.state)
+        )
+
+    def get_last_item(self) -> Message | Artifact | None:
+        """The newest message or artifact, in O(1).
+
+        `add_message` and `add_artifact` decide it by their order. For lists that were filled otherwise, as after a
+        transport, it is the last artifact unless the last message is later: instants are compared, not their spelling,
+        and a tie goes to the artifact, because it was made from the message.
+        """
+        if not self.artifacts:
+            return self.messages[-1] if self.messages else None
+        if not self.messages:
+            return self.artifacts[-1]
+        return self.artifacts[-1] if self._artifact_is_newest() else self.messages[-1]
+
+    def _artifact_is_newest(self) -> bool:
+        newest = self._newest
+        if newest is not None and newest[1] == len(self.messages) and newest[2] == len(self.artifacts):
+            return newest[0]
+        made, said = self.artifacts[-1].timestamp, self.messages[-1].timestamp
+        try:
+            return made == said or micros_from_iso(made) >= micros_from_iso(said)
+        except InvalidArgumentError:  # built by hand with a time that is none: nothing to compare
+            return True
+
+    def get_last_part(self) -> Part | None:
+        item = self.get_last_item()
+        return item.parts[-1] if item is not None and item.parts else None
+
+    def get_last_part_content(self) -> Any:
+        """The content of the last part of the last item, None without one."""
+        part = self.get_last_part()
+        return None if part is None else part.content
+
+    def get_output(self, default: Any = None) -> Any:
+        """What the task is for: the newest result, unwrapped.
+
+        Looks at artifacts of kind `result` and at agent or assistant messages, newest first, the kind of the last item
+        before the other; the last part that is output counts: text, json, infer_output, a tool_output without error.
+        """
+        sources = (self._artifact_output, self._message_output)
+        if not isinstance(self.get_last_item(), Artifact):
+            sources = (self._message_output, self._artifact_output)
+        for source in sources:
+            part = source()
+            if part is not None:
+                return part.as_tool_output().result if part.type == "tool_output" else part.content
+        return default
+
+    def _artifact_output(self) -> Part | None:
+        for index in range(len(self.artifacts) - 1, -1, -1):  # `reversed` would bypass a lazy list
+            artifact = self.artifacts[index]
+            part = _output(artifact.parts) if artifact.kind == "result" else None
+            if part is not None:
+                return part
+        return None
+
+    def _message_output(self) -> Part | None:
+        for index in range(len(self.messages) - 1, -1, -1):
+            message = self.messages[index]
+            part = _output(message.parts) if message.role in ("agent", "assistant") else None
+            if part is not None:
+                return part
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-compatible copy that shares nothing with the task."""
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "messages": [message.to_dict() for message in self.messages],
+            "artifacts": [artifact.to_dict() for artifact in self.artifacts],
+            "metadata": plain(self.metadata),
+            "flow_state": plain(self.flow_state),
+            "created_at": self.created_at,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The task of a JSON object, sharing nothing with it; what is missing is made, unknown keys are skipped.
+
+        Raises:
+            InvalidArgumentError: A value of the wrong kind; names its path, for instance `messages[2].parts[0].type`.
+        """
+        source = reader.as_object(data)
+        state = source.get("state")
+        return cls(
+            id=reader.text(source, "id") or new_task_id(),
+            state=TaskState.SUBMITTED if state is None else parse_state(state),
+            messages=reader.items(source, "messages", Message.from_dict),
+            artifacts=reader.items(source, "artifacts", Artifact.from_dict),
+            metadata=reader.mapping(source, "metadata"),
+            flow_state=reader.mapping(source, "flow_state"),
+            created_at=reader.moment(source, "created_at"),
+        )
+
+
+def _output(parts: Sequence[Part]) -> Part | None:
+    """The last part that is output."""
+    return next((part for part in reversed(parts) if _is_output(part)), None)
+
+
+def _is_output(part: Part) -> bool:
+    if part.type == "tool_output":
+        return isinstance(part.content, ToolOutput) and part.content.error is None
+    return part.type in ("text", "json", "infer_output")

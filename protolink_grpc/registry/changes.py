@@ -1,0 +1,96 @@
+"""What happened lately, by revision, and what a watcher with a filter sees of it. Who is there now lives elsewhere."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from protolink_grpc.registry.pages import MAX_PAGE_BYTES
+from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, Key, RegisteredAgent
+
+DEFAULT_RING_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """Changes in the order of their revisions.
+
+    A snapshot larger than one answer goes out in pieces: the first has `snapshot` set, and all but the last have revision
+    0, because a reader who has seen only a part must begin again.
+
+    Args:
+        snapshot: What the reader knew before is void.
+        revision: Revision up to which the reader is now informed.
+    """
+
+    changes: tuple[AgentChange, ...]
+    snapshot: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A change with the keys of its agent; `previous` is the agent before it, where that one had keys now gone."""
+
+    change: AgentChange
+    keys: frozenset[Key]
+    previous: RegisteredAgent | None = None
+    previous_keys: frozenset[Key] = frozenset()
+
+    def seen_with(self, wanted: frozenset[Key]) -> AgentChange | None:
+        """The change as a watcher of these keys sees it: one that matches no more is DOWN for it."""
+        if wanted <= self.keys:
+            return self.change
+        if self.previous is not None and wanted <= self.previous_keys:
+            return AgentChange(AgentChangeKind.DOWN, self.previous, self.change.revision)
+        return None
+
+
+class ChangeRing:
+    """The latest changes, without gaps: revision r lies in slot r modulo size.
+
+    Args:
+        revision: Where history begins; what came before is gone. At least 1, so that 0 can mean none.
+    """
+
+    def __init__(self, revision: int, size: int = DEFAULT_RING_SIZE) -> None:
+        self._slots: list[Record | None] = [None] * size
+        self._first = self.revision = max(1, revision)
+
+    def append(self, record: Record) -> None:
+        if record.change.revision != self.revision + 1:
+            raise RuntimeError(f"revision {record.change.revision} does not follow {self.revision}")
+        self.revision += 1
+        self._slots[self.revision % len(self._slots)] = record
+
+    def since(self, revision: int, wanted: frozenset[Key]) -> ChangeBatch | None:
+        """What a watcher of these keys missed after `revision`, as much as one answer holds; None when not known."""
+        oldest = max(self._first, self.revision - len(self._slots))
+        if not oldest <= revision <= self.revision:
+            return None
+        found: list[AgentChange] = []
+        room = MAX_PAGE_BYTES
+        while revision < self.revision and room > 0:
+            revision += 1
+            record = self._slots[revision % len(self._slots)]
+            change = record.seen_with(wanted) if record else None
+            if change:
+                found.append(change)
+                room -= _weight(change.agent)
+        return ChangeBatch(tuple(found), snapshot=False, revision=revision)
+
+
+def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[ChangeBatch]:
+    """All agents as batches; at least one, because an empty snapshot says something too."""
+    first = True
+    piece: list[AgentChange] = []
+    room = MAX_PAGE_BYTES
+    for agent in sorted(agents, key=lambda each: each.revision):
+        if room <= 0:
+            yield ChangeBatch(tuple(piece), snapshot=first, revision=0)
+            first, piece, room = False, [], MAX_PAGE_BYTES
+        piece.append(AgentChange(AgentChangeKind.UP, agent, agent.revision))
+        room -= _weight(agent)
+    yield ChangeBatch(tuple(piece), snapshot=first, revision=revision)
+
+
+def _weight(agent: RegisteredAgent) -> int:
+    return len(agent.encoded_card) + 64  # 64: revisions, two times and framing, generously

@@ -1,0 +1,392 @@
+"""The directory: agent cards under leases, found by what they say about themselves. No disk and no network live here.
+
+Theory of operation. Everything an agent can be found by is a key (`keys_of`). A list walks the rarest key among those
+asked for, from the token's position, and keeps what has the other keys too: it costs what the rarest key costs, and no
+sorting.
+
+Leases are due times on a heap. A renewal moves the entry's due time only; the heap learns of it when the old time comes
+up. An agent whose lease is over is invisible at once, whether or not anybody has removed it yet.
+
+A change is made in three steps, so that a disk can stand between the last two: `plan_*` decides and shows nothing,
+`stage` hands out revisions, `apply` makes it visible; `register`, `deregister` and `expire` do all three at once. Between
+planning and applying there must be no other change for the same URL, and what is staged must be applied before anything
+else is. A directory starts at the microseconds of its clock: no revision of an earlier life can be mistaken for one of
+its own, and a watcher that comes back with an old one gets a snapshot.
+
+One event loop owns a directory; nothing here is thread-safe, and nothing but `watch` waits.
+"""
+
+import asyncio
+import heapq
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+
+from protolink_grpc.errors import (
+    AgentConflictError,
+    AgentNotFoundError,
+    AmbiguousAgentError,
+    InvalidArgumentError,
+    LeaseNotFoundError,
+    StoreError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.registry.changes import DEFAULT_RING_SIZE, ChangeBatch, ChangeRing, Record, snapshot_of
+from protolink_grpc.registry.entries import Entry, Mutation, Registration, StoredAgent
+from protolink_grpc.registry.index import AgentIndex
+from protolink_grpc.registry.pages import MAX_PAGE_BYTES, Page, checked_page_size, position_of, token_of
+from protolink_grpc.wire.cards import card_from_bytes, card_to_bytes
+from protolink_grpc.wire.registry import (
+    DEFAULT_LEASE_TTL_S,
+    MAX_LEASE_TTL_S,
+    MIN_LEASE_TTL_S,
+    AgentChange,
+    AgentChangeKind,
+    AgentFilter,
+    Key,
+    RegisteredAgent,
+    keys_of,
+)
+
+_MAX_URLS_LISTED = 10
+_ALL = AgentFilter()
+
+
+class AgentDirectory:
+    """Agents in memory.
+
+    Args:
+        clock: Seconds since the epoch; for times that are shown. None means the system's.
+        lease_clock: Seconds since whenever, never going back; for leases. None means the system's monotonic clock, or
+            `clock` where one is given.
+        ring_size: Changes kept for watchers that come back or fall behind.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] | None = None,
+        lease_clock: Callable[[], float] | None = None,
+        ring_size: int = DEFAULT_RING_SIZE,
+    ) -> None:
+        self._clock = clock or time.time
+        self.now = lease_clock or clock or time.monotonic
+        self._by_url: dict[str, Entry] = {}
+        self._by_lease: dict[str, Entry] = {}
+        self._index = AgentIndex()
+        self._heap: list[tuple[float, int, Entry]] = []
+        self._tickets = count()  # order among equal due times, so that entries need not be compared
+        self._ring_size = ring_size
+        self._ring = ChangeRing(int(self._clock() * 1e6), ring_size)
+        self._wakeups: set[asyncio.Event] = set()
+        self._closed = False
+
+    @property
+    def revision(self) -> int:
+        """Revision of the latest visible change."""
+        return self._ring.revision
+
+    def __len__(self) -> int:
+        return len(self._by_url)
+
+    # Leases
+
+    def register(
+        self, card: AgentCard, principal: str, lease_ttl_s: float = DEFAULT_LEASE_TTL_S, lease_id: str = ""
+    ) -> Registration:
+        """Add or replace the card under its URL. Raises like `plan_registration`."""
+        mutation = self.plan_registration(card, principal, lease_ttl_s, lease_id)
+        self.perform([mutation])
+        return mutation.registration
+
+    def renew(self, lease_id: str, principal: str) -> float:
+        """Keep a registration alive; the length of the lease from now, in seconds.
+
+        Raises:
+            LeaseNotFoundError: Unknown, run out, or another principal's.
+        """
+        entry = self._held(lease_id, principal)
+        if entry is None:
+            raise LeaseNotFoundError("the lease is unknown or has run out; register again")
+        entry.due_at = self.now() + entry.stored.lease_ttl_s
+        return entry.stored.lease_ttl_s
+
+    def deregister(self, lease_id: str, principal: str) -> bool:
+        """Remove a registration; whether there was one of this principal."""
+        mutation = self.plan_removal(lease_id, principal)
+        if mutation is not None:
+            self.perform([mutation])
+        return mutation is not None
+
+    def expire(self, now: float | None = None) -> int:
+        """Remove what is due and count it; costs nothing for what is not."""
+        mutations = self.plan_expiry(self.now() if now is None else now)
+        self.perform(mutations)
+        return len(mutations)
+
+    def next_expiry(self) -> float | None:
+        """When, by the lease clock, `expire` will have something to do; None while there is nothing to wait for."""
+        while self._heap:
+            due_at, _, entry = self._heap[0]
+            if self._by_url.get(entry.url) is not entry:
+                heapq.heappop(self._heap)
+            elif entry.due_at > due_at:
+                heapq.heapreplace(self._heap, (entry.due_at, next(self._tickets), entry))
+            else:
+                return due_at
+        return None
+
+    # Reading
+
+    def get(self, name_or_url: str) -> RegisteredAgent:
+        """The one agent of a name or URL.
+
+        Raises:
+            InvalidArgumentError: Nothing was asked for.
+            AgentNotFoundError: Nobody is called that; names who may have been meant.
+            AmbiguousAgentError: Several are; lists their URLs.
+        """
+        if not name_or_url:
+            raise InvalidArgumentError("must not be empty", field="name")
+        now = self.now()
+        entry = self._by_url.get(name_or_url)
+        if entry is not None and entry.due_at > now:
+            return self._view(entry)
+        named = self._matching(AgentFilter(name=name_or_url).keys, now)
+        if len(named) == 1:
+            return self._view(named[0])
+        if named:
+            urls = [each.url for each in named[:_MAX_URLS_LISTED]] + ["..."] * (len(named) > _MAX_URLS_LISTED)
+            listed = ", ".join(urls)
+            message = f"{len(named)} agents are called {name_or_url!r}: {listed}; ask for one by its URL"
+            raise AmbiguousAgentError(message, name=name_or_url, urls=listed)
+        raise self._not_found(name_or_url)
+
+    def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
+        """Matching agents by name and URL. A page may be shorter than asked for when its cards are large.
+
+        Raises:
+            InvalidArgumentError: `page_size` outside 0 to 1,000, or a token that is none or not of this filter.
+        """
+        keys = wanted.keys
+        now = self.now()
+        most = checked_page_size(page_size)
+        found: list[Entry] = []
+        room = MAX_PAGE_BYTES
+        for position in self._index.candidates(keys, position_of(page_token, keys)):
+            entry = self._by_url[position[1]]
+            if entry.due_at <= now or not keys <= entry.keys:
+                continue
+            if len(found) == most or room <= 0:
+                token = token_of(found[-1].position, keys)
+                return Page(tuple(map(self._view, found)), token, self.revision)
+            found.append(entry)
+            room -= len(entry.stored.card)
+        return Page(tuple(map(self._view, found)), "", self.revision)
+
+    def changes_since(self, revision: int, wanted: AgentFilter = _ALL) -> ChangeBatch | None:
+        """What happened after a revision, as much as one answer holds; None when only a snapshot can tell."""
+        return self._ring.since(revision, wanted.keys)
+
+    async def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
+        """Changes after a revision, then as they come, until the directory is closed.
+
+        A watcher that knows nothing, or that falls out of the ring, gets a snapshot. It may take its time: nobody waits
+        for it. Nothing is yielded for changes that the filter hides.
+
+        Raises:
+            InvalidArgumentError: A negative revision.
+        """
+        if after_revision < 0:
+            raise InvalidArgumentError("must not be negative", field="after_revision")
+        keys = wanted.keys
+        revision = after_revision
+        wakeup = asyncio.Event()
+        self._wakeups.add(wakeup)
+        try:
+            while not self._closed:
+                wakeup.clear()
+                for batch in self._news(revision, keys):
+                    revision = batch.revision
+                    if batch.changes or batch.snapshot:
+                        yield batch
+                if revision == self.revision:
+                    await wakeup.wait()
+        finally:
+            self._wakeups.discard(wakeup)
+
+    def close(self) -> None:
+        """End every watch."""
+        self._closed = True
+        self._wake()
+
+    # Changing, in steps
+
+    def plan_registration(self, card: AgentCard, principal: str, lease_ttl_s: float, lease_id: str) -> Mutation:
+        """Decide about a card; a lease that it replaces lives on for its full length meanwhile.
+
+        The same principal replaces its own card, and so does whoever knows the lease. Unauthenticated callers are one
+        principal. A lease that is given, alive and of this URL is kept, otherwise a new one is granted.
+
+        Raises:
+            InvalidArgumentError: A card or length of lease that the contract does not allow; names the path.
+            AgentConflictError: The URL is another principal's, whose lease is alive.
+        """
+        if not MIN_LEASE_TTL_S <= lease_ttl_s <= MAX_LEASE_TTL_S:
+            raise InvalidArgumentError(f"must be {MIN_LEASE_TTL_S:g} to {MAX_LEASE_TTL_S:g} seconds", field="lease_ttl")
+        encoded = card_to_bytes(card)
+        before = self._by_url.get(card.url)
+        alive = before if before is not None and before.due_at > self.now() else None
+        if alive is not None and alive.stored.principal != principal and alive.stored.lease_id != lease_id:
+            raise AgentConflictError(f"{card.url} is registered to another principal", url=card.url)
+        entry = self._entry(
+            StoredAgent(
+                url=card.url,
+                card=encoded,
+                principal=principal,
+                lease_id=lease_id if alive and alive.stored.lease_id == lease_id else secrets.token_urlsafe(24),
+                lease_ttl_s=lease_ttl_s,
+                register_time=alive.stored.register_time if alive else self._clock(),
+                revision=alive.stored.revision if alive else 0,
+            )
+        )
+        if alive is None:
+            return Mutation(AgentChangeKind.UP, entry, before)
+        alive.due_at = self.now() + alive.stored.lease_ttl_s  # or it could run out before the change is applied
+        visible = alive.stored.card != encoded
+        return Mutation(AgentChangeKind.UP, entry, before, visible, durable=alive.stored != entry.stored)
+
+    def plan_removal(self, lease_id: str, principal: str) -> Mutation | None:
+        """Decide about a good-bye; None when there is nobody to leave."""
+        entry = self._held(lease_id, principal)
+        return None if entry is None else Mutation(AgentChangeKind.DOWN, entry, entry)
+
+    def plan_expiry(self, now: float, busy: Container[str] = ()) -> Sequence[Mutation]:
+        """Decide about what is due, once: an entry that is planned is not planned again, unless `reschedule` is called.
+
+        Args:
+            busy: URLs with a change under way; they are left out, and come up again when that change is applied.
+        """
+        found: list[Mutation] = []
+        while self._heap and self._heap[0][0] <= now:
+            _, _, entry = heapq.heappop(self._heap)
+            if self._by_url.get(entry.url) is not entry or entry.url in busy:
+                continue
+            if entry.due_at > now:
+                heapq.heappush(self._heap, (entry.due_at, next(self._tickets), entry))
+            else:
+                found.append(Mutation(AgentChangeKind.EXPIRED, entry, entry))
+        return found
+
+    def perform(self, mutations: Sequence[Mutation]) -> None:
+        """Stage and apply."""
+        self.stage(mutations)
+        self.apply(mutations)
+
+    def stage(self, mutations: Iterable[Mutation]) -> int:
+        """Hand out the revisions that follow; the last one."""
+        revision = self.revision
+        for mutation in mutations:
+            if mutation.visible:
+                revision += 1
+                mutation.revision = revision
+                if mutation.kind is AgentChangeKind.UP:
+                    mutation.entry.stored = replace(mutation.entry.stored, revision=revision)
+        return revision
+
+    def apply(self, mutations: Iterable[Mutation]) -> None:
+        """Make staged changes visible and wake the watchers."""
+        for mutation in mutations:
+            if self._by_url.get(mutation.entry.url) is not mutation.before:
+                raise RuntimeError(f"{mutation.entry.url} has changed since this change was planned")
+            record = self._record(mutation) if mutation.visible else None
+            if mutation.before is not None:
+                self._remove(mutation.before)
+            if mutation.kind is AgentChangeKind.UP:
+                self._add(mutation.entry)
+            if record is not None:
+                self._ring.append(record)
+        self._wake()
+
+    def reschedule(self) -> None:
+        """Put every lease on the heap anew: after planned changes were dropped, or when the heap is mostly stale."""
+        self._heap = [(entry.due_at, next(self._tickets), entry) for entry in self._by_url.values()]
+        heapq.heapify(self._heap)
+
+    def load(self, agents: Iterable[StoredAgent], revision: int) -> None:
+        """Fill a directory that nobody has used, each agent under a fresh lease.
+
+        Args:
+            revision: The last one given out; the directory goes on behind it.
+
+        Raises:
+            StoreError: A card cannot be read.
+        """
+        for stored in agents:
+            try:
+                self._add(self._entry(stored))
+            except InvalidArgumentError as error:
+                raise StoreError(f"the stored card of {stored.url} is damaged", url=stored.url) from error
+        self._ring = ChangeRing(max(revision, self.revision), self._ring_size)
+
+    # Inside
+
+    def _entry(self, stored: StoredAgent) -> Entry:
+        """The card goes through its bytes: judged by the contract, and shared with nobody."""
+        card = card_from_bytes(stored.card)
+        return Entry(stored, card, keys_of(card), (card.name, stored.url), self.now() + stored.lease_ttl_s)
+
+    def _add(self, entry: Entry) -> None:
+        entry.due_at = self.now() + entry.stored.lease_ttl_s
+        self._by_url[entry.url] = self._by_lease[entry.stored.lease_id] = entry
+        self._index.add(entry.position, entry.keys)
+        self._schedule(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        del self._by_url[entry.url], self._by_lease[entry.stored.lease_id]
+        self._index.remove(entry.position, entry.keys)
+
+    def _schedule(self, entry: Entry) -> None:
+        heapq.heappush(self._heap, (entry.due_at, next(self._tickets), entry))
+        if len(self._heap) > 2 * len(self._by_url) + 1_024:  # 1,024: small heaps need no care
+            self.reschedule()
+
+    def _held(self, lease_id: str, principal: str) -> Entry | None:
+        entry = self._by_lease.get(lease_id)
+        if entry is None or entry.stored.principal != principal or entry.due_at <= self.now():
+            return None
+        return entry
+
+    def _view(self, entry: Entry) -> RegisteredAgent:
+        stored = entry.stored
+        expire_time = self._clock() + entry.due_at - self.now()
+        return RegisteredAgent(entry.card, stored.revision, stored.register_time, expire_time, stored.card)
+
+    def _record(self, mutation: Mutation) -> Record:
+        entry, before = mutation.entry, mutation.before
+        change = AgentChange(mutation.kind, self._view(entry), mutation.revision)
+        if before is None or before.keys <= entry.keys:
+            return Record(change, entry.keys)
+        return Record(change, entry.keys, self._view(before), before.keys)
+
+    def _matching(self, keys: frozenset[Key], now: float) -> Sequence[Entry]:
+        entries = (self._by_url[url] for _, url in self._index.candidates(keys))
+        return [entry for entry in entries if entry.due_at > now and keys <= entry.keys]
+
+    def _news(self, revision: int, keys: frozenset[Key]) -> Iterable[ChangeBatch]:
+        batch = self._ring.since(revision, keys)
+        if batch is not None:
+            return (batch,)
+        return snapshot_of(map(self._view, self._matching(keys, self.now())), self.revision)
+
+    def _wake(self) -> None:
+        for wakeup in self._wakeups:
+            wakeup.set()
+
+    def _not_found(self, name: str) -> AgentNotFoundError:
+        hint = self._index.nearest_name(name)
+        if not hint:
+            return AgentNotFoundError(f"no agent is called {name!r}", name=name)
+        return AgentNotFoundError(f"no agent is called {name!r}; did you mean {hint!r}?", name=name, hint=hint)

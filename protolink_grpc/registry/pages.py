@@ -1,0 +1,66 @@
+"""Pages of a list, and the tokens between them. What is on a page is the directory's business."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.registry.index import Position
+from protolink_grpc.wire.registry import Key, RegisteredAgent
+
+DEFAULT_PAGE_SIZE = 100
+MAX_PAGE_SIZE = 1_000
+# Source of both: ListAgentsRequest.page_size in protolink/v1/registry_service.proto.
+
+MAX_PAGE_BYTES = 1 << 20
+"""Encoded cards in one answer, its last card not counted. Source: a quarter of what gRPC receives by default."""
+
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list. `next_page_token` is empty on the last page; watch from `revision` to stay informed."""
+
+    agents: tuple[RegisteredAgent, ...]
+    next_page_token: str
+    revision: int
+
+
+def checked_page_size(page_size: int) -> int:
+    if not 0 <= page_size <= MAX_PAGE_SIZE:
+        raise InvalidArgumentError(f"must be from 1 to {MAX_PAGE_SIZE:,}, or 0", field="page_size")
+    return page_size or DEFAULT_PAGE_SIZE
+
+
+def token_of(position: Position, keys: Iterable[Key]) -> str:
+    """A token for what comes behind `position` in the list of these keys."""
+    name, url = (part.encode() for part in position)
+    raw = _digest(keys) + len(name).to_bytes(2, "big") + name + url
+    return base64.urlsafe_b64encode(raw).decode("ascii")
+
+
+def position_of(token: str, keys: Iterable[Key]) -> Position | None:
+    """The inverse of `token_of`; None for no token.
+
+    Raises:
+        InvalidArgumentError: Not such a token, or one of another filter.
+    """
+    if not token:
+        return None
+    try:
+        raw = base64.b64decode(token, altchars=b"-_", validate=True)
+        digest, rest = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
+        split = 2 + int.from_bytes(rest[:2], "big")
+        name, url = rest[2:split].decode(), rest[split:].decode()
+    except (binascii.Error, ValueError):  # ValueError: not ASCII, not UTF-8
+        raise InvalidArgumentError("must be a token of an earlier page", field="page_token") from None
+    if digest != _digest(keys):
+        raise InvalidArgumentError("must be used with the filter that it was made for", field="page_token")
+    return name, url
+
+
+def _digest(keys: Iterable[Key]) -> bytes:
+    return blake2b(repr(sorted(keys)).encode(), digest_size=_DIGEST_BYTES).digest()

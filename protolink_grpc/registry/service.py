@@ -1,0 +1,198 @@
+"""What every edge of the registry calls: the directory, made durable where there is a file, and rid of lapsed leases.
+
+Theory of operation. Without a file a change is planned, staged and applied at once. With a file it is planned and queued;
+one task takes whatever is queued, stages it, writes it as one transaction and applies it when it is on disk. So a change
+is acknowledged and seen after its commit, in the order of revisions, and callers that come while the disk is busy share
+the next commit. A URL has one change under way at most; the next caller for it waits and then plans anew.
+
+Renewals and reads never wait for the disk.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from typing import Self
+
+from protolink_grpc.errors import UnavailableError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.registry.changes import ChangeBatch
+from protolink_grpc.registry.directory import AgentDirectory
+from protolink_grpc.registry.entries import Mutation, Registration
+from protolink_grpc.registry.pages import Page
+from protolink_grpc.registry.persistence import SQLiteDirectoryFile
+from protolink_grpc.wire.registry import DEFAULT_LEASE_TTL_S, AgentChangeKind, AgentFilter, RegisteredAgent
+
+log = logging.getLogger(__name__)
+
+_ALL = AgentFilter()
+
+EXPIRY_PAUSE_S = 0.1
+"""Shortest pause between two looks at the leases: thousands of them, spread over time, are then handled in tens.
+
+Only the news of an expiry can be late by this; no reader sees an agent whose lease is over.
+"""
+
+
+class RegistryService:
+    """A registry without a network. It owns the directory and the file from `start` to `aclose`.
+
+    Args:
+        directory: Must be unused where there is a file.
+        file: Where registrations survive a restart; None means that agents register again by themselves.
+    """
+
+    def __init__(self, directory: AgentDirectory | None = None, file: SQLiteDirectoryFile | None = None) -> None:
+        # An empty directory is false: its length is the number of its agents.
+        self._directory = directory if directory is not None else AgentDirectory()
+        self._file = file
+        self._queue: list[tuple[Mutation, asyncio.Future[None]]] = []
+        self._pending: dict[str, asyncio.Future[None]] = {}
+        self._queued = asyncio.Event()
+        self._leased = asyncio.Event()
+        self._closing = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Read the file and begin to watch the leases. Raises what the file's `load` and the directory's `load` do."""
+        if self._file is not None:
+            try:
+                self._directory.load(*await self._file.load())
+            except BaseException:
+                await self._file.aclose()
+                raise
+            self._tasks.append(asyncio.create_task(self._commit_queued(self._file), name="registry-commit"))
+        self._tasks.append(asyncio.create_task(self._expire_due(), name="registry-expiry"))
+
+    async def aclose(self) -> None:
+        """End the watches, finish queued changes, close the file. Leases are left as they are."""
+        self._closing = True
+        self._directory.close()
+        self._queued.set()
+        self._leased.set()
+        await asyncio.gather(*self._tasks)
+        self._tasks.clear()
+        if self._file is not None:
+            await self._file.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def register(
+        self, card: AgentCard, *, principal: str = "", lease_ttl_s: float = DEFAULT_LEASE_TTL_S, lease_id: str = ""
+    ) -> Registration:
+        """Add or replace the card under its URL. Raises like `AgentDirectory.plan_registration` and `_carry_out`."""
+        while (pending := self._pending.get(card.url)) is not None:
+            await asyncio.wait([pending])
+        mutation = self._directory.plan_registration(card, principal, lease_ttl_s, lease_id)
+        await self._carry_out(mutation)
+        self._leased.set()
+        return mutation.registration
+
+    async def renew(self, lease_id: str, *, principal: str = "") -> float:
+        """Keep a registration alive; the length of the lease from now, in seconds. Raises LeaseNotFoundError."""
+        return self._directory.renew(lease_id, principal)
+
+    async def deregister(self, lease_id: str, *, principal: str = "") -> bool:
+        """Remove a registration; whether there was one of this principal. Raises like `_carry_out`."""
+        while (mutation := self._directory.plan_removal(lease_id, principal)) is not None:
+            pending = self._pending.get(mutation.entry.url)
+            if pending is None:
+                await self._carry_out(mutation)
+                return True
+            await asyncio.wait([pending])
+        return False
+
+    async def get(self, name_or_url: str) -> RegisteredAgent:
+        """The one agent of a name or URL. Raises like `AgentDirectory.get`."""
+        return self._directory.get(name_or_url)
+
+    async def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
+        """One page of the matching agents. Raises like `AgentDirectory.list`."""
+        return self._directory.list(wanted, page_size, page_token)
+
+    def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
+        """`AgentDirectory.watch`; whoever stops early closes the generator."""
+        return self._directory.watch(wanted, after_revision)
+
+    async def _carry_out(self, mutation: Mutation) -> None:
+        """Make a planned change visible, after its commit where a restart could tell the difference.
+
+        Cancelling the caller does not take the change back.
+
+        Raises:
+            UnavailableError: There is a file, and the service does not run.
+            StoreError: The file could not take the change, and it did not happen.
+        """
+        if self._file is None or not mutation.durable:
+            self._directory.perform([mutation])
+            return
+        written = self._enqueue(mutation)
+        await asyncio.wait([written])  # unlike awaiting it, this leaves the future alone when the caller is cancelled
+        written.result()
+
+    def _enqueue(self, mutation: Mutation) -> asyncio.Future[None]:
+        if self._closing or not self._tasks:
+            raise UnavailableError("the registry is not running")
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written.add_done_callback(asyncio.Future.exception)  # a failure nobody waits for any more is no news
+        self._pending[mutation.entry.url] = written
+        self._queue.append((mutation, written))
+        self._queued.set()
+        return written
+
+    async def _commit_queued(self, file: SQLiteDirectoryFile) -> None:
+        while self._queue or not self._closing:
+            await self._queued.wait()
+            self._queued.clear()
+            batch, self._queue = self._queue, []
+            if batch:
+                await self._commit(file, batch)
+
+    async def _commit(self, file: SQLiteDirectoryFile, batch: Sequence[tuple[Mutation, asyncio.Future[None]]]) -> None:
+        failure: Exception | None = None
+        mutations = [mutation for mutation, _ in batch]
+        try:
+            revision = self._directory.stage(mutations)
+            ups = [each.entry.stored for each in mutations if each.kind is AgentChangeKind.UP]
+            gone = [each.entry.url for each in mutations if each.kind is not AgentChangeKind.UP]
+            await file.write(ups, gone, revision)
+        except Exception as error:  # whatever it is, the callers must hear of it and the next batch must be tried
+            log.warning("the registry could not write %d changes: %s", len(batch), error)
+            failure = error
+            # A full disk keeps no agent alive. Should its row come back after a restart, its lease runs out again.
+            mutations = [each for each in mutations if each.kind is AgentChangeKind.EXPIRED]
+            self._directory.stage(mutations)
+        self._directory.apply(mutations)
+        for mutation, written in batch:
+            del self._pending[mutation.entry.url]
+            if failure is None or mutation.kind is AgentChangeKind.EXPIRED:
+                written.set_result(None)
+            else:
+                written.set_exception(failure)
+        if failure is not None:
+            self._directory.reschedule()
+
+    async def _expire_due(self) -> None:
+        while not self._closing:
+            self._leased.clear()
+            due_at = self._directory.next_expiry()
+            pause = None if due_at is None else max(EXPIRY_PAUSE_S, due_at - self._directory.now())
+            try:
+                async with asyncio.timeout(pause):
+                    await self._leased.wait()
+            except TimeoutError:
+                pass  # time to look
+            if not self._closing:
+                self._expire()
+
+    def _expire(self) -> None:
+        mutations = self._directory.plan_expiry(self._directory.now(), busy=self._pending)
+        if self._file is None:
+            self._directory.perform(mutations)
+            return
+        for mutation in mutations:
+            self._enqueue(mutation)

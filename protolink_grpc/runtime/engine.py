@@ -1,0 +1,234 @@
+"""The engine: takes one run from its first event to its last.
+
+Theory of operation. Each run is one asyncio task that belongs to the service, not to the call that caused it. It appends
+the opening facts itself, so that a caller who hangs up in the middle cannot leave a submitted task that nobody runs. Then it waits
+for a slot, lets the handler work on a copy of the task, and appends what the handler added together with the final state. However the
+handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run; only a lost lease
+ends it silently, because then the log is another process's to write.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from protolink_grpc.errors import (
+    InternalError,
+    InvalidTransitionError,
+    LeaseLostError,
+    ProtolinkError,
+    StoreError,
+)
+from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
+from protolink_grpc.models.ids import new_run_id, new_uuid
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.live import Fact, LiveTask
+from protolink_grpc.runtime.run import Run, changes
+from protolink_grpc.runtime.slots import Slots
+from protolink_grpc.store.port import RequestRecord
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Task, Run], Awaitable[Task | None]]
+"""What an agent does with a task: returns it changed, or None for the one that it was given."""
+
+LATEST_CHANGES = 64
+"""State changes in the `state_history` that a handler sees; the log has all."""
+
+_STATE_REASONS = {
+    TaskState.FAILED: "error",
+    TaskState.CANCELED: "cancel_reason",
+    TaskState.REJECTED: "reject_reason",
+}
+
+
+class Attempt:
+    """One run under way.
+
+    Attributes:
+        accepted: Done once the opening facts are committed: None, or the record of the same request made earlier.
+        ended: Done when the run has ended; raises the StoreError that kept its end from being recorded.
+    """
+
+    def __init__(
+        self,
+        live: LiveTask,
+        opening: list[Fact],
+        *,
+        handler: Handler,
+        slots: Slots,
+        principal: str,
+        request_id: str = "",
+        cause: str = "submitted",
+        expose_errors: bool = True,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.live = live
+        self.run = Run(live, new_run_id(), principal)
+        self.accepted: asyncio.Future[RequestRecord | None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.lost = False
+        self._opening = opening
+        self._handler = handler
+        self._slots = slots
+        self._request_id = request_id
+        self._cause = cause
+        self._expose_errors = expose_errors
+        self._task: asyncio.Task[None] | None = None
+        self._heeding: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._main())
+
+    def cancel(self, reason: str | None) -> None:
+        """Interrupt the handler; the wish must be in the log already."""
+        if self.run.token.cancel(reason) and self._task is not None:
+            self._task.cancel()
+
+    def heed(self) -> None:
+        """Another process appended to this task: look whether it wishes the run to be canceled."""
+        if self._heeding is None or self._heeding.done():
+            self._heeding = asyncio.get_running_loop().create_task(self._heed())
+
+    async def _heed(self) -> None:
+        await self.live.refresh()
+        wish = self.live.fold.cancel_requested
+        if wish is not None:
+            self.cancel(wish.reason)
+
+    def abandon(self) -> None:
+        """Interrupt the handler because the service goes down; the run is recorded as lost."""
+        self.lost = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _main(self) -> None:
+        held = self._slots.take_now()
+        try:
+            record = await self._open(held)
+            self.accepted.set_result(record)
+            if record is None:
+                if not held:
+                    await self._slots.take()
+                    held = True
+                    await self.live.record([self._begin()], run_id=self.run.run_id, claim=not self._opening)
+                await self._work()
+        except asyncio.CancelledError:
+            await self._interrupted()
+        except LeaseLostError:
+            log.warning("run %s of task %s was taken over by another process", self.run.run_id, self.run.task_id)
+        except Exception as error:
+            self._refuse(error)
+        finally:
+            if held:
+                self._slots.release()
+            if not self.accepted.done():
+                self.accepted.cancel()
+            if not self.ended.done():
+                self.ended.set_result(None)
+
+    def _refuse(self, error: Exception) -> None:
+        waiting = self.ended if self.accepted.done() else self.accepted
+        waiting.set_exception(error)
+        # Nobody may be waiting for the end of a run; the failure is logged where it matters.
+        if self.ended.done():
+            self.ended.exception()
+
+    async def _open(self, held: bool) -> RequestRecord | None:
+        facts = [*self._opening, self._begin()] if held else self._opening
+        if not facts:
+            return None
+        return await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
+
+    def _begin(self) -> TaskStatusChanged:
+        fold = self.live.fold
+        return TaskStatusChanged(fold.state, TaskState.WORKING, attempt=fold.attempt + 1, cause=self._cause)
+
+    async def _work(self) -> None:
+        run, fold = self.run, self.live.fold
+        task = fold.to_task(changes=LATEST_CHANGES)
+        try:
+            with run.entered():
+                answer = await self._handler(task, run)
+            if answer is None:
+                answer = task
+            if not isinstance(answer, Task):
+                raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
+            run.token.raise_if_cancelled()
+            await run.flush()
+            facts = [*changes(fold, answer), closing(fold.state, answer)]
+            await self.live.record(facts, run_id=run.run_id)
+        except (asyncio.CancelledError, LeaseLostError):
+            raise
+        except StoreError as error:
+            log.error("task %s: %s", run.task_id, error)
+            raise
+        except Exception as error:
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        reason, text = self._describe(error)
+        fold = self.live.fold
+        if fold.state in TERMINAL:
+            return
+        facts: list[Fact] = [
+            TaskErrorReported(reason, text),
+            TaskMessagesAdded((Message(role="agent", parts=[Part.error(reason, text)]),)),
+            TaskStatusChanged(fold.state, TaskState.FAILED, text),
+        ]
+        await self.live.record(facts, run_id=self.run.run_id)
+
+    def _describe(self, error: Exception) -> tuple[str, str]:
+        """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
+        if isinstance(error, ProtolinkError):
+            return error.reason, str(error)[:MAX_REASON]
+        if self._expose_errors:
+            log.exception("task %s failed", self.run.task_id, exc_info=error)
+            return "AGENT_FAILED", f"{type(error).__name__}: {error}"[:MAX_REASON]
+        incident = new_uuid()
+        log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
+        return InternalError.reason, f"the agent failed, incident {incident}"
+
+    async def _interrupted(self) -> None:
+        """Record why the run was interrupted. The loop's own cancellation at shutdown counts as going down."""
+        fold = self.live.fold
+        if not fold.sequence or fold.state in TERMINAL:
+            return
+        token = self.run.token
+        if token.is_cancelled:
+            ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "")
+        elif self.lost:
+            ending = lost(fold.state, "the agent was stopped before the task was done")
+        else:
+            ending = TaskStatusChanged(fold.state, TaskState.FAILED, "the handler canceled itself")
+        try:
+            await self.live.record([ending], run_id=self.run.run_id)
+        except InvalidTransitionError:
+            pass  # its last append was committed after all: the task has ended by itself
+        except StoreError as error:
+            self._refuse(error)
+
+
+MAX_REASON = 2000
+"""Characters of an error text that go into the log."""
+
+
+def closing(state: TaskState, task: Task) -> TaskStatusChanged:
+    """The status with which a handler's answer ends the run; a task that was left working is completed."""
+    target = task.state
+    if target not in TERMINAL and target not in INTERRUPTED:
+        target = TaskState.COMPLETED
+    reason: Any = task.metadata.get(_STATE_REASONS.get(target, ""), "")
+    return TaskStatusChanged(state, target, str(reason)[:MAX_REASON] if reason else "")
+
+
+def lost(state: TaskState, why: str) -> TaskStatusChanged:
+    """The status of a task whose run did not end by itself."""
+    return TaskStatusChanged(state, TaskState.FAILED, f"run lost: {why}")
+
+
+def canceled(state: TaskState, request: CancelRequested) -> TaskStatusChanged:
+    return TaskStatusChanged(state, TaskState.CANCELED, request.reason)

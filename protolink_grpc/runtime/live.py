@@ -1,0 +1,207 @@
+"""One task as this process knows it: its fold, and the one way to append to its log.
+
+A LiveTask is shared by the run that works on the task and by requests that steer it. Appends queue up behind a lock; each is
+checked against the lifecycle, written, and only then taken into the fold, so that nobody sees what could still be lost.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from protolink_grpc.errors import (
+    InvalidTransitionError,
+    MessageTooLargeError,
+    SequenceConflictError,
+    TaskNotFoundError,
+)
+from protolink_grpc.models.events import Payload, RunEvent, TaskStatusChanged, TaskSubmitted
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
+from protolink_grpc.runtime.clock import Clock
+from protolink_grpc.store.port import Append, RequestRecord, TaskHead, TaskStore
+from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
+
+Fact = Payload | RunEvent
+"""What can be recorded: a payload of its usual type, or an event that brings more of its envelope."""
+
+MAX_EVENT_BYTES = (4 << 20) - 4096
+"""Bound of one encoded event: a response that carries it alone stays below what gRPC receives by default (4 MiB)."""
+
+RETRIES = 8
+"""How often an append is tried again after another process has appended first."""
+
+
+class LiveTask:
+    """The fold of one task and the right to append to its log.
+
+    Attributes:
+        epoch: The epoch under which this process may append; 0 before the task exists.
+        run_id: Run on whose behalf events are recorded.
+    """
+
+    __slots__ = ("_clock", "_encoder", "_encoder_run", "_lock", "_store", "agent_name", "epoch", "fold", "worker")
+
+    def __init__(self, task_id: str, *, agent_name: str, store: TaskStore, clock: Clock) -> None:
+        self.fold = TaskFold(task_id)
+        self.agent_name = agent_name
+        self.epoch = 0
+        self.worker = ""
+        self._store = store
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._encoder: EventEncoder | None = None
+        self._encoder_run = ""
+
+    @classmethod
+    async def load(cls, head: TaskHead, *, store: TaskStore, clock: Clock) -> "LiveTask":
+        """The task as the store has it now."""
+        live = cls(head.task_id, agent_name=head.agent_name, store=store, clock=clock)
+        await live.refresh()
+        return live
+
+    async def refresh(self) -> None:
+        """Take in what other processes have appended."""
+        async with self._lock:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        fold = self.fold
+        while frames := await self._store.read(fold.task_id, fold.sequence, 1024):
+            replay(fold, frames)
+        head = await self._store.head(fold.task_id)
+        if head is None:
+            raise TaskNotFoundError(f"task {fold.task_id} is not in the store", task_id=fold.task_id)
+        self.epoch, self.worker = head.epoch, head.worker
+
+    async def record(
+        self,
+        facts: Sequence[Fact],
+        *,
+        run_id: str = "",
+        request_id: str = "",
+        claim: bool = False,
+    ) -> RequestRecord | None:
+        """Append facts, all or none, and return after the commit.
+
+        Args:
+            run_id: Run that they belong to; empty means the latest.
+            request_id: Remembered with the task's principal in the same step.
+            claim: Take the task over for this process.
+
+        Returns:
+            None when they were recorded; where the request id is known already, its record.
+
+        Raises:
+            InvalidTransitionError: A status among them is not reachable; for a finished task, any fact.
+            LeaseLostError: Another process has taken the task.
+            MessageTooLargeError: One of them is larger than an event may be.
+            StoreError: The store refused; nothing was recorded.
+        """
+        async with self._lock:
+            for _ in range(RETRIES):
+                try:
+                    return await self._record(facts, run_id or self.fold.run_id, request_id, claim)
+                except SequenceConflictError:
+                    if not self.fold.sequence:
+                        raise
+                    # Somebody else's fact came first (a cancel request, say). The lease decides whether we may go on.
+                    await self._catch_up()
+            raise SequenceConflictError(f"task {self.fold.task_id} is too busy", task_id=self.fold.task_id)
+
+    async def _record(self, facts: Sequence[Fact], run_id: str, request_id: str, claim: bool) -> RequestRecord | None:
+        fold = self.fold
+        micros = self._clock.micros()
+        first = fold.sequence + 1
+        state, frames = self._encode(facts, run_id, micros)
+        messages, artifacts, reason = _counts(fold, facts, state)
+        epoch = self.epoch + 1 if claim else self.epoch
+        worker = self._store.worker if claim else self.worker
+        head = TaskHead(
+            fold.task_id,
+            fold.principal,
+            self.agent_name,
+            fold.session_id,
+            state,
+            fold.sequence + len(frames),
+            run_id,
+            fold.create_micros or micros,
+            micros,
+            worker,
+            epoch,
+            messages,
+            artifacts,
+            reason,
+        )
+        known = await self._store.append(Append(head, frames, fold.sequence, self.epoch, request_id))
+        if known is not None:
+            return known
+        self.epoch, self.worker = epoch, worker
+        for offset, fact in enumerate(facts):
+            payload = fact.payload if isinstance(fact, RunEvent) else fact
+            fold.apply(payload, first + offset, micros, run_id)
+        return None
+
+    def _encode(self, facts: Sequence[Fact], run_id: str, micros: int) -> tuple[TaskState, list[bytes]]:
+        """The state after the facts, and their frames."""
+        fold = self.fold
+        if self._encoder is None or self._encoder_run != run_id:
+            self._encoder = EventEncoder(
+                task_id=fold.task_id, run_id=run_id, session_id=fold.session_id, agent_name=self.agent_name
+            )
+            self._encoder_run = run_id
+        state, sequence, frames = fold.state, fold.sequence, []
+        for fact in facts:
+            if state in TERMINAL:
+                raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
+            sequence += 1
+            payload, kind, envelope = _unpack(fact)
+            if isinstance(payload, TaskStatusChanged):
+                _check(state, payload)
+                state = payload.new_state
+            frame = self._encoder.frame(
+                payload, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope
+            )
+            if len(frame) > MAX_EVENT_BYTES:
+                raise MessageTooLargeError(
+                    f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
+                    field=kind or type(payload).__name__,
+                )
+            frames.append(frame)
+        return state, frames
+
+
+def _unpack(fact: Fact) -> tuple[Payload | dict[str, Any], str, bytes]:
+    if isinstance(fact, RunEvent):
+        return fact.payload if fact.payload is not None else {}, fact.type, encode_envelope(fact)
+    return fact, "", b""
+
+
+def _check(state: TaskState, payload: TaskStatusChanged) -> None:
+    target = payload.new_state
+    # A run that takes over from a lost one stays in working: an attempt begins, the state does not change.
+    if target not in TRANSITIONS[state] and not (payload.attempt and state == target == TaskState.WORKING):
+        raise InvalidTransitionError(
+            f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
+        )
+
+
+def _counts(fold: TaskFold, facts: Sequence[Fact], state: TaskState) -> tuple[int, int, str]:
+    """What the head says about the task after the facts: messages, artifacts, reason."""
+    messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
+    new_artifacts = set()
+    for fact in facts:
+        payload = fact.payload if isinstance(fact, RunEvent) else fact
+        match payload:
+            case TaskSubmitted(task=task):
+                messages += len(task.messages)
+                artifacts += len(task.artifacts)
+            case TaskStatusChanged():
+                reason = payload.reason
+            case None:
+                pass
+            case _:
+                messages += len(getattr(payload, "messages", ()))
+                artifact = getattr(payload, "artifact", None)
+                if artifact is not None and fold.artifact(artifact.id) is None:
+                    new_artifacts.add(artifact.id)
+    return messages, artifacts + len(new_artifacts), reason

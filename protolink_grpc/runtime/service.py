@@ -1,0 +1,604 @@
+"""The waist: every edge, gRPC, in process, HTTP, calls these verbs and nothing else.
+
+A TaskService owns the tasks of one agent in one process. Sending starts a run and waits for its end; streaming starts a run and
+watches the log; subscribing only watches. It is used from one event loop.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    InvalidTransitionError,
+    LeaseLostError,
+    ProtolinkError,
+    SequenceConflictError,
+    SequenceOutOfRangeError,
+    StoreError,
+    TaskAlreadyRunningError,
+    TaskFinishedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnavailableError,
+)
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import (
+    CancelRequested,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskPatched,
+    TaskSubmitted,
+)
+from protolink_grpc.models.fold import DERIVED_KEYS, TaskFold
+from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.clock import Clock, SystemClock
+from protolink_grpc.runtime.engine import Attempt, Handler, canceled, lost
+from protolink_grpc.runtime.live import Fact, LiveTask
+from protolink_grpc.runtime.slots import Slots
+from protolink_grpc.store.port import ForeignListener, RequestRecord, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.wire.events import is_final, settles
+
+log = logging.getLogger(__name__)
+
+Recovery = Literal["lost", "resume"]
+"""What becomes of a run whose process died: its task fails and says so, or a new attempt begins."""
+
+
+class StopAt(Enum):
+    """Where a watch ends by itself."""
+
+    TERMINAL = "terminal"
+    INTERRUPTED = "interrupted"
+    CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one agent in one process.
+
+    Args:
+        max_concurrency: Runs at the same time.
+        max_queue: Runs that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.
+        batch_events: Events in one batch of a watch at most.
+        warm_tasks: Tasks whose fold is kept in memory after their run.
+        warm_items: Messages and artifacts in those folds, all together.
+        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
+        lease_ttl_s: How long this process may be silent before others take over its tasks.
+    """
+
+    max_concurrency: int = 1
+    max_queue: int = 1000
+    batch_events: int = 256
+    warm_tasks: int = 1000
+    warm_items: int = 100_000
+    cancel_wait_s: float = 10.0
+    lease_ttl_s: float = 15.0
+
+
+@dataclass(slots=True)
+class Submission:
+    """What a caller contributes to a task.
+
+    Args:
+        task_id: The task; empty lets the service choose.
+        must_exist: The task is to be continued, not created.
+        messages: New messages; those whose id the log knows are left out.
+        request_id: The same id from the same principal is the same request.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    task_id: str = ""
+    must_exist: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+    flow_state: dict[str, Any] = field(default_factory=dict)
+    session_id: str = ""
+    context: RunContext | None = None
+    request_id: str = ""
+
+    @classmethod
+    def of(cls, task: Task, *, request_id: str = "") -> "Submission":
+        """What `task` contributes; its state and history are the server's to say."""
+        return cls(
+            messages=task.messages,
+            artifacts=task.artifacts,
+            task_id=task.id,
+            metadata=task.metadata,
+            flow_state=task.flow_state,
+            session_id=task.session_id or "",
+            context=RunContext.from_task(task) if "run_context" in task.metadata else None,
+            request_id=request_id,
+        )
+
+
+@dataclass(slots=True)
+class Turn:
+    """One accepted request: its task, the log's end before it, and the attempt where it runs in this process."""
+
+    task_id: str
+    after_sequence: int
+    attempt: Attempt | None = None
+
+
+class TaskService:
+    """The tasks of one agent.
+
+    Args:
+        agent_name: Owner of the tasks; a store may hold those of several agents.
+        handler: What the agent does with a task.
+        recovery: What to do at start with runs that a dead process left behind.
+        expose_errors: Whether the text of an exception that the agent's own code raises is shown to the task's owner.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        store: TaskStore,
+        handler: Handler,
+        *,
+        limits: Limits | None = None,
+        recovery: Recovery = "lost",
+        expose_errors: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self.agent_name = agent_name
+        self.store = store
+        self.limits = limits or Limits()
+        self._handler = handler
+        self._recovery = recovery
+        self._expose_errors = expose_errors
+        self._clock = clock or SystemClock()
+        self._slots = Slots(running=self.limits.max_concurrency, waiting=self.limits.max_queue)
+        self._attempts: dict[str, Attempt] = {}
+        self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
+        self._warm: OrderedDict[str, LiveTask] = OrderedDict()
+        self._warm_items = 0
+        self._unrecorded: dict[str, str] = {}
+        self._keeper: asyncio.Task[None] | None = None
+        self._accepting = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store, settle what a dead process left behind, begin to accept.
+
+        Raises:
+            StoreError: The store cannot be opened.
+        """
+        if self._accepting:
+            return
+        await self.store.open()
+        self.store.listener = ForeignListener(lambda: list(self._attempts), self._look_at)
+        await self.store.heartbeat(self.limits.lease_ttl_s)
+        self._accepting = True
+        await self._recover()
+        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Refuse new work, let runs finish for `grace_s` seconds, record the rest as lost, close the store."""
+        self._accepting = False
+        ends = [attempt.ended for attempt in self._attempts.values()]
+        if ends and grace_s > 0:
+            await asyncio.wait(ends, timeout=grace_s)
+        for attempt in list(self._attempts.values()):
+            attempt.abandon()
+        ends = [attempt.ended for attempt in self._attempts.values()]
+        if ends:
+            await asyncio.wait(ends, timeout=max(grace_s, 1.0))
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+        self.store.listener = None
+        self._warm.clear()
+        self._warm_items = 0
+        await self.store.close()
+
+    @property
+    def active_task_ids(self) -> list[str]:
+        """Tasks that run or wait for a slot in this process."""
+        return list(self._attempts)
+
+    def attempt(self, task_id: str) -> Attempt | None:
+        """The attempt under way at that task in this process."""
+        return self._attempts.get(task_id)
+
+    async def _keep(self) -> None:
+        """Renew this worker's life, and look after tasks that nobody works on any more."""
+        while True:
+            await asyncio.sleep(self.limits.lease_ttl_s / 3)
+            try:
+                await self.store.heartbeat(self.limits.lease_ttl_s)
+                await self._settle_unrecorded()
+                if self.store.shared:
+                    await self._recover()
+            except ProtolinkError as error:
+                log.warning("upkeep of %s failed, will try again: %s", self.agent_name, error)
+
+    async def _recover(self) -> None:
+        for head in await self.store.orphans(self.agent_name):
+            if head.task_id in self._attempts:
+                continue
+            try:
+                await self._take_over(head)
+            except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
+                continue  # another process was faster, or the task ended
+            log.info("task %s: its process is gone, %s", head.task_id, self._recovery)
+
+    async def _take_over(self, head: TaskHead) -> None:
+        live = await LiveTask.load(head, store=self.store, clock=self._clock)
+        wish = live.fold.cancel_requested
+        if wish is not None:
+            await live.record([canceled(live.fold.state, wish)], claim=True)
+        elif self._recovery == "resume" or live.fold.state is TaskState.SUBMITTED:
+            # A submitted task was never begun: running it now repeats nothing.
+            self._begin(live, [], live.fold.principal, cause="recovered")
+        else:
+            why = "the process that worked on this task ended before the task was done"
+            await live.record([lost(live.fold.state, why)], claim=True)
+
+    async def _settle_unrecorded(self) -> None:
+        """Tasks whose end could not be written when it came: write it now that the store may be well again."""
+        for task_id, why in list(self._unrecorded.items()):
+            head = await self.store.head(task_id)
+            if head is not None and head.state not in TERMINAL and head.state not in INTERRUPTED:
+                live = await LiveTask.load(head, store=self.store, clock=self._clock)
+                await live.record([lost(live.fold.state, why)])
+            del self._unrecorded[task_id]
+
+    # -- sending ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, submission: Submission, principal: str) -> TaskFold:
+        """Start or continue a task and wait until it is settled.
+
+        Canceling the wait does not cancel the run.
+
+        Raises:
+            InvalidArgumentError, TaskNotFoundError, TaskFinishedError, TaskAlreadyRunningError, ResourceExhaustedError,
+            StoreError: As `submit`; or the end of the run could not be recorded.
+        """
+        return await self.settled(await self.submit(submission, principal))
+
+    async def settled(self, turn: Turn) -> TaskFold:
+        """Wait for the end of a turn, wherever it runs."""
+        attempt = turn.attempt
+        if attempt is not None:
+            await asyncio.shield(attempt.ended)
+            if attempt.live.fold.is_settled:
+                return attempt.live.fold
+        while True:
+            head = await self.store.head(turn.task_id)
+            if head is None:
+                raise _not_found(turn.task_id)
+            if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
+                return (await self._load(head)).fold
+            await self.store.wait(turn.task_id, head.sequence)
+
+    async def submit(self, submission: Submission, principal: str) -> Turn:
+        """Accept a request: when this returns, it is in the log.
+
+        Raises:
+            InvalidArgumentError: There is nothing to do.
+            TaskNotFoundError: The task to continue is unknown, or not the caller's.
+            TaskFinishedError: It is terminal.
+            TaskAlreadyRunningError: It works already.
+            ResourceExhaustedError: All slots are busy and the queue is full.
+            UnavailableError: The service is stopping.
+            StoreError: The store refused; nothing was accepted.
+        """
+        if not self._accepting:
+            raise UnavailableError(f"agent {self.agent_name} is not accepting tasks", agent=self.agent_name)
+        if not submission.request_id:
+            return await self._accept(submission, principal)
+        key = (principal, submission.request_id)
+        known = self._requests.get(key)
+        if known is not None:
+            return await asyncio.shield(known)
+        # Repetitions that arrive while the first is being accepted share its outcome; later ones find it in the store.
+        first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._requests[key] = first
+        try:
+            turn = await self._accept(submission, principal)
+        except BaseException as error:
+            del self._requests[key]
+            if isinstance(error, Exception):
+                first.set_exception(error)
+                first.exception()
+            else:
+                first.cancel()
+            raise
+        first.set_result(turn)
+        if turn.attempt is None or turn.attempt.ended.done():
+            del self._requests[key]
+        else:
+            turn.attempt.ended.add_done_callback(lambda _: self._requests.pop(key, None))
+        return turn
+
+    async def _accept(self, submission: Submission, principal: str) -> Turn:
+        self._slots.check_room()
+        if submission.must_exist:
+            return await self._continue(submission, principal)
+        task_id = submission.task_id or new_task_id()
+        warm = self._warm.get(task_id) if submission.task_id else None
+        if task_id in self._attempts or warm is not None:
+            return await self._continue(submission, principal)
+        if not submission.messages and not submission.artifacts:
+            raise InvalidArgumentError("a new task needs a message", field="task.messages")
+        live = LiveTask(task_id, agent_name=self.agent_name, store=self.store, clock=self._clock)
+        live.fold.principal = principal
+        live.fold.agent_name = self.agent_name
+        live.fold.session_id = submission.session_id or task_id
+        opening = TaskSubmitted(_opening_task(submission, task_id), principal, submission.request_id)
+        try:
+            return await self._opened(self._begin(live, [opening], principal, submission.request_id))
+        except SequenceConflictError:
+            # Somebody knows this id already: the caller means that task.
+            return await self._continue(submission, principal)
+
+    async def _continue(self, submission: Submission, principal: str) -> Turn:
+        task_id = submission.task_id
+        attempt = self._attempts.get(task_id)
+        live = attempt.live if attempt is not None else await self._known(task_id, principal)
+        fold = live.fold
+        if fold.principal != principal:
+            raise _not_found(task_id)
+        if submission.request_id:
+            record = await self.store.request(principal, submission.request_id)
+            if record is not None:
+                return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
+        if fold.is_terminal:
+            raise TaskFinishedError(
+                f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
+            )
+        if fold.state not in INTERRUPTED:
+            raise TaskAlreadyRunningError(f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id)
+        messages = tuple(each for each in submission.messages if each.id not in fold.message_ids)
+        artifacts = [each for each in submission.artifacts if fold.artifact(each.id) is None]
+        facts: list[Fact] = [TaskMessagesAdded(messages, submission.request_id)]
+        facts += [TaskArtifactUpdated(artifact) for artifact in artifacts]
+        patch = _patch(fold, submission)
+        if patch is not None:
+            facts.append(patch)
+        return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
+
+    def _begin(
+        self, live: LiveTask, opening: list[Fact], principal: str, request_id: str = "", cause: str = "submitted"
+    ) -> Attempt:
+        attempt = Attempt(
+            live,
+            opening,
+            handler=self._handler,
+            slots=self._slots,
+            principal=principal,
+            request_id=request_id,
+            cause=cause,
+            expose_errors=self._expose_errors,
+        )
+        task_id = live.fold.task_id
+        self._attempts[task_id] = attempt
+        attempt.ended.add_done_callback(lambda ended: self._retire(task_id, attempt, ended))
+        attempt.start()
+        return attempt
+
+    async def _opened(self, attempt: Attempt) -> Turn:
+        after = attempt.live.fold.sequence
+        record: RequestRecord | None = await asyncio.shield(attempt.accepted)
+        if record is not None:
+            return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
+        return Turn(attempt.live.fold.task_id, after, attempt)
+
+    def _retire(self, task_id: str, attempt: Attempt, ended: "asyncio.Future[None]") -> None:
+        if self._attempts.get(task_id) is attempt:
+            del self._attempts[task_id]
+        error = None if ended.cancelled() else ended.exception()
+        fold = attempt.live.fold
+        if isinstance(error, StoreError) and not isinstance(error, LeaseLostError) and fold.sequence:
+            self._unrecorded[task_id] = "the end of the run could not be recorded"
+        elif fold.state in INTERRUPTED:
+            # It will be continued: the next turn need not read its log again.
+            self._keep_warm(attempt.live)
+        else:
+            self._forget(task_id)
+
+    def _keep_warm(self, live: LiveTask) -> None:
+        task_id = live.fold.task_id
+        self._forget(task_id)
+        self._warm[task_id] = live
+        self._warm_items += _items(live)
+        while len(self._warm) > self.limits.warm_tasks or self._warm_items > self.limits.warm_items:
+            self._forget(next(iter(self._warm)))
+
+    def _forget(self, task_id: str) -> None:
+        live = self._warm.pop(task_id, None)
+        if live is not None:
+            self._warm_items = sum(_items(each) for each in self._warm.values()) if self._warm else 0
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    async def get(self, task_id: str, principal: str) -> TaskFold:
+        """The current reading of a task.
+
+        Raises:
+            TaskNotFoundError: Unknown, or not the caller's.
+        """
+        attempt = self._attempts.get(task_id)
+        if attempt is not None and attempt.live.fold.sequence:
+            if attempt.live.fold.principal != principal:
+                raise _not_found(task_id)
+            return attempt.live.fold
+        return (await self._known(task_id, principal)).fold
+
+    async def head(self, task_id: str, principal: str) -> TaskHead:
+        """What is known about a task without reading its log. Raises TaskNotFoundError as `get`."""
+        head = await self.store.head(task_id)
+        if head is None or head.principal != principal or head.agent_name != self.agent_name:
+            raise _not_found(task_id)
+        return head
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        """One page of the heads of the principal's tasks, last changed first."""
+        return await self.store.find(query)
+
+    async def _known(self, task_id: str, principal: str) -> LiveTask:
+        return await self._load(await self.head(task_id, principal))
+
+    async def _load(self, head: TaskHead) -> LiveTask:
+        warm = self._warm.get(head.task_id)
+        if warm is not None:
+            if warm.fold.sequence != head.sequence or warm.epoch != head.epoch:
+                await warm.refresh()
+            return warm
+        return await LiveTask.load(head, store=self.store, clock=self._clock)
+
+    # -- watching --------------------------------------------------------------------------------------------------------
+
+    async def stream(self, submission: Submission, principal: str) -> AsyncGenerator[list[bytes], None]:
+        """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
+        turn = await self.submit(submission, principal)
+        async for frames in self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED):
+            yield frames
+
+    async def watch(
+        self, task_id: str, principal: str, *, after: int = 0, stop_at: StopAt = StopAt.TERMINAL
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Events after a position, framed, ascending without gaps: first what is stored, then what comes.
+
+        Yields:
+            Batches, shape [k], 1 <= k <= `Limits.batch_events`. An event is shown only after its commit.
+
+        Raises:
+            TaskNotFoundError: Unknown, or not the caller's.
+            SequenceOutOfRangeError: `after` is not a position of this log.
+        """
+        head = await self.head(task_id, principal)
+        if not 0 <= after <= head.sequence:
+            raise SequenceOutOfRangeError(
+                f"after_sequence {after} is not in the log of task {task_id}, which ends with {head.sequence}",
+                after_sequence=str(after),
+                last_sequence=str(head.sequence),
+            )
+        if after == head.sequence and head.state in TERMINAL:
+            return
+        async for frames in self._events(task_id, after, stop_at):
+            yield frames
+
+    async def _events(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[bytes], None]:
+        store, limit = self.store, self.limits.batch_events
+        while True:
+            frames = await store.read(task_id, after, limit)
+            if not frames:
+                if stop_at is StopAt.CURRENT or await self._is_over(task_id, after):
+                    return
+                await store.wait(task_id, after)
+                continue
+            ended = is_final(frames[-1])
+            if stop_at is StopAt.INTERRUPTED and not ended:
+                for index, frame in enumerate(frames):
+                    if settles(frame):
+                        frames, ended = frames[: index + 1], True
+                        break
+            after += len(frames)
+            yield frames
+            if ended:
+                return
+
+    async def _is_over(self, task_id: str, after: int) -> bool:
+        if task_id in self._attempts:
+            return False
+        head = await self.store.head(task_id)
+        return head is None or (head.state in TERMINAL and head.sequence <= after)
+
+    # -- steering --------------------------------------------------------------------------------------------------------
+
+    async def cancel(
+        self, task_id: str, principal: str, *, reason: str = "", metadata: dict[str, Any] | None = None
+    ) -> TaskFold:
+        """Record the wish, interrupt the run, and return the task once it has ended, or as it is after `cancel_wait_s`.
+
+        Raises:
+            TaskNotFoundError: Unknown, or not the caller's.
+            TaskNotCancelableError: It has ended otherwise.
+        """
+        attempt = self._attempts.get(task_id)
+        live = attempt.live if attempt is not None else await self._known(task_id, principal)
+        fold = live.fold
+        if fold.principal != principal:
+            raise _not_found(task_id)
+        if fold.state is TaskState.CANCELED:
+            return fold
+        wish = CancelRequested(reason, principal, metadata or {})
+        elsewhere = attempt is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
+        try:
+            if attempt is not None or elsewhere:
+                await live.record([wish])
+            else:
+                await live.record([wish, canceled(fold.state, wish)])
+        except InvalidTransitionError:
+            raise TaskNotCancelableError(
+                f"task {task_id} is {fold.state}", task_id=task_id, state=str(fold.state)
+            ) from None
+        if attempt is not None:
+            attempt.cancel(reason)
+            await asyncio.wait([attempt.ended], timeout=self.limits.cancel_wait_s)
+        elif elsewhere:
+            fold = await self._canceled_elsewhere(live)
+        else:
+            self._forget(task_id)
+        return fold
+
+    async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
+        """The process that runs the task hears of the wish through the store."""
+        turn = Turn(live.fold.task_id, live.fold.sequence)
+        try:
+            async with asyncio.timeout(self.limits.cancel_wait_s):
+                return await self.settled(turn)
+        except TimeoutError:
+            await live.refresh()
+            return live.fold
+
+    def _look_at(self, task_id: str) -> None:
+        """Another process appended to a task that runs here: it may be a wish to cancel."""
+        attempt = self._attempts.get(task_id)
+        if attempt is not None:
+            attempt.heed()
+
+
+def _opening_task(submission: Submission, task_id: str) -> Task:
+    task = Task(
+        id=task_id,
+        messages=submission.messages,
+        artifacts=submission.artifacts,
+        metadata={key: value for key, value in submission.metadata.items() if key not in DERIVED_KEYS},
+        flow_state=submission.flow_state,
+    )
+    if submission.context is not None:
+        submission.context.attach_to_task(task)
+    task.metadata["session_id"] = submission.session_id or task_id
+    return task
+
+
+def _patch(fold: TaskFold, submission: Submission) -> TaskPatched | None:
+    metadata = {
+        key: value
+        for key, value in submission.metadata.items()
+        if key not in DERIVED_KEYS and fold.metadata.get(key) != value
+    }
+    flow_state = {key: value for key, value in submission.flow_state.items() if fold.flow_state.get(key) != value}
+    return TaskPatched(metadata, flow_state) if metadata or flow_state else None
+
+
+def _items(live: LiveTask) -> int:
+    return len(live.fold.messages) + len(live.fold.artifacts) + 1
+
+
+def _not_found(task_id: str) -> TaskNotFoundError:
+    return TaskNotFoundError(f"task {task_id} does not exist", task_id=task_id)

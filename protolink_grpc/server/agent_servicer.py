@@ -1,0 +1,86 @@
+"""AgentService over gRPC: convert, call, convert."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from protolink_pb.v1 import agent_service_pb2 as pb
+from protolink_pb.v1 import agent_service_pb2_grpc, task_pb2
+
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.server import convert
+from protolink_grpc.server.call import Context, caller
+from protolink_grpc.wire.cards import card_to_pb
+from protolink_grpc.wire.pages import token_from_cursor
+from protolink_grpc.wire.scalars import json_object_from_pb
+from protolink_grpc.wire.tasks import fold_to_pb
+
+
+class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
+    """Answers for one agent. Streams yield bytes: batches of framed events as they lie in the store."""
+
+    def __init__(self, service: TaskService, card: Callable[[], AgentCard]) -> None:
+        self._service = service
+        self._card = card
+
+    async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.GetAgentCardResponse:
+        return pb.GetAgentCardResponse(card=card_to_pb(self._card()))
+
+    async def SendTask(self, request: pb.SendTaskRequest, context: Context) -> pb.SendTaskResponse:
+        submission = convert.submission_from_pb(request)
+        view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
+        turn = await self._service.submit(submission, caller())
+        if request.return_immediately:
+            fold = await self._service.get(turn.task_id, caller())
+        else:
+            fold = await self._service.settled(turn)
+        return pb.SendTaskResponse(task=fold_to_pb(fold, view))
+
+    async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
+        self, request: pb.StreamTaskRequest, context: Context
+    ) -> AsyncIterator[bytes]:
+        submission = convert.submission_from_pb(request)
+        async with aclosing(self._service.stream(submission, caller())) as batches:
+            async for frames in batches:
+                yield b"".join(frames)
+
+    async def SubscribeTask(  # type: ignore[override]  # as above
+        self, request: pb.SubscribeTaskRequest, context: Context
+    ) -> AsyncIterator[bytes]:
+        watch = self._service.watch(
+            convert.required_id(request.task_id, "task_id"),
+            caller(),
+            after=request.after_sequence,
+            stop_at=convert.stop_from_pb(request.stop_at),
+        )
+        async with aclosing(watch) as batches:
+            async for frames in batches:
+                yield b"".join(frames)
+
+    async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
+        view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_FULL)
+        return pb.GetTaskResponse(task=await self._read(convert.required_id(request.task_id, "task_id"), view))
+
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
+        view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_HEADER)
+        page = await self._service.find(convert.query_from_pb(request, caller(), self._service.agent_name))
+        if view == task_pb2.TASK_VIEW_HEADER:
+            tasks = [convert.head_to_pb(head) for head in page.heads]
+        else:
+            tasks = [await self._read(head.task_id, view) for head in page.heads]
+        return pb.ListTasksResponse(tasks=tasks, next_page_token=token_from_cursor(page.next), total_size=page.total)
+
+    async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
+        fold = await self._service.cancel(
+            convert.required_id(request.task_id, "task_id"),
+            caller(),
+            reason=request.reason,
+            metadata=json_object_from_pb(request.metadata_json, "metadata_json"),
+        )
+        return pb.CancelTaskResponse(task=fold_to_pb(fold, task_pb2.TASK_VIEW_HEADER))
+
+    async def _read(self, task_id: str, view: Any) -> task_pb2.Task:
+        if view == task_pb2.TASK_VIEW_HEADER:
+            return convert.head_to_pb(await self._service.head(task_id, caller()))
+        return fold_to_pb(await self._service.get(task_id, caller()), view)

@@ -1,0 +1,159 @@
+"""The gRPC server: which services, behind which interceptors, on which port, and how it comes up and goes down."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from opentelemetry import trace
+
+from protolink_grpc.errors import AddressInUseError
+from protolink_grpc.server.binding import bind
+from protolink_grpc.server.interceptors import Interceptor
+from protolink_grpc.server.interceptors.authentication import Authenticate, authentication, certificate_identity
+from protolink_grpc.server.interceptors.deadline import deadline
+from protolink_grpc.server.interceptors.telemetry import is_tracing, telemetry
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.tls import TLSConfig
+
+MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
+"""Default bound of a request: its event, envelope added, stays below what gRPC receives by default (4 MiB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a server behaves.
+
+    Args:
+        tls: None serves in the clear.
+        authenticate: Who calls; None means the client certificate, or anonymous.
+        max_request_bytes: Larger requests are refused.
+        max_concurrent_rpcs: Calls at the same time, watches included; None means no bound.
+        max_wait_s: How long a unary call may wait for its task; None means as long as the client does.
+        keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is noticed.
+    """
+
+    tls: TLSConfig | None = None
+    authenticate: Authenticate | None = None
+    max_request_bytes: int = MAX_REQUEST_BYTES
+    max_concurrent_rpcs: int | None = None
+    max_wait_s: float | None = None
+    keepalive_s: float = 30.0
+    interceptors: tuple[Interceptor, ...] = ()
+
+
+class GrpcServer:
+    """Servicers on one port, with health and reflection. Can be started again after a stop."""
+
+    def __init__(
+        self,
+        address: Address,
+        services: Sequence[tuple[ServiceDescriptor, object]],
+        *,
+        options: ServerOptions | None = None,
+    ) -> None:
+        self.address = address
+        self._services = services
+        self._options = options or ServerOptions()
+        self._server: grpc.aio.Server | None = None
+        self._health: Any = None
+
+    def _interceptors(self) -> list[Interceptor]:
+        """Outermost first; the status boundary is around them all (`binding`)."""
+        options = self._options
+        chain: list[Interceptor] = []
+        if is_tracing():
+            chain.append(telemetry(trace.get_tracer("protolink_grpc")))
+        if options.max_wait_s is not None:
+            chain.append(deadline(options.max_wait_s, frozenset({"/protolink.v1.AgentService/SendTask"})))
+        if options.authenticate is not None:
+            chain.append(authentication(options.authenticate))
+        elif options.tls is not None and options.tls.require_client_cert:
+            chain.append(certificate_identity)
+        return [*chain, *options.interceptors]
+
+    async def start(self) -> Address:
+        """Listen. Returns the address with the port that was taken.
+
+        Raises:
+            AddressInUseError: The port is taken, or not ours to take.
+            InvalidArgumentError: The certificates are not usable.
+        """
+        server = self._build()
+        try:
+            if self.address.secure:
+                tls = self._options.tls or TLSConfig()
+                port = server.add_secure_port(self.address.target, tls.server_credentials())
+            else:
+                port = server.add_insecure_port(self.address.target)
+        except RuntimeError:
+            raise AddressInUseError(
+                f"cannot listen on {self.address.url}: the port is taken, or the address is not this machine's",
+                url=self.address.url,
+            ) from None
+        await server.start()
+        self._server = server
+        self.address = Address(self.address.host, port, self.address.secure)
+        return self.address
+
+    def _build(self) -> grpc.aio.Server:
+        options = self._options
+        keepalive_ms = int(options.keepalive_s * 1000)
+        server = grpc.aio.server(
+            options=[
+                # Two servers on one port would share its calls by chance; a taken port must be an error.
+                ("grpc.so_reuseport", 0),
+                # Our own limit answers first, with a reason; this one only keeps memory bounded.
+                ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.keepalive_time_ms", keepalive_ms),
+                ("grpc.keepalive_timeout_ms", min(keepalive_ms, 20_000)),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            ],
+            maximum_concurrent_rpcs=options.max_concurrent_rpcs,
+        )
+        interceptors = self._interceptors()
+        for descriptor, servicer in self._services:
+            handler = bind(descriptor, servicer, interceptors=interceptors, max_request_bytes=options.max_request_bytes)
+            server.add_generic_rpc_handlers((handler,))
+        self._add_health(server)
+        return server
+
+    def _add_health(self, server: grpc.aio.Server) -> None:
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [descriptor.full_name for descriptor, _ in self._services]
+        reflection.enable_server_reflection(
+            (*names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), server
+        )
+
+    async def serve(self) -> None:
+        """Say SERVING: call when the services behind are ready."""
+        for name in ("", *(descriptor.full_name for descriptor, _ in self._services)):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def drain(self) -> None:
+        """Say NOT_SERVING, so that balancers send new calls elsewhere; calls under way go on."""
+        if self._health is not None:
+            await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Refuse new calls, let those under way finish for `grace_s` seconds, cut the rest."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace_s)
+
+    async def wait(self) -> None:
+        """Return when the server has stopped."""
+        if self._server is not None:
+            await self._server.wait_for_termination()
+
+    @property
+    def is_running(self) -> bool:
+        return self._server is not None

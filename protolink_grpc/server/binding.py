@@ -1,0 +1,110 @@
+"""Puts a servicer on the wire: one generic handler per service, built from its descriptor, interceptors composed once at start.
+
+Requests arrive as bytes and are parsed here, inside the boundary, so that junk is the caller's INVALID_ARGUMENT and not our
+INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.server.call import Call, Context, enter
+from protolink_grpc.server.interceptors import Interceptor
+from protolink_grpc.server.interceptors.status import answer
+
+Behavior = Callable[[Any, Context], Any]
+
+
+def bind(
+    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], max_request_bytes: int
+) -> grpc.GenericRpcHandler:
+    """The handler of one service.
+
+    Args:
+        service: Its descriptor; the servicer has a method of the same name for each of its methods.
+        interceptors: Outermost first.
+        max_request_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
+    """
+    handlers = {
+        method.name: _method(service.full_name, method, getattr(servicer, method.name), interceptors, max_request_bytes)
+        for method in service.methods
+    }
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _method(
+    service: str, method: MethodDescriptor, behavior: Behavior, interceptors: Sequence[Interceptor], max_bytes: int
+) -> grpc.RpcMethodHandler[Any, Any]:
+    name = f"/{service}/{method.name}"
+    parse = _parser(method, max_bytes)
+    if method.server_streaming:
+        stream = _stream(name, parse, behavior, interceptors)
+        return grpc.unary_stream_rpc_method_handler(stream, None, _serialize)
+    return grpc.unary_unary_rpc_method_handler(_unary(name, parse, behavior, interceptors), None, _serialize)
+
+
+def _parser(method: MethodDescriptor, max_bytes: int) -> Callable[[bytes], Message]:
+    kind = GetMessageClass(method.input_type)
+
+    def parse(data: bytes) -> Message:
+        if len(data) > max_bytes:
+            raise MessageTooLargeError(
+                f"has {len(data)} bytes, at most {max_bytes} are accepted",
+                field="request",
+                max_bytes=str(max_bytes),
+            )
+        try:
+            return kind.FromString(data)
+        except DecodeError:
+            raise InvalidArgumentError(f"is not a valid {method.input_type.full_name}", field="request") from None
+
+    return parse
+
+
+def _serialize(response: Message | bytes) -> bytes:
+    return response if isinstance(response, bytes) else response.SerializeToString()
+
+
+def _unary(
+    name: str, parse: Callable[[bytes], Message], behavior: Behavior, interceptors: Sequence[Interceptor]
+) -> Callable[[bytes, Context], Any]:
+    async def handle(data: bytes, context: Context) -> Any:
+        call = Call(name, context)
+        enter(call)
+        try:
+            if not interceptors:
+                return await behavior(parse(data), context)
+            async with AsyncExitStack() as around:
+                for each in interceptors:
+                    await around.enter_async_context(each(call))
+                return await behavior(parse(data), context)
+        except Exception as error:
+            await answer(error, name, context)
+
+    return handle
+
+
+def _stream(
+    name: str, parse: Callable[[bytes], Message], behavior: Behavior, interceptors: Sequence[Interceptor]
+) -> Callable[[bytes, Context], AsyncIterator[Any]]:
+    async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
+        call = Call(name, context)
+        enter(call)
+        try:
+            async with AsyncExitStack() as around:
+                for each in interceptors:
+                    await around.enter_async_context(each(call))
+                # Closed here and now, not when the collector comes by: its `finally` lets go of the log.
+                responses = await around.enter_async_context(aclosing(behavior(parse(data), context)))
+                async for response in responses:
+                    yield response
+        except Exception as error:
+            await answer(error, name, context)
+
+    return handle

@@ -1,0 +1,43 @@
+"""What a servicer may know about the call that it answers, and what an interceptor may add to it."""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+ANONYMOUS = "anonymous"
+"""The principal of every caller where nothing authenticates."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One RPC under way. `principal` is who makes it, as far as the interceptors know."""
+
+    method: str
+    context: Context
+    principal: str = ANONYMOUS
+    scopes: frozenset[str] = frozenset()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Metadata of the request; binary entries are left out, of repeated ones the last counts."""
+        pairs = self.context.invocation_metadata() or ()
+        return {key: value for key, value in pairs if isinstance(value, str)}
+
+
+_call: ContextVar[Call] = ContextVar("protolink_call")
+
+
+def enter(call: Call) -> None:
+    """Make this the call of the running task. gRPC runs each RPC in a task of its own, so nothing has to be undone."""
+    _call.set(call)
+
+
+def caller() -> str:
+    """The principal of the RPC that the running task answers."""
+    return _call.get().principal

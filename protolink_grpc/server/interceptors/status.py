@@ -1,0 +1,26 @@
+"""The boundary where exceptions become statuses. Nothing else on the server turns an error into an answer."""
+
+import logging
+from typing import NoReturn
+
+import grpc
+import grpc.aio
+from grpc_status import rpc_status
+
+from protolink_grpc.errors import InternalError, ProtolinkError
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.server.call import Context
+from protolink_grpc.wire.status import to_status
+
+log = logging.getLogger(__name__)
+
+
+async def answer(error: Exception, method: str, context: Context) -> NoReturn:
+    """End the call with the status of `error`; what was not raised on purpose is logged and shown as an incident only."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if not isinstance(error, ProtolinkError):
+        incident = new_uuid()
+        log.error("%s failed, incident %s", method, incident, exc_info=error)
+        error = InternalError(f"internal error, incident {incident}", incident=incident)
+    await context.abort_with_status(rpc_status.to_status(to_status(error)))

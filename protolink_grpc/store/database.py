@@ -1,0 +1,85 @@
+"""Opening a SQLite file safely: pragmas, forward migrations, and what its errors mean. No table of the store is known here."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
+
+BUSY_MS = 10_000
+"""How long a writer waits for another process's transaction, in milliseconds."""
+
+
+def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file at the newest schema.
+
+    The connection may be used from any one thread at a time. Commits return after the fsync.
+
+    Raises:
+        StoreVersionError: The file was written by a newer version of this package.
+        StoreReadOnlyError: The file or its directory cannot be written.
+        StoreFullError: No space for the schema.
+        StoreError: Not a database, or not reachable.
+    """
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+        db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        if read_only:
+            db.execute("PRAGMA query_only = ON")
+            return db
+        _migrate(db, path, migrations)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        # Touches the file: a read-only one is found at start, not at the first task.
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("PRAGMA application_id")
+        db.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    return db
+
+
+def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+    known = len(migrations)
+    if _version(db, path, known) == known:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another process may have migrated meanwhile.
+        for version in range(_version(db, path, known), known):
+            for statement in migrations[version].split(";"):
+                if statement.strip():
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {version + 1}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _version(db: sqlite3.Connection, path: Path, known: int) -> int:
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > known:
+        raise StoreVersionError(
+            f"{path} has schema version {version}, this version of protolink_grpc knows {known}; upgrade the package",
+            found=str(version),
+            known=str(known),
+        )
+    return version
+
+
+def explain(error: sqlite3.Error, path: Path) -> StoreError:
+    """What an error of SQLite means for the caller; the path is named, the statement is not."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFullError(f"no space left for {path}", path=str(path))
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return StoreReadOnlyError(f"{path} cannot be written", path=str(path))
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreError(f"{path} cannot be opened: does its directory exist, and may this user write there?")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreError(f"{path} is not a SQLite database")
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreError(f"{path} is locked by another process for more than {BUSY_MS // 1000} s")
+    return StoreError(f"{path}: {error}")

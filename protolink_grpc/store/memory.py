@@ -1,0 +1,154 @@
+"""The task store in memory: fast, and gone with the process. It says so: `durable` is false."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.lifecycle import is_terminal
+from protolink_grpc.store.port import (
+    READ_BYTES,
+    Append,
+    ForeignListener,
+    RequestRecord,
+    TaskHead,
+    TaskPage,
+    TaskQuery,
+    Waiters,
+)
+
+
+@dataclass(slots=True)
+class _Entry:
+    head: TaskHead
+    events: list[bytes] = field(default_factory=list)
+    request_ids: list[str] = field(default_factory=list)
+
+
+class MemoryStore:
+    """Logs in process memory.
+
+    Args:
+        max_tasks: Tasks to keep; above it the finished tasks that changed longest ago are forgotten, with their request ids.
+    """
+
+    durable = False
+    shared = False
+
+    def __init__(self, *, max_tasks: int = 50_000) -> None:
+        self.worker = ""
+        self.listener: ForeignListener | None = None
+        self._max_tasks = max_tasks
+        self._entries: dict[str, _Entry] = {}
+        # Per principal, last changed last: listing needs no sort.
+        self._by_change: dict[str, OrderedDict[str, None]] = {}
+        self._finished: OrderedDict[str, None] = OrderedDict()
+        self._requests: dict[tuple[str, str], RequestRecord] = {}
+        self._waiters = Waiters()
+
+    async def open(self) -> None:
+        self.worker = self.worker or new_uuid()
+
+    async def close(self) -> None:
+        self._waiters.wake_all()
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        head = append.head
+        if append.request_id:
+            known = self._requests.get((head.principal, append.request_id))
+            if known is not None:
+                return known
+        entry = self._entries.get(head.task_id)
+        self._check_fence(entry, append)
+        if entry is None:
+            entry = self._entries[head.task_id] = _Entry(head)
+        entry.head = head
+        entry.events.extend(append.events)
+        if append.request_id:
+            self._requests[head.principal, append.request_id] = RequestRecord(head.task_id, append.expected_sequence)
+            entry.request_ids.append(append.request_id)
+        by_change = self._by_change.get(head.principal)
+        if by_change is None:
+            by_change = self._by_change[head.principal] = OrderedDict()
+        by_change[head.task_id] = None
+        by_change.move_to_end(head.task_id)
+        if is_terminal(head.state):
+            self._finished[head.task_id] = None
+            if len(self._entries) > self._max_tasks:
+                self._forget_oldest()
+        self._waiters.wake(head.task_id)
+        return None
+
+    @staticmethod
+    def _check_fence(entry: _Entry | None, append: Append) -> None:
+        if entry is None:
+            if append.expected_sequence:
+                raise TaskNotFoundError(f"task {append.head.task_id} is not in the store", task_id=append.head.task_id)
+            return
+        if append.expected_sequence and entry.head.epoch != append.expected_epoch:
+            raise LeaseLostError("another worker runs this task", task_id=append.head.task_id)
+        if entry.head.sequence != append.expected_sequence:
+            raise SequenceConflictError("another writer appended to this task first", task_id=append.head.task_id)
+
+    def _forget_oldest(self) -> None:
+        task_id, _ = self._finished.popitem(last=False)
+        entry = self._entries.pop(task_id)
+        del self._by_change[entry.head.principal][task_id]
+        for request_id in entry.request_ids:
+            del self._requests[entry.head.principal, request_id]
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        entry = self._entries.get(task_id)
+        if entry is None:
+            return []
+        return bounded(entry.events[after : after + limit])
+
+    async def wait(self, task_id: str, after: int) -> None:
+        entry = self._entries.get(task_id)
+        if entry is not None and entry.head.sequence > after:
+            return
+        await self._waiters.wait(task_id)
+
+    async def head(self, task_id: str) -> TaskHead | None:
+        entry = self._entries.get(task_id)
+        return entry.head if entry is not None else None
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        matches = list(self._matches(query))
+        rest = matches
+        if query.after is not None:
+            rest = [head for head in matches if (head.update_micros, head.task_id) < query.after]
+        heads = rest[: query.page_size]
+        more = len(rest) > len(heads)
+        return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, len(matches))
+
+    def _matches(self, query: TaskQuery) -> Iterator[TaskHead]:
+        for task_id in reversed(self._by_change.get(query.principal, ())):
+            head = self._entries[task_id].head
+            if (
+                head.agent_name == query.agent_name
+                and (not query.states or head.state in query.states)
+                and (not query.session_id or head.session_id == query.session_id)
+                and head.update_micros > query.updated_after_micros
+            ):
+                yield head
+
+    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
+        return self._requests.get((principal, request_id))
+
+    async def heartbeat(self, ttl_s: float) -> None:
+        """Nothing to do: a worker in memory lives as long as its data."""
+
+    async def orphans(self, agent_name: str) -> list[TaskHead]:
+        return []
+
+
+def bounded(frames: list[bytes]) -> list[bytes]:
+    """The longest prefix of `frames` within `READ_BYTES`, at least one of them."""
+    total = 0
+    for index, frame in enumerate(frames):
+        total += len(frame)
+        if total > READ_BYTES:
+            return frames[: max(index, 1)]
+    return frames

@@ -1,0 +1,199 @@
+"""The port of the task store: what the runtime asks of it, and the values that cross it. No SQL and no policy live here.
+
+A store keeps, per task, a head (one row) and a log (framed events, sequence 1..n). It is used from one event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from protolink_grpc.models.lifecycle import TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHead:
+    """What is known about a task without reading its log.
+
+    Args:
+        sequence: Sequence of the last event.
+        worker: Store session that runs the task, empty when nobody does.
+        epoch: Grows by one whenever a worker takes the task.
+        messages, artifacts: How many the task has.
+        reason: Why it failed, was rejected or canceled.
+    """
+
+    task_id: str
+    principal: str
+    agent_name: str
+    session_id: str
+    state: TaskState
+    sequence: int
+    run_id: str
+    create_micros: int
+    update_micros: int
+    worker: str = ""
+    epoch: int = 0
+    messages: int = 0
+    artifacts: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """Where the first request with an id went: the task, and the log's last sequence before it."""
+
+    task_id: str
+    after_sequence: int
+
+
+@dataclass(slots=True)
+class Append:
+    """One atomic addition to one log.
+
+    Args:
+        head: The head as it is after the append.
+        events: Framed events, ascending sequence, the first being `expected_sequence + 1`. Never empty.
+        expected_sequence: Sequence that the log must end with; 0 creates the task.
+        expected_epoch: Epoch that the head must have; one less than `head.epoch` takes the task over.
+        request_id: Recorded with `head.principal` in the same step; empty records nothing.
+    """
+
+    head: TaskHead
+    events: list[bytes]
+    expected_sequence: int
+    expected_epoch: int
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQuery:
+    """Which heads to list, last changed first. Empty filters match all; `after` is the cursor of the page before."""
+
+    principal: str
+    agent_name: str
+    states: frozenset[TaskState] = frozenset()
+    session_id: str = ""
+    updated_after_micros: int = 0
+    page_size: int = 50
+    after: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Heads in order, the cursor of the next page or None, and the number of matches on all pages."""
+
+    heads: list[TaskHead] = field(default_factory=list)
+    next: tuple[int, str] | None = None
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignListener:
+    """Interest in other processes' appends: to which tasks, asked again and again, and whom to tell."""
+
+    task_ids: Callable[[], list[str]]
+    appended: Callable[[str], None]
+
+
+class TaskStore(Protocol):
+    """Logs, heads and request ids. Two implementations: `MemoryStore`, `SQLiteStore`."""
+
+    durable: bool
+    """Whether an acknowledged append survives the process and the machine."""
+
+    shared: bool
+    """Whether other processes may append to the same logs."""
+
+    worker: str
+    """Identity of this opened store among all that share the data; empty before `open`."""
+
+    listener: "ForeignListener | None"
+    """Who is told when another process appends to a task that runs here. Only asked by shared stores."""
+
+    async def open(self) -> None:
+        """Make ready. Opening an open store does nothing.
+
+        Raises:
+            StoreError: It cannot be opened; a subclass says why.
+        """
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go. A closed store can be opened again."""
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        """Add events to a log, all or none, and wake its readers after the commit.
+
+        The append happens also when the caller is canceled while it waits.
+
+        Returns:
+            None when it was done; where `request_id` is known already, its record, and nothing was done.
+
+        Raises:
+            SequenceConflictError: The log ends elsewhere: somebody else appended, or created the task.
+            LeaseLostError: The epoch differs: another worker has the task.
+            TaskNotFoundError: There is no such task and `expected_sequence` is not 0.
+            StoreError: Disk full, read-only, or gone; nothing was done.
+        """
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        """Framed events with sequence > `after`, at most `limit`, about 1 MiB; empty at the end or for an unknown task."""
+
+    async def wait(self, task_id: str, after: int) -> None:
+        """Return as soon as the log has a sequence > `after`. May return early; the caller reads and asks again."""
+
+    async def head(self, task_id: str) -> TaskHead | None:
+        """The head, None for an unknown task."""
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        """One page of heads."""
+
+    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
+        """The record of an earlier request, None when there is none."""
+
+    async def heartbeat(self, ttl_s: float) -> None:
+        """Keep this worker alive for `ttl_s` seconds more."""
+
+    async def orphans(self, agent_name: str) -> list[TaskHead]:
+        """Heads of tasks that are submitted or working while their worker is dead, oldest first."""
+
+
+READ_BYTES = 1 << 20
+"""Bound of one `read` in bytes of events; a single larger event is returned alone."""
+
+
+class Waiters:
+    """Futures of readers that wait for a log to grow, by task."""
+
+    __slots__ = ("_futures",)
+
+    def __init__(self) -> None:
+        self._futures: dict[str, set[asyncio.Future[None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._futures)
+
+    def task_ids(self) -> list[str]:
+        return list(self._futures)
+
+    def wake(self, task_id: str) -> None:
+        """Let every reader of that task look again."""
+        for future in self._futures.pop(task_id, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def wake_all(self) -> None:
+        for task_id in self.task_ids():
+            self.wake(task_id)
+
+    async def wait(self, task_id: str) -> None:
+        """Wait for the next `wake` of that task. Canceling leaves nothing behind."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        futures = self._futures.setdefault(task_id, set())
+        futures.add(future)
+        try:
+            await future
+        finally:
+            futures.discard(future)
+            if not futures and self._futures.get(task_id) is futures:
+                del self._futures[task_id]

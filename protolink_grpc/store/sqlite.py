@@ -1,0 +1,486 @@
+"""The task store in one SQLite file, shared by several processes of one machine.
+
+Theory of operation. One writer thread owns the only writing connection. Appends queue up; the thread takes all that wait, writes
+them in one transaction and commits once (WAL, `synchronous=FULL`: the commit returns after the fsync), then wakes the loop once
+for the whole group. That is group commit: one fsync serves everyone who waited. Each append is fenced by its own conditional
+UPDATE, so that one that lost a race fails alone. Reads use a second connection in a second thread; the latest events of active
+tasks are kept in memory, so that a live reader costs no query. Appends of other processes are noticed by polling
+`PRAGMA data_version`, only while somebody waits.
+"""
+
+import asyncio
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import (
+    LeaseLostError,
+    ProtolinkError,
+    SequenceConflictError,
+    StoreError,
+    TaskNotFoundError,
+)
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.store.database import connect, explain
+from protolink_grpc.store.liveness import is_dead, process_identity
+from protolink_grpc.store.memory import bounded
+from protolink_grpc.store.port import Append, ForeignListener, RequestRecord, TaskHead, TaskPage, TaskQuery, Waiters
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+MIGRATIONS = (
+    """
+    CREATE TABLE tasks(
+      task_id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent_name TEXT NOT NULL, session_id TEXT NOT NULL,
+      state TEXT NOT NULL, sequence INTEGER NOT NULL, run_id TEXT NOT NULL,
+      create_micros INTEGER NOT NULL, update_micros INTEGER NOT NULL, worker TEXT NOT NULL, epoch INTEGER NOT NULL,
+      messages INTEGER NOT NULL, artifacts INTEGER NOT NULL, reason TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tasks_by_change ON tasks(principal, agent_name, update_micros DESC, task_id DESC);
+    CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
+    CREATE TABLE events(
+      task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frame BLOB NOT NULL, PRIMARY KEY(task_id, sequence)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE requests(
+      principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL, after_sequence INTEGER NOT NULL,
+      create_micros INTEGER NOT NULL, PRIMARY KEY(principal, request_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE workers(
+      worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
+)
+"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited."""
+
+GROUP = 512
+"""Appends per commit at most: bounds how long the first of a group waits."""
+
+TAIL_TASKS, TAIL_EVENTS = 1024, 512
+"""Latest events in memory: of how many tasks, and how many of each."""
+
+POLL_S = 0.05
+"""How late another process's append may be noticed."""
+
+_COLUMNS = (
+    "task_id, principal, agent_name, session_id, state, sequence, run_id, create_micros, update_micros, "
+    "worker, epoch, messages, artifacts, reason"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
+_INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({','.join('?' * (_COLUMNS.count(',') + 1))})"  # noqa: S608 -- fixed words only
+
+
+def _values(head: TaskHead) -> tuple[Any, ...]:
+    return (
+        head.task_id,
+        head.principal,
+        head.agent_name,
+        head.session_id,
+        head.state.value,
+        head.sequence,
+        head.run_id,
+        head.create_micros,
+        head.update_micros,
+        head.worker,
+        head.epoch,
+        head.messages,
+        head.artifacts,
+        head.reason,
+    )
+
+
+def _head(row: tuple[Any, ...]) -> TaskHead:
+    (task_id, principal, agent_name, session_id, state), rest = row[:5], row[5:]
+    return TaskHead(task_id, principal, agent_name, session_id, TaskState(state), *rest)
+
+
+@dataclass(slots=True)
+class _Job:
+    """What the writer thread does for one caller: an append, another statement, or a look for foreign commits."""
+
+    future: "asyncio.Future[Any]"
+    append: Append | None = None
+    work: Callable[[sqlite3.Connection], Any] | None = None
+    probe: bool = False
+    outcome: Any = None
+
+    def run(self, db: sqlite3.Connection) -> Any:
+        if self.append is not None:
+            return _insert(db, self.append)
+        return self.work(db) if self.work is not None else None
+
+
+class SQLiteStore:
+    """Logs in a SQLite file; created when absent, migrated forward when older.
+
+    Args:
+        path: The file. Its directory must exist and be on a local disk: SQLite's locks do not work on network file systems.
+        request_ttl_s: How long a request id is remembered, in seconds. At least a day.
+    """
+
+    durable = True
+    shared = True
+
+    def __init__(self, path: str | os.PathLike[str], *, request_ttl_s: float = 7 * 86_400) -> None:
+        self.path = Path(path)
+        self.worker = ""
+        self.listener: ForeignListener | None = None
+        self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiters = Waiters()
+        self._tails: OrderedDict[str, tuple[int, list[bytes]]] = OrderedDict()
+        self._poller: asyncio.Task[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        if self._thread is not None:
+            return
+        self._loop = asyncio.get_running_loop()
+        connection = await asyncio.to_thread(connect, self.path, MIGRATIONS)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="protolink-store-read")
+        self._reader = await self._read(lambda: connect(self.path, MIGRATIONS, read_only=True))
+        self.worker = new_uuid()
+        self._thread = threading.Thread(
+            target=self._write_forever, args=(connection,), name="protolink-store-write", daemon=True
+        )
+        self._thread.start()
+
+    async def close(self) -> None:
+        if self._thread is None:
+            return
+        if self._poller is not None:
+            self._poller.cancel()
+            self._poller = None
+        worker = self.worker
+        await self._write(lambda db: db.execute("DELETE FROM workers WHERE worker = ?", (worker,)))
+        self._jobs.put(None)
+        thread, self._thread = self._thread, None
+        await asyncio.to_thread(thread.join)
+        if self._pool is not None and self._reader is not None:
+            await self._read(self._reader.close)
+            self._pool.shutdown()
+        self._tails.clear()
+        self._waiters.wake_all()
+
+    # -- writing ---------------------------------------------------------------------------------------------------------
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        if self._poller is None:
+            self._poller = asyncio.ensure_future(self._poll())
+        outcome: RequestRecord | None = await self._submit(_Job(self._future(), append=append))
+        return outcome
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        outcome: T = await self._submit(_Job(self._future(), work=work))
+        return outcome
+
+    def _future(self) -> "asyncio.Future[Any]":
+        if self._loop is None or self._thread is None:
+            raise StoreError("the store is closed")
+        return self._loop.create_future()
+
+    async def _submit(self, job: _Job) -> Any:
+        self._jobs.put(job)
+        return await job.future
+
+    def _write_forever(self, db: sqlite3.Connection) -> None:
+        while (job := self._jobs.get()) is not None:
+            group = [job]
+            ended = False
+            while len(group) < GROUP and not ended:
+                try:
+                    following = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    ended = True
+                else:
+                    group.append(following)
+            self._commit(db, group)
+            if ended:
+                break
+        db.close()
+
+    def _commit(self, db: sqlite3.Connection, group: list[_Job]) -> None:
+        try:
+            for job in group:
+                if job.probe:
+                    # Asked of the writing connection, which does not count its own commits: a change is another process's.
+                    job.outcome = db.execute("PRAGMA data_version").fetchone()[0]
+            jobs = [job for job in group if not job.probe]
+            if jobs:
+                db.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                try:
+                    job.outcome = job.run(db)
+                except ProtolinkError as error:
+                    job.outcome = error
+            if jobs:
+                db.execute("COMMIT")
+        except sqlite3.Error as error:
+            reason = explain(error, self.path)
+            for job in group:
+                job.outcome = reason
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except Exception as error:  # a job's own mistake must not end the thread that everybody's appends go through
+            log.exception("store write failed")
+            for job in group:
+                job.outcome = StoreError(f"the write failed: {type(error).__name__}")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._committed, group)
+
+    def _committed(self, group: list[_Job]) -> None:
+        """On the loop, after the commit: show the events, then answer."""
+        for job in group:
+            outcome, append = job.outcome, job.append
+            if append is not None and outcome is None:
+                self._remember(append)
+                self._waiters.wake(append.head.task_id)
+            if job.future.done():
+                continue
+            if isinstance(outcome, ProtolinkError):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+
+    def _remember(self, append: Append) -> None:
+        task_id = append.head.task_id
+        known = self._tails.get(task_id)
+        if known is None or known[0] + len(known[1]) - 1 != append.expected_sequence:
+            self._tails[task_id] = (append.expected_sequence + 1, list(append.events))
+            if len(self._tails) > TAIL_TASKS:
+                self._tails.popitem(last=False)
+            return
+        first, frames = known
+        frames.extend(append.events)
+        if len(frames) > 2 * TAIL_EVENTS:
+            cut = len(frames) - TAIL_EVENTS
+            self._tails[task_id] = (first + cut, frames[cut:])
+        self._tails.move_to_end(task_id)
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        if self._pool is None:
+            raise StoreError("the store is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+
+    async def _rows(self, sql: str, *values: Any) -> list[Any]:
+        return await self._read(lambda: self._query(sql, values))
+
+    def _query(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
+        if self._reader is None:
+            raise StoreError("the store is closed")
+        return self._reader.execute(sql, values).fetchall()
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        known = self._tails.get(task_id)
+        if known is not None and after + 1 >= known[0]:
+            start = after + 1 - known[0]
+            frames = known[1][start : start + limit]
+            # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
+            if frames:
+                return bounded(frames)
+        rows = await self._rows(
+            "SELECT frame FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+            task_id,
+            after,
+            limit,
+        )
+        return bounded([row[0] for row in rows])
+
+    async def wait(self, task_id: str, after: int) -> None:
+        known = self._tails.get(task_id)
+        if known is not None and known[0] + len(known[1]) - 1 > after:
+            return
+        waiting = asyncio.ensure_future(self._waiters.wait(task_id))
+        try:
+            # The look comes after the registration: an append in between wakes us.
+            await asyncio.sleep(0)
+            head = await self.head(task_id)
+            if head is not None and head.sequence > after:
+                return
+            if self._poller is None:
+                self._poller = asyncio.ensure_future(self._poll())
+            await waiting
+        finally:
+            waiting.cancel()
+
+    async def _poll(self) -> None:
+        """Notice what other processes write, as long as anybody here waits for a task or runs one."""
+        try:
+            version = await self._submit(_Job(self._future(), probe=True))
+            while wanted := self._wanted():
+                await asyncio.sleep(POLL_S)
+                latest = await self._submit(_Job(self._future(), probe=True))
+                if latest != version:
+                    version = latest
+                    await self._wake_grown(wanted)
+        except StoreError as error:
+            # Readers fall back to asking again; the next one who waits starts another poll.
+            log.warning("cannot follow other processes' appends: %s", error)
+            self._waiters.wake_all()
+        finally:
+            self._poller = None
+
+    def _wanted(self) -> list[str]:
+        running = self.listener.task_ids() if self.listener is not None else []
+        return list({*self._waiters.task_ids(), *running})
+
+    async def _wake_grown(self, task_ids: list[str]) -> None:
+        rows = await self._rows(
+            "SELECT task_id, sequence FROM tasks WHERE task_id IN (SELECT value FROM json_each(?))", to_json(task_ids)
+        )
+        for task_id, sequence in rows:
+            known = self._tails.get(task_id)
+            if known is not None and sequence <= known[0] + len(known[1]) - 1:
+                continue
+            self._tails.pop(task_id, None)
+            self._waiters.wake(task_id)
+            if self.listener is not None:
+                self.listener.appended(task_id)
+
+    async def head(self, task_id: str) -> TaskHead | None:
+        rows = await self._rows(_SELECT + " WHERE task_id = ?", task_id)
+        return _head(rows[0]) if rows else None
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        where, values = ["principal = ?", "agent_name = ?"], [query.principal, query.agent_name]
+        if query.states:
+            where.append(f"state IN ({','.join('?' * len(query.states))})")
+            values += sorted(state.value for state in query.states)
+        if query.session_id:
+            where.append("session_id = ?")
+            values.append(query.session_id)
+        matching, counted = " AND ".join([*where, "update_micros > ?"]), [*values, query.updated_after_micros]
+        cursor, after = "", []
+        if query.after is not None:
+            cursor, after = " AND (update_micros, task_id) < (?, ?)", list(query.after)
+        rows = await self._rows(
+            f"{_SELECT} WHERE {matching}{cursor} ORDER BY update_micros DESC, task_id DESC LIMIT ?",
+            *counted,
+            *after,
+            query.page_size + 1,
+        )
+        total = (await self._rows(f"SELECT count(*) FROM tasks WHERE {matching}", *counted))[0][0]  # noqa: S608 -- fixed words only
+        heads = [_head(row) for row in rows[: query.page_size]]
+        more = len(rows) > query.page_size
+        return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
+
+    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
+        rows = await self._rows(
+            "SELECT task_id, after_sequence FROM requests WHERE principal = ? AND request_id = ?", principal, request_id
+        )
+        return RequestRecord(*rows[0]) if rows else None
+
+    # -- workers ---------------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, ttl_s: float) -> None:
+        row = (self.worker, process_identity(), now_micros() + int(ttl_s * 1_000_000))
+        forgotten = now_micros() - self._request_ttl_micros
+
+        def beat(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", row)
+            # Old requests go a few at a time: a heartbeat stays short whatever has piled up.
+            db.execute(
+                "DELETE FROM requests WHERE (principal, request_id) IN "
+                "(SELECT principal, request_id FROM requests WHERE create_micros < ? LIMIT 500)",
+                (forgotten,),
+            )
+
+        await self._write(beat)
+
+    async def orphans(self, agent_name: str) -> list[TaskHead]:
+        rows = await self._rows(
+            _SELECT + " WHERE agent_name = ? AND state IN ('submitted', 'working') ORDER BY update_micros", agent_name
+        )
+        heads = [_head(row) for row in rows]
+        dead = {worker: await self._is_dead(worker) for worker in {head.worker for head in heads}}
+        return [head for head in heads if dead[head.worker]]
+
+    async def _is_dead(self, worker: str) -> bool:
+        if worker == self.worker:
+            return False
+        rows = await self._rows("SELECT process, expire_micros FROM workers WHERE worker = ?", worker)
+        return not rows or rows[0][1] < now_micros() or is_dead(rows[0][0])
+
+
+def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
+    """One append inside the group's transaction; a refusal leaves no trace of it."""
+    head, request_id = append.head, append.request_id
+    if request_id:
+        row = (head.principal, request_id, head.task_id, append.expected_sequence, head.update_micros)
+        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?)", row).rowcount:
+            found = db.execute(
+                "SELECT task_id, after_sequence FROM requests WHERE principal = ? AND request_id = ?", row[:2]
+            ).fetchone()
+            return RequestRecord(*found)
+    if append.expected_sequence:
+        done = db.execute(
+            "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
+            "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
+            (
+                head.state.value,
+                head.sequence,
+                head.run_id,
+                head.update_micros,
+                head.worker,
+                head.epoch,
+                head.messages,
+                head.artifacts,
+                head.reason,
+                head.task_id,
+                append.expected_sequence,
+                append.expected_epoch,
+            ),
+        ).rowcount
+    else:
+        done = db.execute(_INSERT, _values(head)).rowcount
+    if not done:
+        if request_id:
+            db.execute("DELETE FROM requests WHERE principal = ? AND request_id = ?", (head.principal, request_id))
+        raise _refusal(db, append)
+    first = append.expected_sequence + 1
+    db.executemany(
+        "INSERT INTO events VALUES (?, ?, ?)",
+        [(head.task_id, first + index, frame) for index, frame in enumerate(append.events)],
+    )
+    return None
+
+
+def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:
+    task_id = append.head.task_id
+    row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
+    if row is None:
+        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
+    if append.expected_sequence and row[1] != append.expected_epoch:
+        return LeaseLostError("another worker runs this task", task_id=task_id)
+    return SequenceConflictError("another writer appended to this task first", task_id=task_id)
+
+
+def now_micros() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000

@@ -1,0 +1,271 @@
+"""One typed Python function as a tool: described by a schema, checked before each call, bounded in time.
+
+Whether a call is allowed is decided elsewhere; which tools an agent has is `toolbox`'s business.
+"""
+
+import asyncio
+import copy
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, runtime_checkable
+
+from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError
+from protolink_grpc.models import json_value
+from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.tools.context import ToolContext
+from protolink_grpc.tools.runner import ToolRunner, checked_timeout
+from protolink_grpc.tools.schema import ArgumentModel
+from protolink_grpc.tools.signature import without_partials
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+"""Names that every model provider and every URL takes as they are."""
+
+ActionBuilder = Callable[..., Any]
+"""`(arguments, RunContext) -> RunAction`, sync or async. Untyped: only the runtime calls it and checks the answer."""
+
+
+@runtime_checkable
+class BaseTool(Protocol):
+    """Anything that can be called by name with JSON arguments, wherever it runs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def input_schema(self) -> dict[str, Any]: ...
+    @property
+    def output_schema(self) -> dict[str, Any]: ...
+    @property
+    def tags(self) -> list[str]: ...
+    @property
+    def examples(self) -> list[Any]: ...
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    async def __call__(self, **arguments: Any) -> Any: ...
+
+
+class _Failures:
+    """Around a tool's own code: what that raises becomes ToolFailedError; its refusals and cancellation pass.
+
+    A class, and one object per tool, because a generator would take as long as the check of the arguments.
+    """
+
+    __slots__ = ("_tool",)
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # SystemExit is among them: a tool must not end the server.
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, ToolRejectedError):
+            name = type(error).__name__
+            raise ToolFailedError(
+                f"Tool '{self._tool}' failed: {name}: {error}", tool=self._tool, error_type=name
+            ) from error
+
+
+@dataclass(slots=True, eq=False)
+class Tool:
+    """A function with what callers must know about it, made by `from_callable`; several tasks may call it at once.
+
+    Args:
+        fn: The function. Async ones run on the event loop, sync ones on a `ToolRunner`.
+        arguments: The check of its arguments.
+        input_schema: JSON Schema of the arguments, an object.
+        output_schema: JSON Schema of the result, empty when nothing is promised.
+        capabilities: Authority that a call needs, for policies.
+        action_builder: Prepares the action that a policy and a person look at.
+        timeout_s: Limit of one call in seconds, waiting for a thread included; None leaves it to the runner.
+        read_only: The author's word that a call changes nothing.
+    """
+
+    name: str
+    description: str
+    fn: Callable[..., Any]
+    arguments: ArgumentModel
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    tags: list[str]
+    examples: list[Any]
+    capabilities: frozenset[str]
+    action_builder: ActionBuilder | None
+    timeout_s: float | None
+    read_only: bool
+    _is_async: bool = field(init=False, repr=False)
+    _failures: _Failures = field(init=False, repr=False)
+    _own_runner: ToolRunner | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._failures = _Failures(self.name)
+        self._is_async = _is_any(inspect.iscoroutinefunction, self.fn)
+
+    @classmethod
+    def from_callable(
+        cls,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        tags: Iterable[str] | None = None,
+        examples: Iterable[Any] | None = None,
+        capabilities: Iterable[str] | None = None,
+        action_builder: ActionBuilder | None = None,
+        timeout_s: float | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """A tool from a function: whatever is not given is read from its name, docstring and annotations.
+
+        Raises:
+            TypeError: `fn` cannot be a tool; the text says why and names the parameter.
+            ValueError: The name, the limit or `input_schema` is not valid.
+        """
+        chosen = _checked_name(fn, name)
+        _refuse_uncallable(chosen, fn)
+        arguments = ArgumentModel(chosen, fn, input_schema)
+        return cls(
+            name=chosen,
+            description=_summary(fn) if description is None else description,
+            fn=fn,
+            arguments=arguments,
+            input_schema=arguments.input_schema,
+            output_schema=arguments.output_schema if output_schema is None else copy.deepcopy(dict(output_schema)),
+            tags=_words(chosen, "tags", tags),
+            examples=list(examples or ()),
+            capabilities=frozenset(_words(chosen, "capabilities", capabilities)),
+            action_builder=action_builder,
+            timeout_s=checked_timeout(timeout_s),
+            read_only=read_only,
+        )
+
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for the function, converted to its types; calls nothing but the validators of those types.
+
+        Raises:
+            ToolRejectedError: `invalid_arguments`.
+            ToolFailedError: A validator of the tool's own types broke.
+        """
+        with self._failures:
+            return self.arguments.validate(arguments)
+
+    async def call(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        context: ToolContext | None = None,
+        runner: ToolRunner | None = None,
+    ) -> Any:
+        """Validate, run, and return the result as JSON values.
+
+        Cancelling the wait cancels an async function; a sync one goes on unseen on its abandoned thread.
+
+        Args:
+            context: For parameters annotated with `ToolContext`; an empty one when absent.
+            runner: Threads for a sync function; the tool's own, of the default size, when absent.
+
+        Raises:
+            ToolRejectedError: The arguments are wrong, or the function refused before it changed anything.
+            ToolTimeoutError: The limit is over.
+            ToolFailedError: The function raised, or its result has no JSON form.
+            ResourceExhaustedError: No thread is to be had; nothing was called.
+        """
+        keywords = self.validate(arguments)
+        for name in self.arguments.context_names:
+            keywords[name] = context or ToolContext()
+        if runner is None:
+            runner = self._own_runner = self._own_runner or ToolRunner()
+        return self._as_json(await self._bounded(keywords, runner))
+
+    async def __call__(self, /, **arguments: Any) -> Any:
+        return await self.call(arguments)
+
+    def skill(self) -> AgentSkill:
+        """The entry of this tool in its agent's card; shares nothing with the tool."""
+        return AgentSkill(
+            id=self.name,
+            description=self.description,
+            input_schema=copy.deepcopy(self.input_schema),
+            output_schema=copy.deepcopy(self.output_schema),
+            tags=list(self.tags),
+            examples=copy.deepcopy(self.examples),
+        )
+
+    async def _bounded(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
+        limit = runner.timeout_s if self.timeout_s is None else self.timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                return await self._run(keywords, runner)
+        except TimeoutError:  # Ours: `_failures` has turned those of the function into ToolFailedError.
+            raise ToolTimeoutError(
+                f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
+            ) from None
+
+    async def _run(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
+        if self._is_async:
+            with self._failures:
+                return await self.fn(**keywords)
+        result = await runner.run(functools.partial(self._call_on_thread, keywords))
+        if inspect.isawaitable(result):  # A sync function may hand out a coroutine, as many decorators do.
+            with self._failures:
+                return await result
+        return result
+
+    def _call_on_thread(self, keywords: dict[str, Any]) -> Any:
+        with self._failures:
+            return self.fn(**keywords)
+
+    def _as_json(self, result: Any) -> Any:
+        kind = type(result).__name__
+        try:
+            return json_value.normalize(result)
+        except Exception as error:  # A result may bring a `to_dict` of its own, which may raise anything.
+            raise ToolFailedError(
+                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {error}",
+                tool=self.name,
+                result_type=kind,
+            ) from error
+
+
+def _checked_name(fn: Callable[..., Any], name: str | None) -> str:
+    if not callable(fn):
+        raise TypeError(f"a tool must be callable, got {type(fn).__name__}")
+    chosen = getattr(fn, "__name__", None) if name is None else name
+    if not isinstance(chosen, str) or chosen == "<lambda>":
+        raise TypeError("a lambda, a partial or a callable object has no name of its own: give the tool a name")
+    if not NAME.fullmatch(chosen):
+        raise ValueError(f"tool name {chosen[:128]!r} must match {NAME.pattern}")
+    return chosen
+
+
+def _refuse_uncallable(name: str, fn: Callable[..., Any]) -> None:
+    if inspect.isclass(fn):
+        raise TypeError(f"Tool '{name}': a class is not a tool; give a function or an object with __call__")
+    if _is_any(inspect.isgeneratorfunction, fn) or _is_any(inspect.isasyncgenfunction, fn):
+        raise TypeError(f"Tool '{name}': a generator is not a tool; return a list, or report with ToolContext.progress")
+
+
+def _is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
+    """Whether `test` holds for `fn` or for the function that a person wrote under it, decorators excepted."""
+    fn = without_partials(fn)
+    return test(fn) or test(type(fn).__call__)
+
+
+def _summary(fn: Callable[..., Any]) -> str:
+    fn = without_partials(fn)
+    # `type(fn).__call__` is not asked through getdoc, which would answer with what `object` says about calling.
+    text = inspect.getdoc(fn) if inspect.isroutine(fn) else type(fn).__call__.__doc__ or inspect.getdoc(type(fn))
+    return " ".join((text or "").split("\n\n", 1)[0].split())
+
+
+def _words(tool: str, what: str, words: Iterable[str] | None) -> list[str]:
+    if isinstance(words, str):  # It is an iterable of its letters, and never meant so.
+        raise TypeError(f"Tool '{tool}': {what} must be a list of texts, not one text")
+    return list(words or ())

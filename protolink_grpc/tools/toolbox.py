@@ -1,0 +1,96 @@
+"""The tools of one agent by name, and the threads that its sync ones share; policy is not decided here."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from protolink_grpc.errors import ToolRejectedError
+from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.tools.context import ToolContext
+from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.tool import BaseTool, Tool
+
+MAX_NAME_CHARS = 128
+"""No tool has a longer name, so a longer one is neither compared nor repeated in full."""
+
+
+class Toolbox:
+    """Tools by name, in the order in which they came.
+
+    Args:
+        runner: Threads for sync tools, shared with others and closed by whoever made it; one of its own when absent.
+    """
+
+    def __init__(self, runner: ToolRunner | None = None) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._owns_runner = runner is None
+        self.runner = ToolRunner() if runner is None else runner
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def add(self, tool: BaseTool | Callable[..., Any]) -> Tool:
+        """Take a tool, or make one from a function; a tool of the same name is replaced.
+
+        A tool of another kind is wrapped: its arguments, limit and result are checked like those of a function.
+        """
+        taken = tool if isinstance(tool, Tool) else _made(tool)
+        self._tools[taken.name] = taken
+        return taken
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name.
+
+        Raises:
+            ToolRejectedError: `unknown_tool`; the suggestion names the nearest one.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise self._unknown(name)
+        return tool
+
+    def skills(self) -> list[AgentSkill]:
+        """One entry of the agent's card per tool."""
+        return [tool.skill() for tool in self._tools.values()]
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
+        """Find, validate, run. Raises what `get` and `Tool.call` raise."""
+        return await self.get(name).call(arguments, context=context, runner=self.runner)
+
+    async def aclose(self) -> None:
+        """End the threads, unless they are shared."""
+        if self._owns_runner:
+            await self.runner.aclose()
+
+    def _unknown(self, name: str) -> ToolRejectedError:
+        near = difflib.get_close_matches(name, self._tools, n=1) if len(name) <= MAX_NAME_CHARS else []
+        return ToolRejectedError(
+            f"Tool '{name[:MAX_NAME_CHARS]}' not found",
+            code="unknown_tool",
+            details={"available_tools": sorted(self._tools)},
+            suggestion=f"Did you mean '{near[0]}'?" if near else "Choose a registered tool.",
+        )
+
+
+def _made(tool: BaseTool | Callable[..., Any]) -> Tool:
+    # A class has all the attributes that its objects have, and is no tool.
+    if inspect.isclass(tool) or not isinstance(tool, BaseTool):
+        return Tool.from_callable(tool)
+    return Tool.from_callable(
+        tool.__call__,
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        tags=tool.tags,
+        examples=tool.examples,
+        capabilities=tool.capabilities,
+    )

@@ -1,0 +1,517 @@
+"""Run events as bytes: encoded once at the append, shared by the store and every reader.
+
+An event on disk and inside a stream is a *frame*: the tag of field 1, its length, and the encoded RunEvent, exactly what one
+element of `repeated RunEvent events = 1` looks like. Frames put end to end are the body of a SubscribeTaskResponse.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, assert_never
+
+from protolink_pb.v1 import event_pb2 as pb
+from protolink_pb.v1 import task_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.wire.actions import (
+    action_from_pb,
+    action_to_pb,
+    approval_decision_from_pb,
+    approval_decision_to_pb,
+    approval_request_from_pb,
+    approval_request_to_pb,
+    policy_decision_from_pb,
+    policy_decision_to_pb,
+)
+from protolink_grpc.wire.context import (
+    budget_decision_from_pb,
+    budget_decision_to_pb,
+    context_from_pb,
+    context_manifest_from_pb,
+    context_manifest_to_pb,
+    context_to_pb,
+)
+from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb, micros_from_pb
+from protolink_grpc.wire.tasks import (
+    STATES,
+    artifact_from_pb,
+    artifact_to_pb,
+    message_to_pb,
+    messages_from_pb,
+    state_from_pb,
+    task_from_pb,
+    task_to_pb,
+)
+
+SEVERITIES: Final[dict[ev.Severity, Any]] = {
+    "info": pb.SEVERITY_INFO,
+    "warning": pb.SEVERITY_WARNING,
+    "error": pb.SEVERITY_ERROR,
+}
+_SEVERITIES_FROM_PB: Final[dict[int, ev.Severity]] = {value: name for name, value in SEVERITIES.items()}
+
+_FIELDS: Final[dict[type, str]] = {
+    ev.TaskSubmitted: "task_submitted",
+    ev.TaskStatusChanged: "task_status",
+    ev.TaskMessagesAdded: "task_messages",
+    ev.TaskArtifactUpdated: "task_artifact",
+    ev.TaskPatched: "task_patched",
+    ev.TaskProgress: "task_progress",
+    ev.TaskErrorReported: "task_error",
+    ev.CancelRequested: "cancel_requested",
+    ev.ActionRequested: "action_requested",
+    ev.ActionPolicyEvaluated: "action_policy",
+    ev.ApprovalRequired: "approval_required",
+    ev.ApprovalDecided: "approval_decided",
+    ev.ActionStarted: "action_started",
+    ev.ActionEnded: "action_ended",
+    ev.ContextPrepared: "context_prepared",
+    ev.LlmCallStarted: "llm_call_started",
+    ev.LlmCallCompleted: "llm_call_completed",
+    ev.BudgetReported: "budget_reported",
+    ev.LlmStep: "llm_step",
+    dict: "custom",
+}
+"""Where each kind of payload goes; the descriptors give the numbers."""
+
+LENGTH_DELIMITED: Final = 2
+
+
+def varint(value: int) -> bytes:
+    """Base-128 encoding of a number that is not negative. Source: protobuf's encoding guide."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
+_NUMBERS: Final = pb.RunEvent.DESCRIPTOR.fields_by_name
+
+
+def _tag(name: str) -> bytes:
+    return varint(_NUMBERS[name].number << 3 | LENGTH_DELIMITED)
+
+
+_PAYLOAD_TAGS: Final = {kind: _tag(name) for kind, name in _FIELDS.items()}
+_TYPE_TAG: Final = _tag("type")
+_TIME_TAG: Final = _tag("create_time")
+_SEQUENCE_TAG: Final = varint(_NUMBERS["sequence"].number << 3)
+_FRAME_TAG: Final = varint(1 << 3 | LENGTH_DELIMITED)
+_TYPE_FIELDS: Final = {
+    name: _TYPE_TAG + varint(len(name)) + name.encode() for name in [*ev.TYPES.values(), "action.failed"]
+}
+_FINAL: Final = pb.RunEvent(final=True).SerializeToString()
+
+
+class EventEncoder:
+    """Encodes the events of one run. The envelope's constant part is made once; the rest costs a few string operations.
+
+    protobuf allows fields in any order and merges what is concatenated, so the pieces need no further assembly.
+    """
+
+    __slots__ = ("_constant",)
+
+    def __init__(self, *, task_id: str, run_id: str, session_id: str, agent_name: str) -> None:
+        self._constant = pb.RunEvent(
+            task_id=task_id, run_id=run_id, session_id=session_id, agent_name=agent_name
+        ).SerializeToString()
+
+    def frame(
+        self,
+        payload: ev.Payload | dict[str, Any],
+        sequence: int,
+        micros: int,
+        *,
+        type: str = "",  # noqa: A002 -- the field's name
+        final: bool = False,
+        envelope: bytes = b"",
+    ) -> bytes:
+        """One framed event.
+
+        Args:
+            micros: Time of the append, microseconds since the epoch.
+            envelope: Further encoded envelope fields, see `encode_envelope`.
+        """
+        kind = payload.__class__
+        type = type or ev.TYPES.get(kind, "custom")  # noqa: A001 -- as above
+        body = payload_to_pb(payload).SerializeToString()
+        seconds, rest = divmod(micros, 1_000_000)
+        time = b"\x08" + varint(seconds) + b"\x10" + varint(rest * 1000)
+        event = b"".join(
+            (
+                self._constant,
+                _SEQUENCE_TAG,
+                varint(sequence),
+                _TYPE_FIELDS.get(type) or _TYPE_TAG + varint(len(type.encode())) + type.encode(),
+                _TIME_TAG,
+                _ONE_BYTE[len(time)],
+                time,
+                _FINAL if final else b"",
+                envelope,
+                _PAYLOAD_TAGS[kind],
+                varint(len(body)),
+                body,
+            )
+        )
+        return _FRAME_TAG + varint(len(event)) + event
+
+
+def encode_envelope(event: ev.RunEvent) -> bytes:
+    """The fields that an event may bring beside its payload: action, spans, severity, summary, metadata."""
+    return pb.RunEvent(
+        action_id=event.action_id,
+        parent_action_id=event.parent_action_id,
+        span_id=event.span_id,
+        parent_span_id=event.parent_span_id,
+        severity=SEVERITIES[event.severity] if event.severity != "info" else pb.SEVERITY_UNSPECIFIED,
+        summary=event.summary,
+        metadata_json=json_object_to_pb(event.metadata),
+    ).SerializeToString()
+
+
+def unframe(frame: bytes) -> pb.RunEvent:
+    """The event of one frame.
+
+    Raises:
+        google.protobuf.message.DecodeError: Not a frame.
+    """
+    at = 1
+    while frame[at] & 0x80:
+        at += 1
+    return pb.RunEvent.FromString(frame[at + 1 :])
+
+
+def frame_event(event: pb.RunEvent) -> bytes:
+    """The frame of an event that is a message already."""
+    encoded = event.SerializeToString()
+    return _FRAME_TAG + varint(len(encoded)) + encoded
+
+
+def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
+    """Fold stored events, in order, into a reading that ends where they begin."""
+    for frame in frames:
+        event = unframe(frame)
+        if event.sequence == 1:
+            fold.agent_name = event.agent_name
+        fold.apply(
+            payload_from_pb(event), event.sequence, micros_from_pb(event.create_time, "create_time"), event.run_id
+        )
+
+
+def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
+    """The message that goes into the payload field of `_FIELDS`."""
+    match payload:
+        case ev.TaskStatusChanged():
+            out = pb.TaskStatusChanged(
+                previous_state=STATES[payload.previous_state],
+                new_state=STATES[payload.new_state],
+                reason=payload.reason,
+                attempt=payload.attempt,
+                cause=payload.cause,
+            )
+            if payload.context is not None:
+                out.context.CopyFrom(context_to_pb(payload.context))
+            return out
+        case ev.TaskMessagesAdded():
+            return pb.TaskMessagesAdded(
+                messages=[message_to_pb(message) for message in payload.messages], request_id=payload.request_id
+            )
+        case ev.TaskSubmitted():
+            return pb.TaskSubmitted(
+                task=task_to_pb(payload.task), principal=payload.principal, request_id=payload.request_id
+            )
+        case ev.TaskProgress():
+            return pb.TaskProgress(progress=payload.progress, message=payload.message)
+        case ev.TaskArtifactUpdated():
+            return pb.TaskArtifactUpdated(
+                artifact=artifact_to_pb(payload.artifact), append=payload.append, last_chunk=payload.last_chunk
+            )
+        case ev.TaskPatched():
+            return pb.TaskPatched(
+                metadata_json=json_object_to_pb(payload.metadata), flow_state_json=json_object_to_pb(payload.flow_state)
+            )
+        case ev.TaskErrorReported():
+            return pb.TaskErrorReported(
+                error_code=payload.error_code, error_message=payload.error_message, recoverable=payload.recoverable
+            )
+        case ev.CancelRequested():
+            return pb.CancelRequested(
+                reason=payload.reason,
+                requested_by=payload.requested_by,
+                metadata_json=json_object_to_pb(payload.metadata),
+            )
+        case dict():
+            return pb.CustomEvent(payload_json=json_object_to_pb(payload))
+        case _:
+            return _action_payload_to_pb(payload)
+
+
+def _action_payload_to_pb(
+    payload: ev.ActionRequested
+    | ev.ActionPolicyEvaluated
+    | ev.ApprovalRequired
+    | ev.ApprovalDecided
+    | ev.ActionStarted
+    | ev.ActionEnded
+    | ev.ContextPrepared
+    | ev.LlmCallStarted
+    | ev.LlmCallCompleted
+    | ev.BudgetReported
+    | ev.LlmStep,
+) -> Any:
+    match payload:
+        case ev.ActionStarted():
+            return pb.ActionStarted(
+                kind=payload.kind,
+                name=payload.name,
+                arguments_json="" if payload.arguments is None else to_json(payload.arguments),
+                delegation_id=payload.delegation_id,
+            )
+        case ev.ActionEnded():
+            return pb.ActionEnded(
+                kind=payload.kind,
+                name=payload.name,
+                result_json="" if payload.result is None else to_json(payload.result),
+                error_json="" if payload.error is None else to_json(payload.error),
+                delegation_id=payload.delegation_id,
+                duration_micros=payload.duration_micros,
+            )
+        case ev.ActionRequested():
+            return pb.ActionRequested(action=action_to_pb(payload.action), delegation_id=payload.delegation_id)
+        case ev.ActionPolicyEvaluated():
+            return pb.ActionPolicyEvaluated(decision=policy_decision_to_pb(payload.decision))
+        case ev.ApprovalRequired():
+            return pb.ApprovalRequired(request=approval_request_to_pb(payload.request))
+        case ev.ApprovalDecided():
+            return pb.ApprovalDecided(decision=approval_decision_to_pb(payload.decision))
+        case ev.ContextPrepared():
+            return pb.ContextPrepared(manifest=context_manifest_to_pb(payload.manifest), step=payload.step)
+        case ev.LlmCallStarted():
+            return pb.LlmCallStarted(
+                call_id=payload.call_id,
+                provider=payload.provider,
+                model=payload.model,
+                attempt=payload.attempt,
+                step=payload.step,
+                streaming=payload.streaming,
+            )
+        case ev.LlmCallCompleted():
+            return pb.LlmCallCompleted(
+                call_id=payload.call_id,
+                provider=payload.provider,
+                model=payload.model,
+                step=payload.step,
+                text=payload.text,
+                input_tokens=payload.input_tokens,
+                output_tokens=payload.output_tokens,
+                cost_micros=payload.cost_micros,
+                currency=payload.currency,
+                duration_micros=payload.duration_micros,
+                metrics_json=json_object_to_pb(payload.metrics),
+            )
+        case ev.BudgetReported():
+            return pb.BudgetReported(decision=budget_decision_to_pb(payload.decision))
+        case ev.LlmStep():
+            return pb.LlmStep(
+                kind=payload.kind,
+                step=payload.step,
+                content=payload.content,
+                data_json=json_object_to_pb(payload.data),
+            )
+        case _:
+            assert_never(payload)
+
+
+def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
+    """The payload of an event, None for a kind that this version does not know.
+
+    Raises:
+        InvalidArgumentError: A payload that its kind does not allow; names the path.
+    """
+    kind = event.WhichOneof("payload")
+    match kind:
+        case None:
+            return None
+        case "task_status":
+            status = event.task_status
+            return ev.TaskStatusChanged(
+                state_from_pb(status.previous_state, "task_status.previous_state"),
+                state_from_pb(status.new_state, "task_status.new_state"),
+                status.reason,
+                status.attempt,
+                status.cause,
+                context_from_pb(status.context, "task_status.context") if status.HasField("context") else None,
+            )
+        case "task_messages":
+            messages = messages_from_pb(event.task_messages.messages, "task_messages.messages")
+            return ev.TaskMessagesAdded(tuple(messages), event.task_messages.request_id)
+        case "task_submitted":
+            submitted = event.task_submitted
+            return ev.TaskSubmitted(
+                task_from_pb(submitted.task, "task_submitted.task"), submitted.principal, submitted.request_id
+            )
+        case "task_artifact":
+            artifact = artifact_from_pb(event.task_artifact.artifact, "task_artifact.artifact")
+            return ev.TaskArtifactUpdated(artifact, event.task_artifact.append, event.task_artifact.last_chunk)
+        case "task_patched":
+            return ev.TaskPatched(
+                json_object_from_pb(event.task_patched.metadata_json, "task_patched.metadata_json"),
+                json_object_from_pb(event.task_patched.flow_state_json, "task_patched.flow_state_json"),
+            )
+        case "task_progress":
+            progress = event.task_progress
+            return ev.TaskProgress(progress.progress if progress.HasField("progress") else None, progress.message)
+        case "task_error":
+            error = event.task_error
+            return ev.TaskErrorReported(error.error_code, error.error_message, error.recoverable)
+        case "cancel_requested":
+            cancel = event.cancel_requested
+            metadata = json_object_from_pb(cancel.metadata_json, "cancel_requested.metadata_json")
+            return ev.CancelRequested(cancel.reason, cancel.requested_by, metadata)
+        case "custom":
+            return json_object_from_pb(event.custom.payload_json, "custom.payload_json")
+        case _:
+            return _action_payload_from_pb(event, kind)
+
+
+def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
+    match kind:
+        case "action_requested":
+            requested = event.action_requested
+            return ev.ActionRequested(
+                action_from_pb(requested.action, "action_requested.action"), requested.delegation_id
+            )
+        case "action_policy":
+            return ev.ActionPolicyEvaluated(
+                policy_decision_from_pb(event.action_policy.decision, "action_policy.decision")
+            )
+        case "approval_required":
+            request = approval_request_from_pb(event.approval_required.request, "approval_required.request")
+            return ev.ApprovalRequired(request)
+        case "approval_decided":
+            decision = approval_decision_from_pb(event.approval_decided.decision, "approval_decided.decision")
+            return ev.ApprovalDecided(decision)
+        case "action_started":
+            started = event.action_started
+            text = started.arguments_json
+            arguments = json_object_from_pb(text, "action_started.arguments_json") if text else None
+            return ev.ActionStarted(started.kind, started.name, arguments, started.delegation_id)
+        case "action_ended":
+            return _ended_from_pb(event.action_ended)
+        case "context_prepared":
+            prepared = event.context_prepared
+            manifest = context_manifest_from_pb(prepared.manifest, "context_prepared.manifest")
+            return ev.ContextPrepared(manifest, prepared.step)
+        case "llm_call_started":
+            call = event.llm_call_started
+            return ev.LlmCallStarted(call.call_id, call.provider, call.model, call.attempt, call.step, call.streaming)
+        case "llm_call_completed":
+            return _completed_from_pb(event.llm_call_completed)
+        case "budget_reported":
+            return ev.BudgetReported(
+                budget_decision_from_pb(event.budget_reported.decision, "budget_reported.decision")
+            )
+        case "llm_step":
+            step = event.llm_step
+            return ev.LlmStep(
+                step.kind, step.step, step.content, json_object_from_pb(step.data_json, "llm_step.data_json")
+            )
+        case _:
+            raise InvalidArgumentError(f"{kind} has no reader", field="payload")
+
+
+def _ended_from_pb(ended: pb.ActionEnded) -> ev.ActionEnded:
+    return ev.ActionEnded(
+        ended.kind,
+        ended.name,
+        from_json(ended.result_json, field="action_ended.result_json") if ended.result_json else None,
+        from_json(ended.error_json, field="action_ended.error_json") if ended.error_json else None,
+        ended.delegation_id,
+        ended.duration_micros,
+    )
+
+
+def _completed_from_pb(call: pb.LlmCallCompleted) -> ev.LlmCallCompleted:
+    return ev.LlmCallCompleted(
+        call.call_id,
+        call.provider,
+        call.model,
+        call.step,
+        call.text,
+        call.input_tokens if call.HasField("input_tokens") else None,
+        call.output_tokens if call.HasField("output_tokens") else None,
+        call.cost_micros if call.HasField("cost_micros") else None,
+        call.currency,
+        call.duration_micros,
+        json_object_from_pb(call.metrics_json, "llm_call_completed.metrics_json"),
+    )
+
+
+def event_to_pb(event: ev.RunEvent, micros: int) -> pb.RunEvent:
+    """A whole event as a message; `micros` is the time that `event.timestamp` spells."""
+    encoder = EventEncoder(
+        task_id=event.task_id, run_id=event.run_id, session_id=event.session_id, agent_name=event.agent_name
+    )
+    frame = encoder.frame(
+        event.payload if event.payload is not None else {},
+        event.sequence or 0,
+        micros,
+        type=event.type,
+        final=event.final,
+        envelope=encode_envelope(event),
+    )
+    out = unframe(frame)
+    if event.payload is None:
+        out.ClearField("custom")
+    return out
+
+
+def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
+    """The event of a message; a payload kind that this version does not know leaves `payload` None.
+
+    Raises:
+        InvalidArgumentError: Names the path.
+    """
+    return ev.RunEvent(
+        type=event.type or "unknown",
+        payload=payload_from_pb(event),
+        task_id=event.task_id,
+        sequence=event.sequence or None,
+        run_id=event.run_id,
+        session_id=event.session_id,
+        agent_name=event.agent_name,
+        timestamp=iso_from_micros(micros_from_pb(event.create_time, "create_time")),
+        severity=_SEVERITIES_FROM_PB.get(event.severity, "info"),
+        summary=event.summary,
+        final=event.final,
+        action_id=event.action_id,
+        parent_action_id=event.parent_action_id,
+        span_id=event.span_id,
+        parent_span_id=event.parent_span_id,
+        metadata=json_object_from_pb(event.metadata_json, "metadata_json"),
+    )
+
+
+def event_from_frame(frame: bytes) -> ev.RunEvent:
+    return event_from_pb(unframe(frame))
+
+
+def is_final(frame: bytes) -> bool:
+    """Whether nothing follows this event in its log."""
+    return unframe(frame).final
+
+
+def settles(frame: bytes) -> bool:
+    """Whether the task ends or waits for someone with this event."""
+    event = unframe(frame)
+    return event.final or (
+        event.WhichOneof("payload") == "task_status"
+        and event.task_status.new_state in (task_pb2.TASK_STATE_INPUT_REQUIRED, task_pb2.TASK_STATE_AUTH_REQUIRED)
+    )

@@ -1,0 +1,265 @@
+"""What the registry says on the wire, and the values behind it: filters, agents, changes. No lease is kept here.
+
+The values live beside their conversions because the registry above and the clients of it share them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Self
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from protolink_pb.v1 import agent_card_pb2, registry_service_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentCapabilities, AgentCard
+from protolink_grpc.wire.cards import card_from_pb, card_to_pb
+
+DEFAULT_LEASE_TTL_S = 30.0
+MIN_LEASE_TTL_S = 1.0
+MAX_LEASE_TTL_S = 3600.0
+# Source of the three: RegisterAgentRequest.lease_ttl in protolink/v1/registry_service.proto.
+
+Key = tuple[str, ...]
+"""One fact that an agent can be found by: (kind, value), for metadata (kind, key, value)."""
+
+# `max_concurrency` is a number, never on or off.
+_SWITCHES = tuple(name for name in AgentCapabilities().as_dict() if name != "max_concurrency")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFilter:
+    """Selects agents: what is set must all match, exactly; a filter with nothing set matches every agent.
+
+    Args:
+        tags: Tags that an agent must all have.
+        skills: Ids of skills that an agent must all have.
+        metadata: Pairs that an agent must all have.
+        capabilities: Names of capabilities that must all be on.
+
+    Raises:
+        InvalidArgumentError: A capability that nobody can switch on.
+    """
+
+    name: str = ""
+    role: str = ""
+    tags: Sequence[str] = ()
+    skills: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    capabilities: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for index, name in enumerate(self.capabilities):
+            if name not in _SWITCHES:
+                known = ", ".join(_SWITCHES)
+                raise InvalidArgumentError(f"must be one of {known}", field=f"capabilities[{index}]")
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """The facts asked for; an agent matches when they are all among `keys_of(card)`."""
+        found: set[Key] = {("name", self.name)} if self.name else set()
+        if self.role:
+            found.add(("role", self.role))
+        found.update(("tag", tag) for tag in self.tags)
+        found.update(("skill", skill) for skill in self.skills)
+        found.update(("capability", name) for name in self.capabilities)
+        found.update(("metadata", key, value) for key, value in self.metadata.items())
+        return frozenset(found)
+
+    def matches(self, card: AgentCard) -> bool:
+        return self.keys <= keys_of(card)
+
+    @classmethod
+    def from_dict(cls, data: object, *, field: str = "filter_by") -> Self:
+        """The filter of `discover(filter_by=...)`: lists may be a single text, capabilities also `{"streaming": True}`.
+
+        Raises:
+            InvalidArgumentError: An unknown key, or a value of the wrong kind; names its path.
+        """
+        if data is not None and not isinstance(data, Mapping):
+            raise InvalidArgumentError("must be an object", field=field)
+        found = {key: value for key, value in (data or {}).items() if value is not None}
+        for key in found:
+            if key not in _FILTER_KEYS:
+                raise InvalidArgumentError(f"must be one of {', '.join(_FILTER_KEYS)}", field=f"{field}.{key}")
+        try:
+            return cls(
+                name=_text(found.get("name", ""), "name"),
+                role=_text(found.get("role", ""), "role"),
+                tags=_texts(found.get("tags", ()), "tags"),
+                skills=_texts(found.get("skills", ()), "skills"),
+                metadata=_pairs(found.get("metadata", {}), "metadata"),
+                capabilities=_switched_on(found.get("capabilities", ()), "capabilities"),
+            )
+        except InvalidArgumentError as error:
+            raise error.within(field) from None
+
+
+_FILTER_KEYS = ("name", "role", "tags", "skills", "metadata", "capabilities")
+
+
+def keys_of(card: AgentCard) -> frozenset[Key]:
+    """Every fact that an agent can be found by."""
+    found: set[Key] = {("name", card.name), ("role", card.role)}
+    found.update(("tag", tag) for tag in card.tags)
+    found.update(("skill", skill.id) for skill in card.skills)
+    found.update(("capability", name) for name in _SWITCHES if getattr(card.capabilities, name))
+    found.update(("metadata", key, value) for key, value in card.metadata.items())
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredAgent:
+    """A card under a lease, as it was when somebody asked. The card is shared: read it, never change it.
+
+    Args:
+        revision: Revision of the latest change to the card.
+        register_time: When it was registered first, seconds since the epoch.
+        expire_time: When the lease runs out unless it is renewed, seconds since the epoch.
+        encoded_card: The card as bytes where they are at hand, so that an edge need not convert it again.
+    """
+
+    card: AgentCard
+    revision: int
+    register_time: float
+    expire_time: float
+    encoded_card: bytes = field(default=b"", compare=False, repr=False)
+
+
+class AgentChangeKind(Enum):
+    """UP: registered, changed, or part of a snapshot. DOWN: left, or matches no more. EXPIRED: its lease ran out."""
+
+    UP = "up"
+    DOWN = "down"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChange:
+    """One change. `agent` is as it is now for UP, as it was last for DOWN and EXPIRED."""
+
+    kind: AgentChangeKind
+    agent: RegisteredAgent
+    revision: int
+
+
+_KIND_TO_PB = {
+    AgentChangeKind.UP: registry_service_pb2.AGENT_CHANGE_KIND_UP,
+    AgentChangeKind.DOWN: registry_service_pb2.AGENT_CHANGE_KIND_DOWN,
+    AgentChangeKind.EXPIRED: registry_service_pb2.AGENT_CHANGE_KIND_EXPIRED,
+}
+_KIND_FROM_PB = {number: kind for kind, number in _KIND_TO_PB.items()}
+
+
+def filter_to_pb(wanted: AgentFilter) -> registry_service_pb2.AgentFilter:
+    return registry_service_pb2.AgentFilter(
+        name=wanted.name,
+        role=wanted.role,
+        tags=wanted.tags,
+        skills=wanted.skills,
+        metadata=wanted.metadata,
+        capabilities=wanted.capabilities,
+    )
+
+
+def filter_from_pb(pb: registry_service_pb2.AgentFilter, field: str = "filter") -> AgentFilter:
+    """Raises InvalidArgumentError for a capability that nobody can switch on; names its path."""
+    try:
+        return AgentFilter(
+            name=pb.name,
+            role=pb.role,
+            tags=tuple(pb.tags),
+            skills=tuple(pb.skills),
+            metadata=dict(pb.metadata),
+            capabilities=tuple(pb.capabilities),
+        )
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
+
+
+def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.RegisteredAgent:
+    """Raises like `card_to_pb`. Times are cut to microseconds."""
+    encoded = agent.encoded_card
+    return registry_service_pb2.RegisteredAgent(
+        card=agent_card_pb2.AgentCard.FromString(encoded) if encoded else card_to_pb(agent.card, "agent.card"),
+        revision=agent.revision,
+        register_time=_time_to_pb(agent.register_time),
+        expire_time=_time_to_pb(agent.expire_time),
+    )
+
+
+def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: str = "agent") -> RegisteredAgent:
+    """Raises like `card_from_pb`."""
+    return RegisteredAgent(
+        card=card_from_pb(pb.card, f"{field}.card"),
+        revision=pb.revision,
+        register_time=_time_from_pb(pb.register_time),
+        expire_time=_time_from_pb(pb.expire_time),
+    )
+
+
+def agent_change_to_pb(change: AgentChange) -> registry_service_pb2.AgentChange:
+    """Raises like `card_to_pb`."""
+    return registry_service_pb2.AgentChange(
+        kind=_KIND_TO_PB[change.kind],
+        agent=registered_agent_to_pb(change.agent),
+        revision=change.revision,
+    )
+
+
+def agent_change_from_pb(pb: registry_service_pb2.AgentChange, field: str = "change") -> AgentChange:
+    """Raises like `card_from_pb`, and for a kind that is unset or unknown."""
+    kind = _KIND_FROM_PB.get(pb.kind)
+    if kind is None:
+        raise InvalidArgumentError("must be a known kind of change", field=f"{field}.kind")
+    return AgentChange(kind, registered_agent_from_pb(pb.agent, f"{field}.agent"), pb.revision)
+
+
+def lease_ttl_to_pb(seconds: float) -> Duration:
+    """A length of time, cut to microseconds."""
+    micros = round(seconds * 1e6)
+    return Duration(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1_000)
+
+
+def lease_ttl_from_pb(pb: Duration) -> float:
+    """Seconds. Unset arrives as zero and means the default; whether the length is allowed is the registry's to say."""
+    return pb.seconds + pb.nanos / 1e9 or DEFAULT_LEASE_TTL_S
+
+
+def _time_to_pb(seconds: float) -> Timestamp:
+    micros = round(seconds * 1e6)
+    return Timestamp(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1_000)
+
+
+def _time_from_pb(pb: Timestamp) -> float:
+    return (pb.seconds * 1_000_000 + pb.nanos // 1_000) / 1e6
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError("must be a string", field=field)
+    return value
+
+
+def _texts(value: object, field: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Sequence | set | frozenset):
+        raise InvalidArgumentError("must be a string or a list of strings", field=field)
+    return tuple(_text(item, f"{field}[{index}]") for index, item in enumerate(value))
+
+
+def _pairs(value: object, field: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError("must map strings to strings", field=field)
+    return {_text(key, field): _text(item, f"{field}.{key}") for key, item in value.items()}
+
+
+def _switched_on(value: object, field: str) -> tuple[str, ...]:
+    if not isinstance(value, Mapping):
+        return _texts(value, field)
+    for name, wanted in value.items():
+        if wanted is not True:
+            raise InvalidArgumentError("can only be asked for with true", field=f"{field}.{name}")
+    return _texts(list(value), field)

@@ -1,0 +1,84 @@
+"""Errors between `errors.RULES` and `google.rpc.Status`, the shape in which they cross gRPC. The only such table is in `errors`."""
+
+from typing import TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from protolink_grpc import errors
+from protolink_grpc.errors import ProtolinkError
+
+M = TypeVar("M", bound=Message)
+
+
+def to_status(error: ProtolinkError) -> status_pb2.Status:
+    """The status that every edge derives its answer from: code, sentence, ErrorInfo; RetryInfo and BadRequest where they help."""
+    rule = error.rule
+    status = status_pb2.Status(code=code_pb2.Code.Value(rule.grpc), message=str(error))
+    _add(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=error.metadata))
+    if isinstance(error, errors.ResourceExhaustedError):
+        delay = Duration()
+        delay.FromMilliseconds(int(error.retry_after_s * 1000))
+        _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
+    if isinstance(error, errors.InvalidArgumentError) and error.field:
+        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.detail)
+        _add(status, error_details_pb2.BadRequest(field_violations=[violation]))
+    return status
+
+
+def _add(status: status_pb2.Status, detail: Message) -> None:
+    status.details.add().Pack(detail)
+
+
+def from_status(status: status_pb2.Status) -> ProtolinkError:
+    """The error that a peer meant. A reason of another domain, or a newer one, becomes a RemoteError that keeps it."""
+    info = _unpack(status, error_details_pb2.ErrorInfo())
+    code = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN"
+    if info is None or info.domain != errors.DOMAIN:
+        return from_code(code, status.message, info.reason if info is not None else "")
+    metadata = dict(info.metadata)
+    cls = errors.classes().get(info.reason)
+    if cls is None:
+        return errors.RemoteError(status.message, remote_reason=info.reason, code=code, **metadata)
+    return _build(cls, status, metadata)
+
+
+def _build(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[str, str]) -> ProtolinkError:
+    if issubclass(cls, errors.InvalidArgumentError):
+        field = metadata.pop("field", "")
+        return cls(status.message.removeprefix(f"{field}: ") if field else status.message, field=field, **metadata)
+    if issubclass(cls, errors.ToolRejectedError):
+        return cls(status.message, code=metadata.get("code", "rejected"))
+    if issubclass(cls, errors.ResourceExhaustedError):
+        retry = _unpack(status, error_details_pb2.RetryInfo())
+        after = retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else 1.0
+        return cls(status.message, retry_after_s=after, **metadata)
+    return cls(status.message, **metadata)
+
+
+_BY_CODE: dict[str, type[ProtolinkError]] = {
+    "UNAVAILABLE": errors.UnavailableError,
+    "DEADLINE_EXCEEDED": errors.DeadlineExceededError,
+    "UNAUTHENTICATED": errors.UnauthenticatedError,
+    "PERMISSION_DENIED": errors.PermissionDeniedError,
+    "UNIMPLEMENTED": errors.UnimplementedError,
+    "INVALID_ARGUMENT": errors.InvalidArgumentError,
+    "RESOURCE_EXHAUSTED": errors.ResourceExhaustedError,
+}
+
+
+def from_code(code: str, message: str, reason: str = "") -> ProtolinkError:
+    """The nearest error for a status without a reason of ours: one made by gRPC itself, a proxy, or another system."""
+    cls = _BY_CODE.get(code)
+    if cls is None or reason:
+        return errors.RemoteError(message or code, remote_reason=reason, code=code)
+    return cls(message or code)
+
+
+def _unpack(status: status_pb2.Status, into: M) -> M | None:
+    for detail in status.details:
+        if detail.Is(into.DESCRIPTOR):
+            detail.Unpack(into)
+            return into
+    return None

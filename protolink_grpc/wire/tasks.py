@@ -1,0 +1,262 @@
+"""Tasks, messages and artifacts between the models and `protolink.v1`, for the network and for the log."""
+
+from typing import Any, Final
+
+from protolink_pb.v1 import task_pb2 as pb
+
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.ids import new_artifact_id, new_message_id, new_task_id
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+from protolink_grpc.wire.context import context_from_pb, context_to_pb
+from protolink_grpc.wire.parts import part_to_pb, parts_from_pb
+from protolink_grpc.wire.scalars import (
+    json_object_from_pb,
+    json_object_to_pb,
+    micros_to_pb,
+    set_time,
+    timestamp_from_pb,
+    timestamp_to_pb,
+)
+
+MAX_MESSAGES: Final = 1000
+MAX_ARTIFACTS: Final = 1000
+MAX_ID_BYTES: Final = 128
+"""Bounds of one request. Source: the comments of task.proto."""
+
+STATES: Final = {
+    TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
+    TaskState.WORKING: pb.TASK_STATE_WORKING,
+    TaskState.INPUT_REQUIRED: pb.TASK_STATE_INPUT_REQUIRED,
+    TaskState.AUTH_REQUIRED: pb.TASK_STATE_AUTH_REQUIRED,
+    TaskState.COMPLETED: pb.TASK_STATE_COMPLETED,
+    TaskState.CANCELED: pb.TASK_STATE_CANCELED,
+    TaskState.FAILED: pb.TASK_STATE_FAILED,
+    TaskState.REJECTED: pb.TASK_STATE_REJECTED,
+    TaskState.UNKNOWN: pb.TASK_STATE_UNKNOWN,
+}
+_STATES_FROM_PB: Final[dict[int, TaskState]] = {value: state for state, value in STATES.items()}
+ROLES: Final = {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT, "assistant": pb.ROLE_ASSISTANT, "system": pb.ROLE_SYSTEM}
+_ROLES_FROM_PB: Final = {**{value: role for role, value in ROLES.items()}, pb.ROLE_UNSPECIFIED: "user"}
+
+
+def state_from_pb(value: int, field: str = "state") -> TaskState:
+    """Raises InvalidArgumentError for a value that this version does not know."""
+    state = _STATES_FROM_PB.get(value)
+    if state is None:
+        raise InvalidArgumentError(f"{value} is not a task state", field=field)
+    return state
+
+
+def check_id(text: str, field: str) -> str:
+    """The id itself.
+
+    Raises:
+        InvalidArgumentError: Longer than `MAX_ID_BYTES`, or with control characters; names `field`.
+    """
+    if len(text) > MAX_ID_BYTES or not text.isprintable():
+        raise InvalidArgumentError(f"must be 1 to {MAX_ID_BYTES} printable characters", field=field)
+    return text
+
+
+def message_to_pb(message: Message) -> pb.Message:
+    role = ROLES.get(message.role)
+    if role is None:
+        raise InvalidArgumentError(f"{message.role!r} is not one of {', '.join(ROLES)}", field="role")
+    return pb.Message(
+        id=message.id,
+        role=role,
+        parts=[part_to_pb(part) for part in message.parts],
+        create_time=timestamp_to_pb(message.timestamp),
+    )
+
+
+def message_from_pb(message: pb.Message, field: str = "message") -> Message:
+    """A missing id or time is made.
+
+    Raises:
+        InvalidArgumentError: Names the path below `field`.
+    """
+    role = _ROLES_FROM_PB.get(message.role)
+    if role is None:
+        raise InvalidArgumentError(f"{message.role} is not a role", field=f"{field}.role")
+    return Message(
+        check_id(message.id, f"{field}.id") if message.id else new_message_id(),
+        role,
+        parts_from_pb(message.parts, f"{field}.parts"),
+        set_time(message.create_time, f"{field}.create_time"),
+    )
+
+
+def messages_from_pb(messages: Any, field: str) -> list[Message]:
+    if len(messages) > MAX_MESSAGES:
+        raise MessageTooLargeError(f"has {len(messages)} messages, at most {MAX_MESSAGES} are allowed", field=field)
+    return [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
+
+
+def artifact_to_pb(artifact: Artifact) -> pb.Artifact:
+    return pb.Artifact(
+        id=artifact.id,
+        parts=[part_to_pb(part) for part in artifact.parts],
+        metadata_json=json_object_to_pb(artifact.metadata),
+        create_time=timestamp_to_pb(artifact.timestamp),
+        kind=artifact.kind,
+        name=artifact.name,
+        uri=artifact.uri,
+        media_type=artifact.media_type,
+        action_id=artifact.action_id,
+    )
+
+
+def artifact_from_pb(artifact: pb.Artifact, field: str = "artifact") -> Artifact:
+    """A missing id or time is made.
+
+    Raises:
+        InvalidArgumentError: Names the path below `field`.
+    """
+    return Artifact(
+        id=check_id(artifact.id, f"{field}.id") if artifact.id else new_artifact_id(),
+        parts=parts_from_pb(artifact.parts, f"{field}.parts"),
+        metadata=json_object_from_pb(artifact.metadata_json, f"{field}.metadata_json"),
+        timestamp=set_time(artifact.create_time, f"{field}.create_time"),
+        kind=artifact.kind or "result",
+        name=artifact.name if artifact.HasField("name") else None,
+        uri=artifact.uri if artifact.HasField("uri") else None,
+        media_type=artifact.media_type if artifact.HasField("media_type") else None,
+        action_id=artifact.action_id if artifact.HasField("action_id") else None,
+    )
+
+
+def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
+    if len(artifacts) > MAX_ARTIFACTS:
+        raise MessageTooLargeError(f"has {len(artifacts)} artifacts, at most {MAX_ARTIFACTS} are allowed", field=field)
+    return [artifact_from_pb(artifact, f"{field}[{index}]") for index, artifact in enumerate(artifacts)]
+
+
+def task_to_pb(task: Task) -> pb.Task:
+    """A task as a value: typed facts that live in its metadata take their own fields, the rest travels as it is."""
+    metadata = dict(task.metadata)
+    out = pb.Task(
+        id=task.id,
+        state=STATES[task.state],
+        messages=[message_to_pb(message) for message in task.messages],
+        artifacts=[artifact_to_pb(artifact) for artifact in task.artifacts],
+        flow_state_json=json_object_to_pb(task.flow_state),
+        create_time=timestamp_to_pb(task.created_at),
+    )
+    if CONTEXT_KEY in metadata:
+        context = RunContext.from_task(task)
+        out.context.CopyFrom(context_to_pb(context))
+        twin = context.to_dict()
+        del metadata[CONTEXT_KEY]
+        for key in _CONTEXT_MIRRORS:
+            if metadata.get(key) == twin[key]:
+                metadata.pop(key, None)
+    for key, name in (("session_id", "session_id"), ("error", "error"), ("cancel_reason", "cancel_reason")):
+        if isinstance(metadata.get(key), str) and metadata[key]:
+            setattr(out, name, metadata.pop(key))
+    changes = _changes_to_pb(metadata.get("state_history"))
+    if changes:
+        out.state_history.extend(changes)
+        del metadata["state_history"]
+    out.metadata_json = json_object_to_pb(metadata)
+    return out
+
+
+_CONTEXT_MIRRORS = ("run_id", "session_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
+
+
+def _changes_to_pb(history: Any) -> list[pb.StateChange]:
+    """The history in its documented shape; an empty list for any other, which then stays in the metadata."""
+    changes = []
+    try:
+        for change in history or ():
+            before, after, when = change["previous_state"], change["new_state"], change["timestamp"]
+            if len(change) != 3 or iso_from_micros(micros_from_iso(when)) != when:
+                return []
+            changes.append(
+                pb.StateChange(
+                    previous_state=STATES[TaskState(before)],
+                    new_state=STATES[TaskState(after)],
+                    change_time=timestamp_to_pb(when),
+                )
+            )
+    except (KeyError, TypeError, ValueError):
+        return []
+    return changes
+
+
+def task_from_pb(task: pb.Task, field: str = "task") -> Task:
+    """The value of a message; a missing id or time is made.
+
+    Raises:
+        InvalidArgumentError: Names the path below `field`.
+    """
+    metadata = json_object_from_pb(task.metadata_json, f"{field}.metadata_json")
+    out = Task(
+        id=check_id(task.id, f"{field}.id") if task.id else new_task_id(),
+        state=state_from_pb(task.state, f"{field}.state") if task.state else TaskState.SUBMITTED,
+        messages=messages_from_pb(task.messages, f"{field}.messages"),
+        artifacts=artifacts_from_pb(task.artifacts, f"{field}.artifacts"),
+        metadata=metadata,
+        flow_state=json_object_from_pb(task.flow_state_json, f"{field}.flow_state_json"),
+        created_at=set_time(task.create_time, f"{field}.create_time"),
+    )
+    if task.HasField("context"):
+        context_from_pb(task.context, f"{field}.context").attach_to_task(out)
+    if task.session_id:
+        metadata["session_id"] = check_id(task.session_id, f"{field}.session_id")
+    if task.error:
+        metadata["reject_reason" if out.state is TaskState.REJECTED else "error"] = task.error
+    if task.cancel_reason:
+        metadata["cancel_reason"] = task.cancel_reason
+    if task.state_history:
+        metadata["state_history"] = [
+            {
+                "previous_state": state_from_pb(change.previous_state, f"{field}.state_history").value,
+                "new_state": state_from_pb(change.new_state, f"{field}.state_history").value,
+                "timestamp": timestamp_from_pb(change.change_time, f"{field}.state_history"),
+            }
+            for change in task.state_history
+        ]
+    return out
+
+
+def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
+    """The reading of a task's log in one view; costs what the view shows."""
+    out = pb.Task(
+        id=fold.task_id,
+        state=STATES[fold.state],
+        metadata_json=json_object_to_pb(fold.metadata),
+        flow_state_json=json_object_to_pb(fold.flow_state),
+        create_time=micros_to_pb(fold.create_micros),
+        update_time=micros_to_pb(fold.update_micros),
+        session_id=fold.session_id,
+        run_id=fold.run_id,
+        sequence=fold.sequence,
+        agent_name=fold.agent_name,
+        message_count=len(fold.messages),
+        artifact_count=len(fold.artifacts),
+    )
+    if fold.context is not None:
+        out.context.CopyFrom(context_to_pb(fold.context))
+    if fold.reason:
+        setattr(out, "cancel_reason" if fold.state is TaskState.CANCELED else "error", fold.reason)
+    turn = view == pb.TASK_VIEW_TURN
+    if turn or view == pb.TASK_VIEW_FULL:
+        messages = fold.messages[fold.turn_message :] if turn else fold.messages
+        artifacts = fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts
+        out.messages.extend([message_to_pb(message) for message in messages])
+        out.artifacts.extend([artifact_to_pb(artifact) for artifact in artifacts])
+        out.state_history.extend(
+            [
+                pb.StateChange(previous_state=STATES[before], new_state=STATES[after], change_time=micros_to_pb(micros))
+                for before, after, micros in (fold.history[fold.turn_change :] if turn else fold.history)
+            ]
+        )
+    return out

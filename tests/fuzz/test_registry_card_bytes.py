@@ -1,0 +1,71 @@
+"""Cards and filters from bytes that nobody vouches for."""
+
+from contextlib import suppress
+
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protolink_pb.v1 import agent_card_pb2, registry_service_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.wire.cards import card_from_bytes, card_from_pb, card_to_bytes
+from protolink_grpc.wire.registry import AgentFilter, agent_change_from_pb, filter_from_pb, registered_agent_from_pb
+
+VALID = agent_card_pb2.AgentCard(
+    name="n",
+    description="d",
+    url="u",
+    capabilities=agent_card_pb2.AgentCapabilities(max_concurrency=2),
+    skills=[agent_card_pb2.AgentSkill(id="s", input_schema_json='{"a":[1]}', examples_json=["[]"])],
+    security_schemes={"http": agent_card_pb2.SecurityScheme(type="http", metadata_json="{}")},
+    additional_interfaces=[agent_card_pb2.AgentInterface(url="u", transport="grpc")],
+    metadata={"k": "v"},
+).SerializeToString()
+
+
+@st.composite
+def spoiled(draw):
+    """A valid card with some bytes overwritten: it gets deeper into the reader than noise does."""
+    data = bytearray(VALID)
+    for place in draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=4)):
+        data[place] = draw(st.integers(0, 255))
+    return bytes(data)
+
+
+@given(st.binary(max_size=200) | spoiled())
+@settings(max_examples=400)
+def test_random_bytes_give_a_card_or_one_of_two_errors(data):
+    with suppress(InvalidArgumentError, DecodeError):
+        card = card_from_pb(agent_card_pb2.AgentCard.FromString(data))
+        assert card_from_bytes(card_to_bytes(card)) == card
+
+
+@given(st.binary(max_size=200) | spoiled())
+def test_random_bytes_as_an_encoded_card_give_a_card_or_one_error(data):
+    with suppress(InvalidArgumentError):
+        assert isinstance(card_from_bytes(data), AgentCard)
+
+
+@given(st.binary(max_size=100))
+def test_random_bytes_as_messages_of_the_registry_give_a_value_or_one_of_two_errors(data):
+    for message, read in [
+        (registry_service_pb2.AgentFilter, filter_from_pb),
+        (registry_service_pb2.RegisteredAgent, registered_agent_from_pb),
+        (registry_service_pb2.AgentChange, agent_change_from_pb),
+    ]:
+        with suppress(InvalidArgumentError, DecodeError):
+            read(message.FromString(data))
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(json_like | st.dictionaries(st.sampled_from(["name", "tags", "skills", "metadata", "capabilities"]), json_like))
+def test_any_json_as_a_filter_gives_a_filter_or_one_error(data):
+    with suppress(InvalidArgumentError):
+        assert isinstance(AgentFilter.from_dict(data), AgentFilter)

@@ -1,0 +1,146 @@
+"""Contexts and actions from peers who send anything: what cannot be read is the sender's mistake, never a crash."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from protolink_pb.v1 import action_pb2, context_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import RunContext
+from protolink_grpc.wire import actions, context
+
+Convert = Callable[..., Any]
+
+READERS: dict[type[Message], tuple[Convert, Convert]] = {
+    context_pb2.RunContext: (context.context_from_pb, context.context_to_pb),
+    context_pb2.RunBudget: (context.budget_from_pb, context.budget_to_pb),
+    context_pb2.BudgetUsage: (context.budget_usage_from_pb, context.budget_usage_to_pb),
+    context_pb2.BudgetDecision: (context.budget_decision_from_pb, context.budget_decision_to_pb),
+    context_pb2.ContextItem: (context.context_item_from_pb, context.context_item_to_pb),
+    context_pb2.ContextManifest: (context.context_manifest_from_pb, context.context_manifest_to_pb),
+    action_pb2.RunAction: (actions.action_from_pb, actions.action_to_pb),
+    action_pb2.PolicyDecision: (actions.policy_decision_from_pb, actions.policy_decision_to_pb),
+    action_pb2.ApprovalRequest: (actions.approval_request_from_pb, actions.approval_request_to_pb),
+    action_pb2.ApprovalDecision: (actions.approval_decision_from_pb, actions.approval_decision_to_pb),
+}
+each_message = pytest.mark.parametrize("message", READERS, ids=lambda each: each.DESCRIPTOR.name)
+# Messages are built field by field from their descriptors, which hypothesis finds slow; a shared machine's pauses are no failure.
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# What must be there before anything else is looked at: without it nearly every drawn message would be refused for one reason.
+VERDICT = action_pb2.PolicyDecision(effect=action_pb2.POLICY_EFFECT_DENY)
+ACTION = action_pb2.RunAction(kind="tool.call", name="delete_file")
+SEEDS: dict[type[Message], Message] = {
+    context_pb2.BudgetDecision: context_pb2.BudgetDecision(effect="deny"),
+    action_pb2.RunAction: ACTION,
+    action_pb2.PolicyDecision: VERDICT,
+    action_pb2.ApprovalRequest: action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
+    action_pb2.ApprovalDecision: action_pb2.ApprovalDecision(request_id="request"),
+}
+
+json_texts = st.sampled_from(
+    ["{}", '{"a":[1,{"b":null}]}', '{"a":18446744073709551617}', '{"a":"\\u0000"}']
+) | st.sampled_from(["[]", "null", "{", '{"a":1e999}', '{"a":"\\ud800"}', "[" * 200, '{"a":' * 120 + "1" + "}" * 120])
+SCALARS: dict[int, st.SearchStrategy[Any]] = {
+    FieldDescriptor.TYPE_STRING: st.text(max_size=8) | st.sampled_from(["allow", "deny", "text", "x" * 200]),
+    FieldDescriptor.TYPE_BYTES: st.binary(max_size=8),
+    FieldDescriptor.TYPE_BOOL: st.booleans(),
+    FieldDescriptor.TYPE_INT64: st.integers(0, 2**63 - 1) | st.integers(-(2**63), 2**63 - 1),
+    FieldDescriptor.TYPE_INT32: st.integers(0, 2**31 - 1) | st.integers(-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_DOUBLE: st.floats(0, 1e18) | st.floats(),
+    FieldDescriptor.TYPE_ENUM: st.integers(1, 3) | st.integers(-(2**31), 2**31 - 1),
+}
+
+
+def any_value(field: Any) -> st.SearchStrategy[Any]:
+    if field.message_type is not None:
+        one: st.SearchStrategy[Any] = any_fields(field.message_type)
+    elif field.name.endswith("_json"):
+        one = json_texts
+    else:
+        one = SCALARS[field.type]
+    return st.lists(one, max_size=2) if field.is_repeated else one
+
+
+@st.composite
+def any_fields(draw: st.DrawFn, descriptor: Any) -> dict[str, Any]:
+    """Arguments of a message's constructor: up to four of its fields, any value of their types, one field of a oneof."""
+    chosen = draw(st.lists(st.sampled_from(list(descriptor.fields)), max_size=4, unique_by=one_of_its_kind))
+    return {field.name: draw(any_value(field)) for field in chosen}
+
+
+def one_of_its_kind(field: Any) -> str:
+    return str((field.containing_oneof or field).full_name)
+
+
+def any_message(message: type[Message]) -> st.SearchStrategy[Message]:
+    def build(fields: dict[str, Any]) -> Message:
+        built = message()
+        built.CopyFrom(SEEDS.get(message, built))
+        built.MergeFrom(message(**fields))
+        return built
+
+    return any_fields(message.DESCRIPTOR).map(build)
+
+
+def read(message: type[Message], pb: Message) -> Any:
+    """The model, or None when it is refused as the sender's mistake; any other error fails the test."""
+    try:
+        return READERS[message][0](pb, "sent")
+    except InvalidArgumentError as error:
+        if not error.field.startswith("sent."):
+            pytest.fail(f"names no field of the sender's: {error}")
+        return None
+
+
+@each_message
+@relaxed
+@given(raw=st.binary(max_size=200))
+def test_random_bytes_are_read_or_refused(message: type[Message], raw: bytes) -> None:
+    try:
+        pb = message.FromString(raw)
+    except DecodeError:
+        return
+    read(message, pb)
+
+
+@each_message
+@relaxed
+@given(data=st.data())
+def test_a_message_of_any_values_is_read_or_refused_and_what_was_read_comes_back(
+    message: type[Message], data: st.DataObject
+) -> None:
+    value = read(message, data.draw(any_message(message)))
+    if value is not None:
+        from_pb, to_pb = READERS[message]
+        assert from_pb(to_pb(value)) == value
+
+
+@each_message
+@relaxed
+@given(data=st.data(), at=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
+def test_a_message_with_one_wrong_byte_is_read_or_refused(
+    message: type[Message], data: st.DataObject, at: float, byte: int
+) -> None:
+    raw = bytearray(data.draw(any_message(message)).SerializeToString())
+    if raw:
+        raw[int(at * len(raw))] = byte
+    try:
+        pb = message.FromString(bytes(raw))
+    except DecodeError:
+        return
+    read(message, pb)
+
+
+@relaxed
+@given(data=st.data())
+def test_a_context_that_was_read_survives_its_json_form(data: st.DataObject) -> None:
+    # Tasks keep their context as JSON: whatever the wire lets in must not fail there, far from its sender.
+    value = read(context_pb2.RunContext, data.draw(any_message(context_pb2.RunContext)))
+    if value is not None:
+        assert RunContext.from_dict(value.to_dict()) == value

@@ -1,0 +1,395 @@
+"""The directory: leases, ownership, lookup, pages, expiry."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from protolink_grpc.errors import (
+    AgentConflictError,
+    AgentNotFoundError,
+    AmbiguousAgentError,
+    InvalidArgumentError,
+    LeaseNotFoundError,
+)
+from protolink_grpc.models.card import AgentCapabilities, AgentCard
+from protolink_grpc.registry import AgentDirectory, AgentFilter
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def directory(clock):
+    return AgentDirectory(clock=clock)
+
+
+def card(name, port=1, **fields):
+    return AgentCard(name, "d", f"grpc://{name}:{port}", **fields)
+
+
+def names(page):
+    return [agent.card.name for agent in page.agents]
+
+
+def test_a_registered_agent_is_found_by_name_and_by_url(directory):
+    granted = directory.register(card("a"), "alice")
+    found = directory.get("a")
+    assert found == directory.get("grpc://a:1")
+    assert found.card == card("a")
+    assert found.revision == granted.revision == directory.revision
+    assert (found.register_time, found.expire_time) == (1_000.0, 1_030.0)
+
+
+def test_the_directory_shares_no_card_with_the_one_who_registered_it(directory):
+    mine = card("a", tags=["x"])
+    directory.register(mine, "alice")
+    mine.tags.append("y")
+    assert names(directory.list(AgentFilter(tags=["y"]))) == []
+
+
+def test_a_card_that_a_reader_changed_can_still_be_removed(directory):
+    granted = directory.register(card("a", tags=["x"]), "alice")
+    seen = directory.get("a").card
+    seen.name, seen.tags = "b", ["y"]
+    assert directory.deregister(granted.lease_id, "alice")
+    assert names(directory.list()) == names(directory.list(AgentFilter(tags=["x"]))) == []
+
+
+def test_a_lease_runs_out_at_its_end_and_not_before(directory, clock):
+    directory.register(card("a"), "alice", lease_ttl_s=10)
+    clock.now += 9.999
+    assert names(directory.list()) == ["a"]
+    clock.now += 0.001
+    assert names(directory.list()) == []
+    with pytest.raises(AgentNotFoundError):
+        directory.get("a")
+    with pytest.raises(AgentNotFoundError):
+        directory.get("grpc://a:1")
+
+
+def test_every_heartbeat_counts(directory, clock):
+    granted = directory.register(card("a"), "alice", lease_ttl_s=2)
+    for _ in range(600):
+        clock.now += 1.9
+        assert directory.renew(granted.lease_id, "alice") == 2
+        assert directory.expire() == 0
+    assert directory.get("a").expire_time == clock.now + 2
+    assert directory.get("a").revision == granted.revision
+
+
+def test_a_lapsed_unknown_or_foreign_lease_cannot_be_renewed(directory, clock):
+    granted = directory.register(card("a"), "alice", lease_ttl_s=1)
+    for lease_id, principal in [("nonsense", "alice"), ("", "alice"), (granted.lease_id, "mallory")]:
+        with pytest.raises(LeaseNotFoundError) as caught:
+            directory.renew(lease_id, principal)
+        assert granted.lease_id not in str(caught.value)
+    clock.now += 1
+    with pytest.raises(LeaseNotFoundError):
+        directory.renew(granted.lease_id, "alice")
+
+
+def test_an_agent_may_come_and_go_as_often_as_it_likes(directory):
+    for _ in range(3):
+        granted = directory.register(card("a"), "alice")
+        assert directory.deregister(granted.lease_id, "alice")
+        assert names(directory.list()) == []
+        assert not directory.deregister(granted.lease_id, "alice")
+
+
+def test_nobody_else_can_remove_an_agent(directory):
+    granted = directory.register(card("a"), "alice")
+    assert not directory.deregister(granted.lease_id, "mallory")
+    assert names(directory.list()) == ["a"]
+
+
+def test_a_url_cannot_be_hijacked_while_its_lease_is_alive(directory, clock):
+    directory.register(card("a"), "alice", lease_ttl_s=10)
+    clock.now += 9
+    with pytest.raises(AgentConflictError):
+        directory.register(card("a", tags=["evil"]), "mallory")
+    assert directory.get("a").card.tags == []
+    clock.now += 1
+    directory.register(card("a", tags=["next"]), "mallory")
+    assert directory.get("a").card.tags == ["next"]
+
+
+def test_a_failed_takeover_does_not_keep_the_lease_alive(directory, clock):
+    directory.register(card("a"), "alice", lease_ttl_s=10)
+    clock.now += 9
+    with pytest.raises(AgentConflictError):
+        directory.register(card("a"), "mallory")
+    assert directory.get("a").expire_time == 1_010.0
+
+
+def test_whoever_knows_the_lease_may_take_the_url_over(directory):
+    first = directory.register(card("a"), "alice")
+    second = directory.register(card("a"), "alice-with-a-new-token", lease_id=first.lease_id)
+    assert second.lease_id == first.lease_id
+    directory.renew(second.lease_id, "alice-with-a-new-token")
+    with pytest.raises(LeaseNotFoundError):
+        directory.renew(first.lease_id, "alice")
+
+
+def test_the_same_card_again_changes_nothing_but_the_lease(directory, clock):
+    first = directory.register(card("a"), "alice")
+    clock.now += 10
+    again = directory.register(card("a"), "alice", lease_id=first.lease_id)
+    assert again == first
+    assert directory.revision == first.revision
+    assert directory.get("a").register_time == 1_000.0
+    assert directory.get("a").expire_time == clock.now + 30
+
+
+def test_a_registration_without_its_lease_gets_a_new_one_and_ends_the_old(directory):
+    first = directory.register(card("a"), "alice")
+    again = directory.register(card("a"), "alice")
+    assert again.lease_id != first.lease_id
+    assert again.revision == first.revision
+    with pytest.raises(LeaseNotFoundError):
+        directory.renew(first.lease_id, "alice")
+
+
+def test_a_lease_of_another_url_is_not_taken_over(directory):
+    first = directory.register(card("a"), "alice")
+    second = directory.register(card("b"), "alice", lease_id=first.lease_id)
+    assert second.lease_id != first.lease_id
+    assert names(directory.list()) == ["a", "b"]
+
+
+def test_a_changed_card_has_a_new_revision_and_is_found_by_what_it_says_now(directory, clock):
+    first = directory.register(card("a", tags=["old", "both"]), "alice")
+    clock.now += 1
+    second = directory.register(replace(card("a", tags=["new", "both"]), name="z"), "alice")
+    assert second.revision > first.revision
+    assert names(directory.list(AgentFilter(tags=["old"]))) == []
+    assert names(directory.list(AgentFilter(tags=["both"]))) == ["z"]
+    assert names(directory.list(AgentFilter(tags=["new"], name="z"))) == ["z"]
+    assert directory.get("z").register_time == 1_000.0
+
+
+def test_whoever_returns_after_a_lapse_is_news_even_with_the_same_card(directory, clock):
+    first = directory.register(card("a"), "alice", lease_ttl_s=1)
+    clock.now += 1
+    second = directory.register(card("a"), "alice", lease_ttl_s=1)
+    assert second.revision > first.revision
+    assert directory.get("a").register_time == clock.now
+
+
+def test_a_shorter_lease_takes_effect_at_once(directory, clock):
+    directory.register(card("a"), "alice", lease_ttl_s=3600)
+    directory.register(card("a"), "alice", lease_ttl_s=1)
+    assert directory.next_expiry() == clock.now + 1
+
+
+@pytest.mark.parametrize("ttl", [0, 0.999, 3600.001, -1, float("nan"), float("inf")])
+def test_a_length_of_lease_outside_its_bounds_is_refused(directory, ttl):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.register(card("a"), "alice", lease_ttl_s=ttl)
+    assert caught.value.field == "lease_ttl"
+    assert len(directory) == 0
+
+
+def test_a_card_that_breaks_the_contract_is_refused_and_leaves_nothing(directory):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.register(AgentCard("a", "", "grpc://a:1"), "alice")
+    assert caught.value.field == "card.description"
+    assert len(directory) == 0
+
+
+def test_expiry_removes_exactly_what_is_due(directory, clock):
+    for number, ttl in enumerate([5, 1, 3, 2, 4]):
+        directory.register(card(f"a{number}"), "alice", lease_ttl_s=ttl)
+    assert directory.expire() == 0
+    clock.now += 3
+    assert directory.expire() == 3
+    assert len(directory) == 2
+    assert names(directory.list()) == ["a0", "a4"]
+    assert directory.expire() == 0
+
+
+def test_the_next_expiry_is_the_earliest_lease_that_is_still_held(directory, clock):
+    assert directory.next_expiry() is None
+    early = directory.register(card("early"), "alice", lease_ttl_s=5)
+    late = directory.register(card("late"), "alice", lease_ttl_s=8)
+    assert directory.next_expiry() == 1_005.0
+    clock.now += 4
+    directory.renew(early.lease_id, "alice")
+    assert directory.next_expiry() == 1_008.0
+    directory.deregister(late.lease_id, "alice")
+    assert directory.next_expiry() == 1_009.0
+    directory.deregister(early.lease_id, "alice")
+    assert directory.next_expiry() is None
+
+
+def test_registering_for_ever_does_not_fill_the_memory(directory):
+    for _ in range(5_000):
+        directory.register(card("a"), "alice", lease_ttl_s=3600)
+    assert len(directory._heap) < 2_000
+
+
+def test_leases_follow_their_own_clock(clock):
+    wall = Clock()
+    directory = AgentDirectory(clock=wall, lease_clock=clock)
+    directory.register(card("a"), "alice")
+    wall.now += 1_000_000
+    assert directory.get("a").expire_time == wall.now + 30
+    clock.now += 30
+    assert names(directory.list()) == []
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one(directory):
+    directory.register(card("weather"), "alice")
+    with pytest.raises(AgentNotFoundError, match="did you mean 'weather'") as caught:
+        directory.get("wether")
+    assert caught.value.metadata == {"name": "wether", "hint": "weather"}
+    with pytest.raises(AgentNotFoundError) as caught:
+        directory.get("xyz")
+    assert "did you mean" not in str(caught.value)
+
+
+def test_a_name_of_several_agents_is_answered_with_their_urls(directory, clock):
+    directory.register(card("a", 1), "alice")
+    directory.register(card("a", 2), "bob", lease_ttl_s=1)
+    with pytest.raises(AmbiguousAgentError, match=r"grpc://a:1, grpc://a:2"):
+        directory.get("a")
+    assert directory.get("grpc://a:2").card.url == "grpc://a:2"
+    clock.now += 1
+    assert directory.get("a").card.url == "grpc://a:1"
+
+
+def test_a_very_common_name_is_not_answered_with_all_its_urls(directory):
+    for port in range(50):
+        directory.register(card("a", port), "alice")
+    with pytest.raises(AmbiguousAgentError, match=r"50 agents") as caught:
+        directory.get("a")
+    assert str(caught.value).count("grpc://") == 10
+
+
+def test_nobody_is_called_nothing(directory):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.get("")
+    assert caught.value.field == "name"
+
+
+def test_roles_and_capabilities_are_found_too(directory):
+    directory.register(card("a", role="gateway", capabilities=AgentCapabilities(rag=True)), "alice")
+    directory.register(card("b"), "alice")
+    assert names(directory.list(AgentFilter(role="gateway"))) == ["a"]
+    assert names(directory.list(AgentFilter(role="worker"))) == ["b"]
+    assert names(directory.list(AgentFilter(capabilities=["rag"]))) == ["a"]
+    assert names(directory.list(AgentFilter(capabilities=["rag"], role="worker"))) == []
+
+
+def pages(directory, wanted, page_size):
+    token = ""
+    while True:
+        page = directory.list(wanted, page_size, token)
+        yield page
+        token = page.next_page_token
+        if not token:
+            return
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("wanted", [AgentFilter(), AgentFilter(tags=["x"])])
+def test_pages_joined_are_the_whole_list_in_order(directory, wanted, page_size):
+    for number in (3, 1, 6, 0, 5, 2, 4):
+        directory.register(card(f"a{number}", tags=["x"]), "alice")
+    found = list(pages(directory, wanted, page_size))
+    assert [name for page in found for name in names(page)] == [f"a{number}" for number in range(7)]
+    assert all(len(page.agents) == page_size for page in found[:-1])
+    assert found[-1].agents
+
+
+def test_a_page_goes_on_where_the_last_one_ended_whatever_came_and_went(directory):
+    granted = {name: directory.register(card(name), "alice") for name in "bdfh"}
+    first = directory.list(page_size=2)
+    assert names(first) == ["b", "d"]
+    directory.deregister(granted["d"].lease_id, "alice")
+    directory.register(card("a"), "alice")
+    directory.register(card("e"), "alice")
+    assert names(directory.list(page_token=first.next_page_token)) == ["e", "f", "h"]
+
+
+def test_a_page_ends_early_when_its_cards_are_large(directory):
+    for number in range(5):
+        directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
+    found = list(pages(directory, AgentFilter(), 100))
+    assert [len(page.agents) for page in found] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("token", ["nonsense", "!", "é", "AAAA", "AAAAAAAAAAD//w==", "A"])
+def test_a_token_that_is_none_is_refused(directory, token):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.list(page_token=token)
+    assert caught.value.field == "page_token"
+
+
+def test_a_token_of_another_filter_is_refused(directory):
+    for name in "ab":
+        directory.register(card(name, tags=["x"]), "alice")
+    token = directory.list(AgentFilter(tags=["x"]), 1).next_page_token
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.list(AgentFilter(), 1, token)
+    assert caught.value.field == "page_token"
+    assert names(directory.list(AgentFilter(tags=["x", "x"]), 1, token)) == ["b"]
+
+
+@pytest.mark.parametrize("page_size", [-1, 1_001])
+def test_a_page_size_outside_its_bounds_is_refused(directory, page_size):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.list(page_size=page_size)
+    assert caught.value.field == "page_size"
+
+
+class CountingEntries(dict):
+    """Counts how many agents a list looks at."""
+
+    looked_at = 0
+
+    def __getitem__(self, url):
+        self.looked_at += 1
+        return super().__getitem__(url)
+
+
+def test_a_list_by_tag_looks_at_no_agent_without_it(directory):
+    for number in range(10_000):
+        directory.register(card(f"a{number}", tags=["rare"] if number % 500 == 0 else ["common"]), "alice")
+    directory._by_url = entries = CountingEntries(directory._by_url)
+    wanted = AgentFilter(tags=["rare"])
+    assert len(directory.list(wanted).agents) == 20
+    assert entries.looked_at == 20
+    assert len(directory.list(AgentFilter(tags=["common"], role="worker"), 50).agents) == 50
+    assert entries.looked_at <= 20 + 51
+
+    def elapsed():
+        start = time.perf_counter()
+        directory.list(wanted)
+        return time.perf_counter() - start
+
+    assert min(elapsed() for _ in range(20)) < 0.002
+
+
+def test_a_change_planned_on_an_older_state_is_refused(directory):
+    planned = directory.plan_registration(card("a"), "alice", 30, "")
+    directory.register(card("a"), "bob")
+    directory.stage([planned])
+    with pytest.raises(RuntimeError):
+        directory.apply([planned])
+
+
+def test_no_secret_shows_in_a_dump(directory):
+    granted = directory.register(card("a"), "alice")
+    planned = directory.plan_removal(granted.lease_id, "alice")
+    assert granted.lease_id not in repr(granted) + repr(planned) + repr(directory.get("a"))

@@ -1,0 +1,153 @@
+"""The registry's file: what it keeps, and how it says no."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
+from protolink_grpc.registry.entries import StoredAgent
+from protolink_grpc.registry.persistence import SQLiteDirectoryFile
+
+
+def stored(url, card=b"card", revision=1):
+    return StoredAgent(url, card, "alice", f"lease of {url}", 30.0, 1_000.25, revision)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "registry.db"
+
+
+async def reread(path):
+    file = SQLiteDirectoryFile(path)
+    try:
+        return await file.load()
+    finally:
+        await file.aclose()
+
+
+async def test_a_new_file_knows_nobody(path):
+    assert await reread(path) == ([], 0)
+
+
+async def test_what_was_written_is_read_again(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([stored("b"), stored("a")], [], 2)
+    await file.write([stored("b", b"newer", 3)], ["a", "never there"], 4)
+    await file.write([stored("c")], [], 5)
+    await file.aclose()
+    assert await reread(path) == ([stored("b", b"newer", 3), stored("c")], 5)
+
+
+async def test_what_write_has_acknowledged_survives_without_a_close(path, tmp_path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([stored("a")], [], 1)
+    copy = tmp_path / "copy.db"
+    for suffix in ("", "-wal"):
+        copy.with_name(copy.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
+    await file.aclose()
+    assert await reread(copy) == ([stored("a")], 1)
+
+
+async def test_writes_are_synced_before_they_are_acknowledged(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+
+    def pragma(name):
+        return file._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    found = await file._in_thread(lambda: [pragma(name) for name in ("journal_mode", "synchronous", "locking_mode")])
+    await file.aclose()
+    assert found == ["wal", 2, "exclusive"]
+
+
+async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([stored("a")], [], 1)
+    with pytest.raises(StoreError):
+        await file.write([stored("b"), stored("c", card=None)], ["a"], 3)
+    await file.write([stored("d")], [], 2)
+    await file.aclose()
+    assert await reread(path) == ([stored("a"), stored("d")], 2)
+
+
+async def test_a_file_of_a_newer_version_is_left_alone(path):
+    await reread(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE meta SET value = 2 WHERE key = 'schema_version'")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreVersionError, match="version 2"):
+        await reread(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_read_only_file_says_so(path):
+    await reread(path)
+    with path.open("r+b") as raw:
+        raw.seek(18)  # the file format's write version: above 2 SQLite may read but not write, whoever it runs as
+        raw.write(b"\x03")
+    with pytest.raises(StoreReadOnlyError):
+        await reread(path)
+
+
+async def test_a_full_disk_says_so_and_later_writes_go_on(path):
+    file = SQLiteDirectoryFile(path, max_bytes=64 * 1024)
+    await file.load()
+    await file.write([stored("a")], [], 1)
+    with pytest.raises(StoreFullError):
+        await file.write([stored("b", b"x" * 100_000)], [], 2)
+    await file.write([stored("c")], [], 2)
+    await file.aclose()
+    assert await reread(path) == ([stored("a"), stored("c")], 2)
+
+
+async def test_two_registries_cannot_share_a_file(path):
+    first, second = SQLiteDirectoryFile(path), SQLiteDirectoryFile(path, lock_timeout_s=0)
+    await first.load()
+    with pytest.raises(StoreError, match="another registry"):
+        await second.load()
+    await second.aclose()
+    await first.write([stored("a")], [], 1)
+    await first.aclose()
+    assert await reread(path) == ([stored("a")], 1)
+
+
+async def test_something_else_than_a_database_says_so(path):
+    path.write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match="damaged"):
+        await reread(path)
+
+
+async def test_a_folder_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(StoreError):
+        await reread(tmp_path / "nowhere" / "registry.db")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")
+async def test_nobody_else_may_read_the_leases(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([stored("a")], [], 1)
+    rights = [stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()]
+    await file.aclose()
+    assert set(rights) == {0o600}
+
+
+async def test_a_file_that_is_not_open_takes_nothing(path):
+    file = SQLiteDirectoryFile(path)
+    with pytest.raises(StoreError):
+        await file.write([stored("a")], [], 1)
+    await file.aclose()
+
+
+async def test_a_file_may_be_closed_twice(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.aclose()
+    await file.aclose()

@@ -1,0 +1,339 @@
+"""The service: expiry by itself, and durable changes that are seen after their commit."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from protolink_grpc.errors import (
+    AgentConflictError,
+    AgentNotFoundError,
+    LeaseNotFoundError,
+    StoreError,
+    StoreFullError,
+    UnavailableError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.registry import AgentChangeKind, AgentDirectory, AgentFilter, RegistryService, SQLiteDirectoryFile
+from protolink_grpc.registry.entries import StoredAgent
+
+UP, DOWN, EXPIRED = AgentChangeKind
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class SlowFile:
+    """A file whose writes end when the test says so. Not a store: it checks what the service asks of one."""
+
+    def __init__(self) -> None:
+        self.writes = []
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.failure = None
+
+    async def load(self):
+        return [], 0
+
+    async def write(self, agents, gone_urls, revision):
+        self.writes.append(([each.url for each in agents], list(gone_urls), revision))
+        self.begun.set()
+        await self.may_end.wait()
+        if self.failure:
+            raise self.failure
+
+    async def aclose(self):
+        pass
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "registry.db"
+
+
+@pytest.fixture
+async def slow(clock):
+    """A service on a slow file, and the file."""
+    file = SlowFile()
+    async with RegistryService(AgentDirectory(clock=clock), file) as service:
+        yield service, file
+        file.may_end.set()
+
+
+def card(name, **fields):
+    return AgentCard(name, "d", f"grpc://{name}:1", **fields)
+
+
+def names(page):
+    return [agent.card.name for agent in page.agents]
+
+
+def told(batch):
+    return [(change.kind, change.agent.card.name) for change in batch.changes]
+
+
+def durable(path, clock):
+    return RegistryService(AgentDirectory(clock=clock), SQLiteDirectoryFile(path))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def service(request, clock, path):
+    made = durable(path, clock) if request.param == "sqlite" else RegistryService(AgentDirectory(clock=clock))
+    async with made:
+        yield made
+
+
+async def test_an_agent_registers_is_found_renews_and_leaves(service):
+    granted = await service.register(card("a", tags=["x"]), principal="alice", lease_ttl_s=10)
+    assert (await service.get("a")).revision == granted.revision
+    assert names(await service.list(AgentFilter(tags=["x"]))) == ["a"]
+    assert await service.renew(granted.lease_id, principal="alice") == 10
+    assert await service.deregister(granted.lease_id, principal="alice")
+    assert not await service.deregister(granted.lease_id, principal="alice")
+    with pytest.raises(AgentNotFoundError):
+        await service.get("a")
+
+
+async def test_a_vanished_agent_expires_by_itself_and_watchers_hear_of_it(service, clock):
+    await service.register(card("a"), principal="alice", lease_ttl_s=1)
+    async with aclosing(service.watch()) as watch:
+        assert told(await anext(watch)) == [(UP, "a")]
+        clock.now += 1
+        assert names(await service.list()) == []
+        await service.register(card("b"), principal="alice")  # wakes the service, whose timer knows no fake clock
+        changes = told(await anext(watch))
+        while (EXPIRED, "a") not in changes:
+            changes += told(await anext(watch))
+    assert sorted(changes, key=str) == sorted([(UP, "b"), (EXPIRED, "a")], key=str)
+
+
+async def test_only_the_owner_replaces_a_card(service):
+    await service.register(card("a"), principal="alice")
+    with pytest.raises(AgentConflictError):
+        await service.register(card("a"), principal="mallory")
+
+
+async def test_concurrent_changes_of_one_url_come_one_after_the_other(service):
+    versions = [card("a", version=str(number)) for number in range(20)]
+    granted = await asyncio.gather(*(service.register(each, principal="alice") for each in versions))
+    revisions = [each.revision for each in granted]
+    assert len(set(revisions)) == 20
+    newest = granted[revisions.index(max(revisions))]
+    left = await asyncio.gather(*(service.deregister(newest.lease_id, principal="alice") for _ in range(5)))
+    assert sorted(left) == [False] * 4 + [True]
+
+
+async def test_agents_and_leases_survive_a_restart(path, clock):
+    async with durable(path, clock) as service:
+        granted = await service.register(card("a", tags=["x"]), principal="alice", lease_ttl_s=10)
+        gone = await service.register(card("b"), principal="alice")
+        await service.deregister(gone.lease_id, principal="alice")
+        before = await service.get("a")
+        last = (await service.list()).revision
+    clock.now += 100  # longer than the lease: whoever was there gets the time of one lease to come back
+    async with durable(path, clock) as service:
+        page = await service.list(AgentFilter(tags=["x"]))
+        assert names(page) == ["a"]
+        assert (page.agents[0].card, page.agents[0].revision) == (before.card, before.revision)
+        assert page.agents[0].register_time == before.register_time
+        assert page.agents[0].expire_time == clock.now + 10
+        assert page.revision >= last
+        assert await service.renew(granted.lease_id, principal="alice") == 10
+        with pytest.raises(LeaseNotFoundError):
+            await service.renew(gone.lease_id, principal="alice")
+
+
+async def test_revisions_never_go_back_even_when_the_clock_does(path, clock):
+    async with durable(path, clock) as service:
+        first = await service.register(card("a"), principal="alice")
+    clock.now -= 500
+    async with durable(path, clock) as service:
+        second = await service.register(card("b"), principal="alice")
+        assert second.revision == first.revision + 1
+
+
+async def test_a_watcher_that_comes_back_after_a_restart_stays_exact(path, clock):
+    async with durable(path, clock) as service:
+        granted = await service.register(card("a"), principal="alice")
+        seen = (await service.list()).revision
+        await service.deregister(granted.lease_id, principal="alice")
+        await service.register(card("b"), principal="alice")
+    async with durable(path, clock) as service, aclosing(service.watch(after_revision=seen)) as watch:
+        batch = await anext(watch)
+        assert batch.snapshot
+        assert told(batch) == [(UP, "b")]
+
+
+async def test_an_expired_agent_does_not_come_back_with_a_restart(path, clock):
+    async with durable(path, clock) as service:
+        await service.register(card("a"), principal="alice", lease_ttl_s=1)
+        async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
+            clock.now += 1
+            await service.register(card("b"), principal="alice")
+            while (EXPIRED, "a") not in told(await anext(watch)):
+                pass
+    async with durable(path, clock) as service:
+        assert names(await service.list()) == ["b"]
+
+
+async def test_renewals_are_not_written(slow):
+    service, file = slow
+    file.may_end.set()
+    granted = await service.register(card("a"), principal="alice")
+    for _ in range(10):
+        await service.renew(granted.lease_id, principal="alice")
+        await service.register(card("a"), principal="alice", lease_id=granted.lease_id)
+    assert len(file.writes) == 1
+
+
+async def test_nothing_is_seen_or_acknowledged_before_its_commit(slow):
+    service, file = slow
+    begin = (await service.list()).revision
+    watch = service.watch(after_revision=begin)
+    news = asyncio.ensure_future(anext(watch))
+    registering = asyncio.ensure_future(service.register(card("a"), principal="alice"))
+    await file.begun.wait()
+    assert not registering.done()
+    assert not news.done()
+    page = await service.list()
+    assert (names(page), page.revision) == ([], begin)
+    file.may_end.set()
+    granted = await registering
+    assert granted.revision == begin + 1
+    assert told(await news) == [(UP, "a")]
+    await watch.aclose()
+
+
+async def test_those_who_come_while_the_disk_is_busy_share_the_next_commit(slow):
+    service, file = slow
+    first = asyncio.ensure_future(service.register(card("a0"), principal="alice"))
+    await file.begun.wait()
+    begin = (await service.list()).revision
+    others = [asyncio.ensure_future(service.register(card(f"a{n}"), principal="alice")) for n in range(1, 10)]
+    asyncio.get_running_loop().call_soon(file.may_end.set)
+    granted = await asyncio.gather(first, *others)
+    assert len(file.writes) == 2
+    assert len(file.writes[1][0]) == 9
+    assert [each.revision for each in granted] == list(range(begin + 1, begin + 11))
+    assert file.writes[1][2] == begin + 10
+
+
+async def test_a_heartbeat_does_not_wait_for_the_disk(slow):
+    service, file = slow
+    file.may_end.set()
+    granted = await service.register(card("a"), principal="alice")
+    file.may_end.clear()
+    file.begun.clear()
+    registering = asyncio.ensure_future(service.register(card("b"), principal="alice"))
+    await file.begun.wait()
+    assert await service.renew(granted.lease_id, principal="alice") == 30
+    assert not registering.done()
+    file.may_end.set()
+    await registering
+
+
+async def test_a_caller_that_hangs_up_does_not_take_its_change_back(slow):
+    service, file = slow
+    registering = asyncio.ensure_future(service.register(card("a"), principal="alice"))
+    await file.begun.wait()
+    registering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await registering
+    file.may_end.set()
+    await service.register(card("b"), principal="alice")
+    assert names(await service.list()) == ["a", "b"]
+
+
+async def test_a_change_that_the_disk_refused_did_not_happen(slow):
+    service, file = slow
+    file.may_end.set()
+    granted = await service.register(card("a"), principal="alice")
+    begin = (await service.list()).revision
+    file.failure = StoreFullError("full")
+    with pytest.raises(StoreFullError):
+        await service.register(card("b"), principal="alice")
+    with pytest.raises(StoreFullError):
+        await service.register(card("a", tags=["new"]), principal="alice", lease_id=granted.lease_id)
+    with pytest.raises(StoreFullError):
+        await service.deregister(granted.lease_id, principal="alice")
+    page = await service.list()
+    assert (names(page), page.revision) == (["a"], begin)
+    assert page.agents[0].card.tags == []
+    file.failure = None
+    later = await service.register(card("b"), principal="alice")
+    assert later.revision == begin + 1
+
+
+async def test_a_full_disk_keeps_no_agent_alive(slow, clock):
+    service, file = slow
+    file.may_end.set()
+    await service.register(card("a"), principal="alice", lease_ttl_s=1)
+    async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
+        file.failure = StoreFullError("full")
+        clock.now += 1
+        with pytest.raises(StoreFullError):
+            await service.register(card("b"), principal="alice")
+        service._leased.set()  # a fake clock cannot ring
+        assert told(await anext(watch)) == [(EXPIRED, "a")]
+
+
+async def test_a_lease_that_ran_out_during_a_refused_change_still_expires(slow, clock):
+    service, file = slow
+    file.may_end.set()
+    granted = await service.register(card("a"), principal="alice", lease_ttl_s=1)
+    file.may_end.clear()
+    file.begun.clear()
+    file.failure = StoreFullError("full")
+    leaving = asyncio.ensure_future(service.deregister(granted.lease_id, principal="alice"))
+    await file.begun.wait()
+    clock.now += 1
+    service._expire()  # passes over the busy agent
+    async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
+        file.may_end.set()
+        with pytest.raises(StoreFullError):
+            await leaving
+        service._leased.set()
+        assert told(await anext(watch)) == [(EXPIRED, "a")]
+
+
+async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(clock):
+    file = SlowFile()
+    service = RegistryService(AgentDirectory(clock=clock), file)
+    with pytest.raises(UnavailableError):
+        await service.register(card("early"), principal="alice")
+    await service.start()
+    accepted = [asyncio.ensure_future(service.register(card(f"a{n}"), principal="alice")) for n in range(2)]
+    await file.begun.wait()
+    closing = asyncio.ensure_future(service.aclose())
+    asyncio.get_running_loop().call_soon(file.may_end.set)
+    await closing
+    assert all(each.lease_id for each in await asyncio.gather(*accepted))
+    with pytest.raises(UnavailableError):
+        await service.register(card("late"), principal="alice")
+
+
+async def test_closing_ends_the_watches(service):
+    watch = service.watch()
+    await anext(watch)
+    waiting = asyncio.ensure_future(anext(watch, None))
+    await service.aclose()
+    assert await waiting is None
+
+
+async def test_a_damaged_card_in_the_file_stops_the_start_and_names_the_agent(path, clock):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([StoredAgent("grpc://a:1", b"\xff", "alice", "lease", 30.0, 0.0, 1)], [], 1)
+    await file.aclose()
+    with pytest.raises(StoreError, match="grpc://a:1"):
+        await durable(path, clock).start()

@@ -1,0 +1,227 @@
+"""Watching the directory: what a watcher is told, in which order, and what it costs the others."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.registry import AgentChangeKind, AgentDirectory, AgentFilter
+
+UP, DOWN, EXPIRED = AgentChangeKind
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def directory(clock):
+    return AgentDirectory(clock=clock)
+
+
+def card(name, **fields):
+    return AgentCard(name, "d", f"grpc://{name}:1", **fields)
+
+
+def told(batch):
+    return [(change.kind, change.agent.card.name) for change in batch.changes]
+
+
+async def test_a_watcher_that_knows_nothing_begins_with_a_snapshot(directory):
+    directory.register(card("b"), "alice")
+    directory.register(card("a"), "alice")
+    async with aclosing(directory.watch()) as watch:
+        batch = await anext(watch)
+    assert batch.snapshot
+    assert told(batch) == [(UP, "b"), (UP, "a")]
+    assert [change.revision for change in batch.changes] == [directory.revision - 1, directory.revision]
+    assert batch.revision == directory.revision
+
+
+async def test_a_snapshot_of_nothing_is_said_too(directory):
+    async with aclosing(directory.watch()) as watch:
+        batch = await anext(watch)
+    assert (batch.changes, batch.snapshot, batch.revision) == ((), True, directory.revision)
+
+
+async def test_a_watch_from_the_revision_of_a_list_has_no_seam(directory, clock):
+    directory.register(card("a"), "alice")
+    page = directory.list()
+    gone = directory.register(card("b"), "alice")
+    directory.register(card("c"), "alice", lease_ttl_s=1)
+    directory.deregister(gone.lease_id, "alice")
+    clock.now += 1
+    directory.expire()
+    async with aclosing(directory.watch(after_revision=page.revision)) as watch:
+        batch = await anext(watch)
+    assert not batch.snapshot
+    assert told(batch) == [(UP, "b"), (UP, "c"), (DOWN, "b"), (EXPIRED, "c")]
+    assert [change.revision for change in batch.changes] == [page.revision + n for n in (1, 2, 3, 4)]
+
+
+async def test_a_waiting_watcher_is_woken_by_a_change(directory):
+    async with aclosing(directory.watch(after_revision=directory.revision)) as watch:
+        waiting = asyncio.ensure_future(anext(watch))
+        asyncio.get_running_loop().call_soon(directory.register, card("a"), "alice")
+        assert told(await waiting) == [(UP, "a")]
+
+
+async def test_a_heartbeat_and_the_same_card_again_are_no_news(directory):
+    granted = directory.register(card("a"), "alice")
+    async with aclosing(directory.watch(after_revision=directory.revision)) as watch:
+        directory.renew(granted.lease_id, "alice")
+        directory.register(card("a"), "alice")
+        directory.register(card("b"), "alice")
+        assert told(await anext(watch)) == [(UP, "b")]
+
+
+async def test_a_watcher_with_a_filter_hears_of_its_agents_only(directory):
+    async with aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as watch:
+        directory.register(card("a"), "alice")
+        directory.register(card("b", tags=["x"]), "alice")
+        directory.register(card("c"), "alice")
+        batch = await anext(watch)
+    assert told(batch) == [(UP, "b")]
+    assert batch.revision == directory.revision
+
+
+async def test_an_agent_that_matches_no_more_is_down_and_one_that_begins_to_is_up(directory):
+    first = directory.register(card("a", tags=["x"]), "alice")
+    async with (
+        aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as of_x,
+        aclosing(directory.watch(AgentFilter(tags=["y"]), directory.revision)) as of_y,
+        aclosing(directory.watch(AgentFilter(), directory.revision)) as of_all,
+    ):
+        directory.register(card("a", tags=["y"]), "alice", lease_id=first.lease_id)
+        down, up, changed = await anext(of_x), await anext(of_y), await anext(of_all)
+    assert told(down) == [(DOWN, "a")]
+    assert down.changes[0].agent.card.tags == ["x"]
+    assert told(up) == told(changed) == [(UP, "a")]
+    assert changed.changes[0].agent.card.tags == ["y"]
+    assert down.changes[0].revision == up.changes[0].revision == directory.revision
+
+
+async def test_a_good_bye_of_an_agent_that_matched_long_ago_is_no_news(directory):
+    first = directory.register(card("a", tags=["x"]), "alice")
+    directory.register(card("a"), "alice", lease_id=first.lease_id)
+    async with aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as watch:
+        directory.deregister(first.lease_id, "alice")
+        directory.register(card("b", tags=["x"]), "alice")
+        assert told(await anext(watch)) == [(UP, "b")]
+
+
+async def test_a_watcher_that_fell_behind_the_ring_gets_a_snapshot_and_stays_exact(clock):
+    directory = AgentDirectory(clock=clock, ring_size=3)
+    async with aclosing(directory.watch(after_revision=directory.revision)) as slow:
+        directory.register(card("a0"), "alice")
+        assert told(await anext(slow)) == [(UP, "a0")]
+        for number in range(1, 5):
+            directory.register(card(f"a{number}"), "alice")
+        batch = await anext(slow)
+        assert batch.snapshot
+        assert told(batch) == [(UP, f"a{number}") for number in range(5)]
+        directory.register(card("b"), "alice")
+        after = await anext(slow)
+    assert (told(after), after.snapshot) == ([(UP, "b")], False)
+
+
+async def test_the_oldest_change_in_the_ring_is_still_told(clock):
+    directory = AgentDirectory(clock=clock, ring_size=3)
+    begin = directory.revision
+    for number in range(3):
+        directory.register(card(f"a{number}"), "alice")
+    assert len(directory.changes_since(begin).changes) == 3
+    directory.register(card("a3"), "alice")
+    assert directory.changes_since(begin) is None
+    assert len(directory.changes_since(begin + 1).changes) == 3
+
+
+async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
+    before = AgentDirectory(clock=clock)
+    for number in range(5):
+        before.register(card(f"a{number}"), "alice")
+    clock.now += 1
+    after = AgentDirectory(clock=clock)
+    for number in range(9):
+        after.register(card(f"b{number}"), "alice")
+    assert after.changes_since(before.revision) is None
+    assert after.revision > before.revision
+
+
+@pytest.mark.parametrize("ahead", [1, 1_000_000])
+async def test_a_revision_that_is_not_reached_yet_begins_with_a_snapshot(directory, ahead):
+    async with aclosing(directory.watch(after_revision=directory.revision + ahead)) as watch:
+        assert (await anext(watch)).snapshot
+
+
+async def test_a_negative_revision_is_refused(directory):
+    with pytest.raises(InvalidArgumentError) as caught:
+        await anext(directory.watch(after_revision=-1))
+    assert caught.value.field == "after_revision"
+
+
+async def test_a_large_snapshot_comes_in_pieces_and_only_the_last_has_a_revision(directory):
+    for number in range(5):
+        directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
+    async with aclosing(directory.watch()) as watch:
+        pieces = [await anext(watch) for _ in range(3)]
+    assert [len(piece.changes) for piece in pieces] == [2, 2, 1]
+    assert [piece.snapshot for piece in pieces] == [True, False, False]
+    assert [piece.revision for piece in pieces] == [0, 0, directory.revision]
+
+
+async def test_many_large_changes_come_in_several_batches(directory):
+    begin = directory.revision
+    for number in range(5):
+        directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
+    async with aclosing(directory.watch(after_revision=begin)) as watch:
+        batches = [await anext(watch) for _ in range(3)]
+    assert [len(batch.changes) for batch in batches] == [2, 2, 1]
+    assert [batch.revision for batch in batches] == [begin + 2, begin + 4, begin + 5]
+
+
+async def test_what_changes_between_the_pieces_of_a_snapshot_is_told_after_it(directory):
+    for number in range(3):
+        granted = directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
+    async with aclosing(directory.watch()) as watch:
+        await anext(watch)
+        directory.deregister(granted.lease_id, "alice")
+        last_piece, news = await anext(watch), await anext(watch)
+    assert told(last_piece) == [(UP, "a2")]
+    assert told(news) == [(DOWN, "a2")]
+
+
+async def test_a_watcher_that_never_reads_costs_nobody_anything(directory):
+    async with aclosing(directory.watch()) as idle, aclosing(directory.watch()) as busy:
+        await anext(idle)
+        await anext(busy)
+        for number in range(100):
+            directory.register(card(f"a{number}"), "alice")
+            assert told(await anext(busy)) == [(UP, f"a{number}")]
+        assert len((await anext(idle)).changes) == 100
+
+
+async def test_closing_the_directory_ends_every_watch(directory):
+    watch = directory.watch(after_revision=directory.revision)
+    waiting = asyncio.ensure_future(anext(watch, None))
+    asyncio.get_running_loop().call_soon(directory.close)
+    assert await waiting is None
+    assert await anext(directory.watch(), None) is None
+
+
+async def test_a_watcher_that_left_is_forgotten(directory):
+    async with aclosing(directory.watch()) as watch:
+        await anext(watch)
+        assert len(directory._wakeups) == 1
+    assert directory._wakeups == set()

@@ -1,0 +1,344 @@
+"""One tool: what it is made from, how it runs, how it fails."""
+
+import asyncio
+import dataclasses
+import functools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protolink_grpc.errors import (
+    ResourceExhaustedError,
+    ToolFailedError,
+    ToolRejectedError,
+    ToolTimeoutError,
+)
+from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.tools import BaseTool, Tool, ToolContext, ToolRunner
+
+PATIENCE_S = 20  # Reached only when a claim is broken.
+SOON_S = 0.02  # A limit that is meant to be over.
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two
+    numbers.
+
+    The second paragraph is for readers of the code.
+    """
+    return a + b
+
+
+async def add_async(a: int, b: int = 2) -> int:
+    return a + b
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+# Made from
+
+
+def test_name_and_description_come_from_the_function():
+    tool = Tool.from_callable(add)
+    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert Tool.from_callable(add_async).description == ""
+
+
+def test_what_is_given_wins():
+    tool = Tool.from_callable(
+        add,
+        name="sum.of-two",
+        description="",
+        output_schema={"type": "number"},
+        tags=["math"],
+        examples=[{"a": 1}],
+        capabilities=["math.add"],
+        timeout_s=3,
+        read_only=True,
+    )
+    assert (tool.name, tool.description, tool.output_schema) == ("sum.of-two", "", {"type": "number"})
+    assert (tool.tags, tool.examples, tool.capabilities) == (["math"], [{"a": 1}], frozenset({"math.add"}))
+    assert (tool.timeout_s, tool.read_only, tool.action_builder) == (3, True, None)
+
+
+def test_a_tool_is_a_base_tool_and_a_function_is_not():
+    assert isinstance(Tool.from_callable(add), BaseTool)
+    assert not isinstance(add, BaseTool)
+
+
+def test_a_skill_says_what_the_tool_takes_and_shares_nothing_with_it():
+    tool = Tool.from_callable(add, tags=["math"], examples=[{"a": 1}])
+    skill = tool.skill()
+    assert skill == AgentSkill("add", "Add two numbers.", tool.input_schema, {"type": "integer"}, ["math"], [{"a": 1}])
+    skill.input_schema["properties"].clear()
+    skill.examples[0].clear()
+    assert tool.input_schema["properties"]
+    assert tool.examples == [{"a": 1}]
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "a/b", "ä", "a" * 129, "a\n"])
+def test_a_name_that_not_everyone_can_write_is_refused(name):
+    with pytest.raises(ValueError, match="tool name"):
+        Tool.from_callable(add, name=name)
+
+
+def test_a_name_of_128_characters_is_taken():
+    assert Tool.from_callable(add, name="a" * 128).name == "a" * 128
+
+
+class Callable_:
+    """Adds one."""
+
+    async def __call__(self, n: int) -> int:
+        return n + 1
+
+
+@pytest.mark.parametrize("fn", [lambda a: a, functools.partial(add, 1), Callable_()])
+async def test_what_has_no_name_needs_one(fn):
+    with pytest.raises(TypeError, match="give the tool a name"):
+        Tool.from_callable(fn)
+    assert Tool.from_callable(fn, name="named").name == "named"
+
+
+async def test_a_callable_object_is_described_and_awaited():
+    tool = Tool.from_callable(Callable_(), name="increment")
+    assert tool.description == "Adds one."
+    assert await tool(n=1) == 2
+
+
+def generator():
+    yield 1
+
+
+async def async_generator():
+    yield 1
+
+
+@pytest.mark.parametrize("fn", [generator, async_generator, functools.partial(generator)])
+def test_generators_are_refused(fn):
+    with pytest.raises(TypeError, match="a generator is not a tool"):
+        Tool.from_callable(fn, name="produce")
+
+
+@pytest.mark.parametrize("fn", [Callable_, print, 3])
+def test_classes_builtins_without_names_and_other_values_are_refused(fn):
+    with pytest.raises(TypeError):
+        Tool.from_callable(fn)
+
+
+@pytest.mark.parametrize("wrong", [{"tags": "math"}, {"capabilities": "math.add"}])
+def test_one_text_is_no_list_of_texts(wrong):
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        Tool.from_callable(add, **wrong)
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
+def test_a_limit_must_be_more_than_nothing(timeout_s):
+    with pytest.raises(ValueError, match="timeout_s"):
+        Tool.from_callable(add, timeout_s=timeout_s)
+
+
+# Run
+
+
+@pytest.mark.parametrize("fn", [add, add_async])
+async def test_a_tool_validates_fills_defaults_and_answers(fn):
+    tool = Tool.from_callable(fn)
+    assert await tool(a="40") == 42
+    assert await tool.call({"a": 1, "b": 1}) == 2
+    with pytest.raises(ToolRejectedError):
+        await tool(a="x")
+
+
+async def test_a_sync_tool_does_not_block_the_loop(gate):
+    def wait() -> str:
+        return "seen" if gate.wait(PATIENCE_S) else "blocked"
+
+    running = asyncio.create_task(Tool.from_callable(wait)())
+    await asyncio.sleep(0)
+    gate.set()  # The loop comes here while the tool waits for it.
+    assert await running == "seen"
+
+
+async def test_an_async_tool_runs_on_the_loop():
+    async def where() -> int:
+        return threading.get_ident()
+
+    assert await Tool.from_callable(where)() == threading.get_ident()
+
+
+async def test_a_sync_function_that_hands_out_a_coroutine_is_awaited():
+    def outer(a: int):
+        return add_async(a)
+
+    assert await Tool.from_callable(outer)(a=1) == 3
+
+
+async def test_the_context_is_injected_and_cannot_be_sent():
+    async def report(n: int, ctx: ToolContext) -> str:
+        await ctx.progress(0.5, "half")
+        return f"{ctx.principal}:{n}"
+
+    seen: list[tuple[float, str]] = []
+
+    async def progress(value: float, message: str = "") -> None:
+        seen.append((value, message))
+
+    tool = Tool.from_callable(report)
+    assert await tool.call({"n": 1}, context=ToolContext(principal="ada", progress=progress)) == "ada:1"
+    assert seen == [(0.5, "half")]
+    assert await tool(n=1) == ":1"
+    with pytest.raises(ToolRejectedError):
+        await tool(n=1, ctx={"principal": "eve"})
+
+
+def test_a_context_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ToolContext().principal = "eve"  # type: ignore[misc]  # the claim is about this
+
+
+async def test_results_become_json_values():
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    def fn() -> Any:
+        return (Point(1), {2}, b"x")
+
+    assert await Tool.from_callable(fn)() == [{"x": 1}, [2], "eA=="]
+
+
+# Fail
+
+
+@pytest.mark.parametrize("result", [object(), {"a": lambda: None}, (n for n in ()), {("a", "b"): 1}])
+async def test_a_result_that_cannot_become_json_is_the_tools_failure(result):
+    def fn() -> Any:
+        return result
+
+    kind = type(result).__name__
+    with pytest.raises(ToolFailedError, match=f"Tool 'fn' returned a {kind} that cannot become JSON") as caught:
+        await Tool.from_callable(fn)()
+    assert caught.value.metadata == {"tool": "fn", "result_type": kind}
+
+
+async def test_a_circular_result_and_a_broken_one_are_failures_too():
+    class Broken:
+        def to_dict(self) -> Any:
+            raise KeyError("oops")
+
+    circular: list[Any] = []
+    circular.append(circular)
+    for result in (circular, Broken()):
+        with pytest.raises(ToolFailedError, match="cannot become JSON"):
+            await Tool.from_callable(lambda result=result: result, name="fn")()
+
+
+def raising(error: BaseException) -> list[Tool]:
+    def fail() -> None:
+        raise error
+
+    async def fail_async() -> None:
+        raise error
+
+    return [Tool.from_callable(fail, name="fail"), Tool.from_callable(fail_async, name="fail")]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (TimeoutError("peer"), "TimeoutError: peer"),
+        (ToolTimeoutError("inner"), "ToolTimeoutError: inner"),
+        (ResourceExhaustedError("quota"), "ResourceExhaustedError: quota"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
+)
+async def test_what_a_tool_raises_becomes_its_failure(error, text):
+    for tool in raising(error):
+        with pytest.raises(ToolFailedError) as caught:
+            await tool.call({})
+        assert str(caught.value) == f"Tool 'fail' failed: {text}"
+        assert caught.value.__cause__ is error
+
+
+async def test_stop_iteration_in_a_sync_tool_is_a_failure():
+    with pytest.raises(ToolFailedError, match="Tool 'fn' failed: StopIteration"):
+        await asyncio.wait_for(Tool.from_callable(lambda: next(iter(())), name="fn")(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("error", [ToolRejectedError("no", code="busy"), asyncio.CancelledError()])
+async def test_refusals_and_cancellation_pass(error):
+    for tool in raising(error):
+        with pytest.raises(type(error)) as caught:
+            await tool.call({})
+        assert caught.value is error or isinstance(error, asyncio.CancelledError)
+
+
+async def test_an_async_tool_past_its_limit_is_canceled_and_named():
+    ended = asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(ToolTimeoutError, match=r"Tool 'slow' timed out after 0\.02 s") as caught:
+        await Tool.from_callable(slow, timeout_s=SOON_S)()
+    assert ended.is_set()
+    assert caught.value.metadata == {"tool": "slow", "timeout_s": "0.02"}
+
+
+async def test_the_limit_of_the_tool_wins_over_that_of_the_runner(gate):
+    def wait() -> bool:
+        return gate.wait(PATIENCE_S)
+
+    async with ToolRunner(timeout_s=SOON_S) as runner:
+        with pytest.raises(ToolTimeoutError, match=r"0\.02 s"):
+            await Tool.from_callable(wait).call({}, runner=runner)
+        patient = asyncio.create_task(Tool.from_callable(wait, timeout_s=PATIENCE_S).call({}, runner=runner))
+        with pytest.raises(ToolTimeoutError, match=r"0\.02 s"):
+            await Tool.from_callable(wait).call({}, runner=runner)
+        gate.set()
+        assert await patient is True
+
+
+async def test_a_tool_that_hangs_past_its_limit_leaves_the_threads_to_others(gate):
+    def hang() -> bool:
+        return gate.wait(PATIENCE_S)
+
+    hanging = Tool.from_callable(hang, timeout_s=SOON_S)
+    async with ToolRunner(max_workers=2, max_abandoned=4) as runner:
+        for _ in range(2):
+            outcomes = await asyncio.gather(
+                *(hanging.call({}, runner=runner) for _ in range(2)), return_exceptions=True
+            )
+            assert [type(outcome) for outcome in outcomes] == [ToolTimeoutError] * 2
+        assert runner.abandoned == 4
+        assert await Tool.from_callable(add).call({"a": 1}, runner=runner) == 3
+
+
+async def test_canceling_the_caller_cancels_an_async_tool():
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    call = asyncio.create_task(Tool.from_callable(slow)())
+    await started.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert ended.is_set()

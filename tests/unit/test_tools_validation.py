@@ -1,0 +1,325 @@
+"""What happens to arguments on their way in, right and wrong ones."""
+
+import dataclasses
+import enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+
+from protolink_grpc.errors import ToolFailedError, ToolRejectedError
+from protolink_grpc.tools import Tool, ToolContext
+
+
+def rejection(tool: Tool, arguments: Any) -> ToolRejectedError:
+    with pytest.raises(ToolRejectedError) as caught:
+        tool.validate(arguments)
+    return caught.value
+
+
+def paths(tool: Tool, arguments: Any) -> list[str]:
+    return [error["path"] for error in rejection(tool, arguments).details["errors"]]
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def test_a_rejection_has_the_shape_that_peers_know():
+    assert rejection(Tool.from_callable(add), {"a": 1}).to_dict() == {
+        "status": "rejected",
+        "changes_made": False,
+        "code": "invalid_arguments",
+        "message": "Tool 'add' arguments were invalid: b: Field required",
+        "details": {"errors": [{"path": "b", "message": "Field required", "type": "missing"}]},
+        "suggestion": "Correct the arguments using the tool's input schema.",
+    }
+
+
+def test_values_are_converted_where_nothing_is_lost():
+    def fn(a: int, b: bool, c: float, d: set[int]): ...
+
+    assert Tool.from_callable(fn).validate({"a": "1", "b": "yes", "c": 1, "d": [1, 1]}) == {
+        "a": 1,
+        "b": True,
+        "c": 1.0,
+        "d": {1},
+    }
+
+
+def test_a_union_keeps_text_that_looks_like_a_number():
+    def fn(a: int | str): ...
+
+    tool = Tool.from_callable(fn)
+    assert tool.validate({"a": "007"}) == {"a": "007"}
+    assert tool.validate({"a": 7}) == {"a": 7}
+
+
+def test_classes_arrive_as_instances_and_defaults_are_filled():
+    class Color(enum.Enum):
+        RED = "red"
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+        y: int = 2
+
+    class Booking(BaseModel):
+        guests: int = Field(gt=0)
+
+    def fn(color: Color, point: Point, booking: Booking, size: int = 3): ...
+
+    arguments = {"color": "red", "point": {"x": 1}, "booking": {"guests": 1}}
+    expected = {"color": Color.RED, "point": Point(1, 2), "booking": Booking(guests=1), "size": 3}
+    tool = Tool.from_callable(fn)
+    assert tool.validate(arguments) == expected
+    assert tool.validate(expected) == expected
+
+
+def test_a_mutable_default_is_not_shared_between_calls():
+    def fn(items: list[int] = []): ...  # noqa: B006 - the claim is about this
+
+    tool = Tool.from_callable(fn)
+    tool.validate({})["items"].append(1)
+    assert tool.validate({}) == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "bad"),
+    [
+        (Annotated[int, Field(gt=0)], 0),
+        (Annotated[int, Field(le=5)], 6),
+        (Annotated[int, Field(multiple_of=2)], 3),
+        (Annotated[str, Field(min_length=2)], "a"),
+        (Annotated[str, Field(max_length=2)], "abc"),
+        (Annotated[str, Field(pattern="^[a-z]+$")], "A1"),
+        (Annotated[list[int], Field(min_length=1)], []),
+        (Annotated[list[int], Field(max_length=1)], [1, 2]),
+        (list[Annotated[int, Field(ge=0)]], [1, -1]),
+        (dict[str, Annotated[int, Field(ge=0)]], {"k": -1}),
+    ],
+)
+def test_every_constraint_is_enforced(annotation, bad):
+    def fn(a): ...
+
+    fn.__annotations__["a"] = annotation
+    assert rejection(Tool.from_callable(fn), {"a": bad}).details["errors"][0]["path"].startswith("a")
+
+
+def test_unknown_fields_are_named():
+    assert paths(Tool.from_callable(add), {"a": 1, "b": 2, "c": 3}) == ["c"]
+
+
+def test_keyword_arguments_take_what_is_left_but_no_name_of_a_parameter():
+    def fn(ctx: ToolContext, from_: Annotated[str, Field(alias="from")] = "", **rest: Any): ...
+
+    tool = Tool.from_callable(fn)
+    assert tool.validate({"x": 1, "from": "here"}) == {"from_": "here", "x": 1}
+    assert paths(tool, {"ctx": {"principal": "somebody"}}) == ["ctx"]
+    assert paths(tool, {"from_": "there"}) == ["from_"]
+
+
+def test_paths_lead_to_the_value_and_not_through_union_members():
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+        lives: int
+
+    class Dog(BaseModel):
+        kind: Literal["dog"]
+        name: str
+
+    def fn(pets: list[Cat | Dog], best: Annotated[Cat | Dog, Field(discriminator="kind")], n: int | None): ...
+
+    tool = Tool.from_callable(fn)
+    wrong = {"pets": [{"kind": "dog"}], "best": {"kind": "cat", "lives": []}, "n": "x"}
+    assert set(paths(tool, wrong)) == {"pets[0].kind", "pets[0].lives", "pets[0].name", "best.lives", "n"}
+
+
+@pytest.mark.parametrize("arguments", [None, [], "text", 1, [["a", 1]]])
+def test_arguments_that_are_no_object_are_rejected(arguments):
+    assert rejection(Tool.from_callable(add), arguments).details["errors"][0]["type"] == "object_type"
+
+
+def test_a_thousand_wrong_items_are_told_in_a_few_words():
+    def fn(items: list[int]): ...
+
+    error = rejection(Tool.from_callable(fn), {"items": ["x" * 1000] * 1000})
+    assert len(error.details["errors"]) == 20
+    assert len(str(error)) < 3000
+
+
+def test_names_made_up_by_the_caller_are_cut_and_stay_printable():
+    error = rejection(Tool.from_callable(add), {"a": 1, "b": 2, "n" * 10_000: 1})
+    assert len(str(error)) < 1000
+    rejection(Tool.from_callable(add), {"a": 1, "b": 2, "\ud800": 1}).details["errors"][0]["path"].encode()
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError(f"{value} is odd, like hunter{value}")
+    return value
+
+
+class Login(BaseModel):
+    user: str
+    password: str
+
+    @field_validator("user")
+    @classmethod
+    def known(cls, user: str) -> str:
+        raise ValueError(f"no such user: {user!r}")
+
+    @model_validator(mode="before")
+    @classmethod
+    def strong(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("password") == "hunter2":
+            raise ValueError(f"weak: {data['password']} of {data}")
+        return data
+
+
+class Tagged(TypedDict):
+    kind: Literal["a"]
+
+
+def secretive(
+    n: Annotated[int, AfterValidator(even)] = 0,
+    login: Login | None = None,
+    pin: Annotated[str, Field(pattern="^[0-9]{4}$")] = "0000",
+    tagged: Annotated[Annotated[Login, Field()] | Tagged | None, Field()] = None,
+): ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret"),
+    [
+        ({"n": 77771}, "77771"),
+        ({"login": {"user": "Xyz'zy\"1", "password": "x"}}, "Xyz"),
+        ({"login": {"user": "u", "password": "hunter2"}}, "hunter2"),
+        ({"pin": "Xyzzy-9"}, "Xyzzy-9"),
+        ({"n": "Xyzzy-9"}, "Xyzzy-9"),
+        ({"tagged": {"kind": "Xyzzy-9"}}, "Xyzzy-9"),
+    ],
+)
+def test_a_rejection_never_repeats_a_value(arguments, secret):
+    error = rejection(Tool.from_callable(secretive), arguments)
+    assert secret not in str(error.to_dict())
+    assert error.__cause__ is None
+    assert error.__context__ is None
+
+
+def test_an_unknown_tag_is_not_repeated():
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+
+    class Dog(BaseModel):
+        kind: Literal["dog"]
+
+    def fn(pet: Annotated[Cat | Dog, Field(discriminator="kind")]): ...
+
+    text = str(rejection(Tool.from_callable(fn), {"pet": {"kind": "Xyzzy-9"}}))
+    assert "Xyzzy-9" not in text
+    assert "'cat', 'dog'" in text
+
+
+def test_short_values_do_not_break_the_words_around_them():
+    def check(value: str) -> str:
+        raise ValueError("a name needs an article, not just a")
+
+    def fn(a: Annotated[str, AfterValidator(check)]): ...
+
+    text = str(rejection(Tool.from_callable(fn), {"a": "a"}))
+    assert "[value] name needs an article, not just [value]" in text
+
+
+def test_a_validator_that_breaks_is_the_tools_failure():
+    def broken(value: int) -> int:
+        raise KeyError("oops")
+
+    def fn(a: Annotated[int, AfterValidator(broken)]): ...
+
+    with pytest.raises(ToolFailedError, match="Tool 'fn' failed: KeyError: 'oops'"):
+        Tool.from_callable(fn).validate({"a": 1})
+
+
+# Any JSON against any signature: a refusal or keyword arguments, nothing else.
+
+
+class Tree(BaseModel):
+    value: int | str
+    parts: list["Tree"] = []
+
+
+@dataclasses.dataclass
+class Link:
+    value: float
+    next: "Link | None" = None
+
+
+class Options(TypedDict, total=False):
+    a: int
+    b: "Options"
+
+
+def mixed(a: int, b: str = "", *, c: bool | None = None): ...
+def trees(a: Tree, b: Link | None = None, c: Options | None = None): ...
+def bounded(a: Annotated[int, Field(ge=0, le=9)], b: Annotated[list[str], Field(max_length=2)] = []): ...  # noqa: B006
+def unions(a: int | str | list[float], b: Literal["x", 1] | None = None): ...
+def loose(a, **rest: int): ...
+def anything(**rest): ...
+
+
+SIGNATURES = [Tool.from_callable(fn) for fn in (add, mixed, trees, bounded, unions, loose, anything)]
+EXPLICIT = Tool.from_callable(
+    anything,
+    name="explicit",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "format": "date-time", "minLength": 3},
+            "b": {"$ref": "#/$defs/tree"},
+            "c": {"oneOf": [{"type": "integer", "minimum": 3}, {"enum": ["x", {"y": 1}]}]},
+        },
+        "$defs": {"tree": {"type": ["object", "array"], "items": {"$ref": "#/$defs/tree"}}},
+        "additionalProperties": False,
+    },
+)
+
+
+def outcome_of(tool: Tool, arguments: Any) -> dict[str, Any] | ToolRejectedError:
+    try:
+        return tool.validate(arguments)
+    except ToolRejectedError as error:
+        return error
+
+
+KEYS = st.sampled_from(["a", "b", "c", "value", "next", "parts"]) | st.text(max_size=5)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(tool=st.sampled_from([*SIGNATURES, EXPLICIT]), arguments=JSON | st.dictionaries(KEYS, JSON, max_size=4))
+def test_any_json_is_taken_or_rejected_and_nothing_else(tool, arguments):
+    outcome = outcome_of(tool, arguments)
+    if isinstance(outcome, ToolRejectedError):
+        assert outcome.code == "invalid_arguments"
+        assert outcome.details["errors"]
+        str(outcome.to_dict()).encode()
+    else:
+        assert all(isinstance(name, str) for name in outcome)
+
+
+@given(tool=st.sampled_from(SIGNATURES), arguments=st.dictionaries(KEYS, JSON, max_size=4))
+def test_what_the_schema_allows_the_check_takes(tool, arguments):
+    # The other way round does not hold: the check also converts, which no schema says.
+    if Draft202012Validator(tool.input_schema).is_valid(arguments):
+        outcome = outcome_of(tool, arguments)
+        if isinstance(outcome, ToolRejectedError):
+            # pydantic takes no lone surrogates and no infinite integers, of which JSON Schema knows nothing.
+            kinds = {each["type"] for each in outcome.details["errors"]}
+            assert kinds <= {"string_unicode", "finite_number", "int_parsing_size"}, kinds
