@@ -1,0 +1,7 @@
+"""What makes a run happen. No transport is known here."""
+
+from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.run import Run, current_run
+from protolink_grpc.runtime.service import Limits, StopAt, Submission, TaskService
+
+__all__ = ["CancellationToken", "Limits", "Run", "StopAt", "Submission", "TaskService", "current_run"]

@@ -40,7 +40,7 @@ def bind(
 
 def _method(
     service: str, method: MethodDescriptor, behavior: Behavior, interceptors: Sequence[Interceptor], max_bytes: int
-) -> grpc.RpcMethodHandler[Any, Any]:
+) -> "grpc.RpcMethodHandler[Any, Any]":
     name = f"/{service}/{method.name}"
     parse = _parser(method, max_bytes)
     if method.server_streaming:

@@ -84,7 +84,7 @@ def test_the_same_card_gives_the_same_bytes_after_any_number_of_hops(card):
 def test_every_field_of_the_contract_is_carried():
     scheme = {"type": "http", "scheme": "bearer", "description": "d", "metadata": {"a": 1}}
     skill = AgentSkill("s", "d", {"type": "object"}, {"type": "string"}, ["t"], ["e"])
-    switches = {name: True for name in AgentCapabilities().as_dict()} | {"max_concurrency": 2}
+    switches = dict.fromkeys(AgentCapabilities().as_dict(), True) | {"max_concurrency": 2}
     card = AgentCard(
         name="n",
         description="d",

@@ -1,0 +1,480 @@
+"""Agent: what a user writes, and the one place where the layers are joined.
+
+An agent is a card, tools, a handler and a place to listen. It starts in the foreground (`run`), in the background of a program
+(`start(background=True)`), or inside a loop that is running already (`async with agent`).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
+from typing import Any, Literal, Self, TypeVar
+
+from protolink_pb.v1 import agent_service_pb2, control_service_pb2
+
+from protolink_grpc.agent.identity import resolve_card
+from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.agent.peers import AgentPeer, Peers
+from protolink_grpc.agent.registry import Registry
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.local_agent import PRINCIPAL, LocalEndpoint, announce, withdraw
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ProtolinkError,
+    TaskNotFoundError,
+    UnimplementedError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.background import background as shared_loop
+from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.runtime.parts import PartExecutor
+from protolink_grpc.runtime.run import Run, current_run
+from protolink_grpc.runtime.service import Limits, Recovery, Submission, TaskService
+from protolink_grpc.server.agent_servicer import AgentServicer
+from protolink_grpc.server.app import GrpcServer, ServerOptions
+from protolink_grpc.server.control_servicer import ControlServicer
+from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import TaskStore
+from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
+from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LATER = ("system_prompt", "storage", "state", "telemetry", "policy", "approval_handler", "run_store")
+"""Constructor names that are promised and not built yet. Taking and ignoring a policy would be worse than refusing it."""
+
+
+class Agent:
+    """A typed microservice that takes tasks.
+
+    Args:
+        card: Who the agent is: an AgentCard, or a dict of its fields. `name`, `description` and `url` may stand in for it.
+        transport: "grpc" or "runtime"; by default what the card's URL says.
+        registry: Where to register and look for peers: a URL, a RegistryClient, or a Registry of this process.
+        store: Where tasks are kept; in memory by default.
+        llm: Kept for the inference loop; until then an infer part fails and says so.
+        skills: "auto" advertises every tool as a skill; "fixed" leaves the card's skills alone.
+        tools: Functions or tools to begin with.
+        tool_timeout_s: Limit of one tool call where the tool has none of its own.
+        max_sync_workers: Threads for tools that are not async.
+        recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" starts them again.
+        limits: Bounds of the runtime; `max_concurrency` comes from the card's capabilities.
+        server: How the gRPC server behaves.
+        tls: Certificates, for `grpcs://` URLs and for calls to peers.
+        expose_errors: Whether callers see the text of exceptions that this agent's code raises.
+        lease_ttl_s: Length of the lease in the registry.
+        grace_s: How long `stop` lets runs finish.
+
+    Override `handle_task`, or `handle_task_streaming` for a handler that reports while it works; either serves unary calls,
+    streams and resubscription alike.
+    """
+
+    def __init__(
+        self,
+        card: AgentCard | dict[str, Any] | None = None,
+        transport: str | None = None,
+        registry: "str | Registry | RegistryClient | None" = None,
+        registry_url: str | None = None,
+        llm: Any = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        url: str | None = None,
+        store: TaskStore | None = None,
+        skills: Literal["auto", "fixed"] = "auto",
+        tools: Iterable[BaseTool | Callable[..., Any]] = (),
+        tool_timeout_s: float | None = None,
+        max_sync_workers: int = 4,
+        recovery: Recovery = "lost",
+        limits: Limits | None = None,
+        server: ServerOptions | None = None,
+        tls: TLSConfig | None = None,
+        expose_errors: bool = True,
+        lease_ttl_s: float = 30.0,
+        grace_s: float = 5.0,
+        **later: Any,
+    ) -> None:
+        for key, value in later.items():
+            if key not in LATER:
+                raise TypeError(f"Agent() got an unexpected keyword argument {key!r}")
+            if value is not None:
+                raise UnimplementedError(f"Agent({key}=...) is not implemented by this version", argument=key)
+        self.card = resolve_card(card, transport, name=name, description=description, url=url)
+        self.llm = llm
+        self.store: TaskStore = store if store is not None else MemoryStore()
+        self.grace_s = grace_s
+        self._advertise = skills == "auto"
+        self._runner = ToolRunner(max_workers=max_sync_workers, timeout_s=tool_timeout_s)
+        self._toolbox = Toolbox(self._runner)
+        self._executor = PartExecutor(self._toolbox)
+        self._registry = _registry_client(registry, registry_url, tls)
+        self._lease_ttl_s = lease_ttl_s
+        self._client = AgentClient(self.card.transport if self.card.transport == "runtime" else "grpc", tls=tls)
+        self._peers = Peers(self._client, self._registry)
+        self._limits = limits or Limits(max_concurrency=max(1, self.card.capabilities.max_concurrency))
+        self._options = server or ServerOptions(tls=tls)
+        self._recovery: Recovery = recovery
+        self._expose_errors = expose_errors
+        self._configured_url = self.card.url
+        self._service: TaskService | None = None
+        self._server: GrpcServer | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        for tool in tools:
+            self.add_tool(tool)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.card.name} at {self.card.url}{' running' if self.is_running else ''}>"
+
+    # -- what a user writes ----------------------------------------------------------------------------------------------
+
+    async def handle_task(self, task: Task) -> Task:
+        """Do the work of a task and return it. Override this; by default explicit tool calls are run.
+
+        The task is a copy: what is added to it, its final state and its metadata go into the log when this returns. A task that is
+        left working counts as completed. An exception makes it failed.
+        """
+        return await self.execute_task(task)
+
+    def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
+        """Do the work of a task as a generator: yield progress, messages, artifacts or events as they come.
+
+        Override this with an async generator where there is something to report; changes to `task` count as in `handle_task`.
+        Called on an agent that does not override it, it runs the task and yields its events.
+        """
+        return self.run_task_streaming(task)
+
+    async def execute_task(self, task: Task) -> Task:
+        """Run the explicit parts (tool calls) of the latest item of `task`. Inside a handler this works on the current run."""
+        run = current_run()
+        if run is None or run.task_id != task.id:
+            return await self.run_task(task)
+        return await self._executor.execute(task, run)
+
+    def tool(  # noqa: PLR0917 -- the documented signature
+        self,
+        name: F | str | None = None,
+        description: str | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        tags: Iterable[str] | None = None,
+        examples: Iterable[Any] | None = None,
+        capabilities: Iterable[str] | None = None,
+        action_builder: ActionBuilder | None = None,
+        *,
+        timeout_s: float | None = None,
+        read_only: bool = False,
+    ) -> Any:
+        """Register the decorated function as a tool; works bare (`@agent.tool`) and with arguments.
+
+        Its schema comes from the type hints; arguments are checked against them before each call.
+        """
+
+        def register(fn: F) -> F:
+            self.add_tool(
+                Tool.from_callable(
+                    fn,
+                    name=name if isinstance(name, str) else None,
+                    description=description,
+                    input_schema=input_schema,
+                    output_schema=output_schema,
+                    tags=tags,
+                    examples=examples,
+                    capabilities=capabilities,
+                    action_builder=action_builder,
+                    timeout_s=timeout_s,
+                    read_only=read_only,
+                )
+            )
+            return fn
+
+        return register(name) if callable(name) else register
+
+    def add_tool(self, tool: BaseTool | Callable[..., Any]) -> Tool:
+        """Register a tool; one of the same name is replaced, and so is its skill on the card."""
+        added = self._toolbox.add(tool)
+        if self._advertise:
+            self.card.skills = [skill for skill in self.card.skills if skill.id != added.name] + [added.skill()]
+        self.card.capabilities.tool_calling = True
+        return added
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools by name."""
+        return {name: self._toolbox.get(name) for name in self._toolbox.names}
+
+    async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
+        """Run one of the agent's own tools, its arguments checked, outside of any task.
+
+        Raises:
+            ToolRejectedError: No such tool, or wrong arguments.
+            ToolFailedError, ToolTimeoutError: It did not succeed.
+        """
+        return await self._toolbox.call(tool_name, arguments)
+
+    # -- running tasks in this process -----------------------------------------------------------------------------------
+
+    async def run_task(self, task: Task) -> Task:
+        """Run a task on this agent and return it when it ends or waits for input. The agent need not be started."""
+        service = await self._own_service()
+        fold = await service.send(Submission.of(task), PRINCIPAL)
+        return fold.to_task()
+
+    async def run_task_streaming(self, task: Task) -> AsyncIterator[RunEvent]:
+        """Run a task on this agent and yield its events."""
+        service = await self._own_service()
+        async with aclosing(service.stream(Submission.of(task), PRINCIPAL)) as batches:
+            async for frames in batches:
+                for frame in frames:
+                    yield event_from_frame(frame)
+
+    async def cancel_task(self, task_id: str, reason: str | None = None) -> Task:
+        """Cancel an active task and return it as it is afterwards.
+
+        Raises:
+            TaskNotFoundError: No such task is active here.
+            TaskNotCancelableError: It has ended already.
+        """
+        attempt = self._service.attempt(task_id) if self._service is not None else None
+        if self._service is None or attempt is None:
+            raise TaskNotFoundError(f"task {task_id} is not active on {self.card.name}", task_id=task_id)
+        return (await self._service.cancel(task_id, attempt.live.fold.principal, reason=reason or "")).to_task()
+
+    @property
+    def active_task_ids(self) -> list[str]:
+        """Tasks that run or wait for a slot."""
+        return self._service.active_task_ids if self._service is not None else []
+
+    def get_cancellation_token(self, task_id: str) -> CancellationToken:
+        """The live token of an active task.
+
+        Raises:
+            TaskNotFoundError: No such task is active here.
+        """
+        attempt = self._service.attempt(task_id) if self._service is not None else None
+        if attempt is None:
+            raise TaskNotFoundError(f"task {task_id} is not active on {self.card.name}", task_id=task_id)
+        return attempt.run.token
+
+    # -- other agents ----------------------------------------------------------------------------------------------------
+
+    async def call_agent(self, agent_url: str, task: Task) -> Task:
+        """Send a task to a peer, by URL or by its name in the registry, and return it when it ends or waits."""
+        return await self._peers.call(agent_url, task)
+
+    async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
+        """Send one message to a peer and return its answer."""
+        return await self._peers.message(agent_url, message)
+
+    def peer(self, target: str | AgentCard) -> AgentPeer:
+        """A peer by name, URL or card, to be called more than once."""
+        return AgentPeer(target.url if isinstance(target, AgentCard) else target, self._peers)
+
+    async def discover_agents(self, filter_by: dict[str, Any] | None = None) -> list[AgentCard]:
+        """Cards of the peers in the registry that match."""
+        return await self._peers.discover(filter_by)
+
+    def get_agent_card(self, as_json: bool = True) -> Any:
+        """The card, as a dict or as it is."""
+        return self.card.to_dict() if as_json else self.card
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the agent is reachable under its URL."""
+        return self._loop is not None
+
+    async def serve(self, *, register: bool = True) -> None:
+        """Come up on the running loop and return: store, port, registry, in this order.
+
+        Raises:
+            AddressInUseError: The port is taken.
+            AgentConflictError: Another agent of this process has the `runtime://` URL.
+            StoreError: The store cannot be opened.
+        """
+        if self._loop is not None:
+            return
+        service = await self._own_service()
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        try:
+            if self.card.transport == "runtime":
+                announce(self.card.url, LocalEndpoint(service, self._loop, lambda: self.card))
+            else:
+                await self._listen(service)
+            if register and self._registry is not None:
+                await self._register(self._registry)
+        except BaseException:
+            await self.aclose(grace_s=0)
+            raise
+        log.info("%s serves at %s", self.card.name, self.card.url)
+
+    async def _listen(self, service: TaskService) -> None:
+        services = [
+            (
+                agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"],
+                AgentServicer(service, lambda: self.card),
+            ),
+            (
+                control_service_pb2.DESCRIPTOR.services_by_name["ControlService"],
+                ControlServicer(self._toolbox),
+            ),
+        ]
+        server = GrpcServer(Address.parse(self._configured_url), services, options=self._options)
+        address = await server.start()
+        self._server = server
+        self.card.url = address.url
+        await server.serve()
+
+    async def _register(self, registry: RegistryClient) -> None:
+        registered = asyncio.Event()
+        self._keeper = asyncio.get_running_loop().create_task(
+            registry.keep_registered(lambda: self.card, lease_ttl_s=self._lease_ttl_s, registered=registered)
+        )
+        # A registry that is away must not keep the agent from working: registration goes on behind.
+        waiting = asyncio.ensure_future(registered.wait())
+        await asyncio.wait([waiting, self._keeper], timeout=REGISTER_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._keeper.done():
+            self._keeper.result()
+
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Go down on the running loop: leave the registry, refuse new work, let runs finish, close port and store."""
+        grace = self.grace_s if grace_s is None else grace_s
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+            if self._registry is not None:
+                with suppress(ProtolinkError, TimeoutError):
+                    async with asyncio.timeout(UNREGISTER_WAIT_S):
+                        await self._registry.unregister(self.card.url)
+        if self._server is not None:
+            await self._server.drain()
+        service, self._service = self._service, None
+        if service is not None:
+            withdraw(self.card.url, service)
+            await service.stop(grace)
+        server, self._server = self._server, None
+        if server is not None:
+            # The runs have ended; what is left are watches, which get their last events.
+            await server.stop(min(grace, 1.0))
+        await self._runner.aclose(grace_s=0)
+        self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
+        self._toolbox.runner = self._runner
+        self.card.url = self._configured_url
+        self._loop = None
+        if self._stopped is not None:
+            self._stopped.set()
+
+    def start(self, *, register: bool = True, background: bool = False) -> None:
+        """Serve: in the foreground until a signal or `stop`, or with `background` beside the program. Raises as `serve`."""
+        if background:
+            shared_loop.run(self.serve(register=register))
+        else:
+            self.run(register=register)
+
+    def stop(self) -> None:
+        """Go down, from any thread; returns when everything is closed. A stopped agent can be started again."""
+        loop = self._loop
+        if loop is None:
+            return
+        if loop is _running_loop():
+            raise RuntimeError("stop() would block the loop that the agent runs on; await agent.aclose() instead")
+        asyncio.run_coroutine_threadsafe(self.aclose(), loop).result()
+
+    def run(self, *, register: bool = True) -> None:
+        """Serve in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""
+        run_loop(self._run(register))
+
+    async def _run(self, register: bool) -> None:
+        await self.serve(register=register)
+        await until_asked_to_stop(self._stopped)
+        await self.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.serve()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _own_service(self) -> TaskService:
+        """The runtime of this agent, started on the running loop when first needed."""
+        if self._service is None:
+            service = TaskService(
+                self.card.name,
+                self.store,
+                self._handler(),
+                limits=self._limits,
+                recovery=self._recovery,
+                expose_errors=self._expose_errors,
+            )
+            self._service = service
+            try:
+                await service.start()
+            except BaseException:
+                self._service = None
+                raise
+        return self._service
+
+    def _handler(self) -> Callable[[Task, Run], Awaitable[Task | None]]:
+        if type(self).handle_task_streaming is not Agent.handle_task_streaming:
+            return self._handle_streaming
+        return self._handle
+
+    async def _handle(self, task: Task, run: Run) -> Task:
+        return await self.handle_task(task)
+
+    async def _handle_streaming(self, task: Task, run: Run) -> Task:
+        stream: Any = self.handle_task_streaming(task)
+        if not hasattr(stream, "__anext__"):
+            raise TypeError("handle_task_streaming must be an async generator")
+        answer = task
+        async with aclosing(stream) as items:
+            async for item in items:
+                if isinstance(item, Task):
+                    answer = item
+                else:
+                    await run.emit(item)
+        return answer
+
+
+REGISTER_WAIT_S = 2.0
+UNREGISTER_WAIT_S = 2.0
+"""How long coming up waits for the registry, and going down: both go on without it."""
+
+
+def _registry_client(
+    registry: "str | Registry | RegistryClient | None", registry_url: str | None, tls: TLSConfig | None
+) -> RegistryClient | None:
+    if isinstance(registry, RegistryClient):
+        return registry
+    if isinstance(registry, Registry):
+        return registry.client
+    url = registry_url if registry in (None, "grpc") else registry
+    if url is None:
+        if registry is not None:
+            raise InvalidArgumentError("name the registry's url", field="registry_url")
+        return None
+    return RegistryClient(url, tls=tls)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

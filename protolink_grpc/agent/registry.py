@@ -1,0 +1,125 @@
+"""Registry: the registry as a server that a user starts, beside agents or on its own."""
+
+import asyncio
+import logging
+import os
+from typing import Self
+
+from protolink_pb.v1 import registry_service_pb2
+
+from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.registry.persistence import SQLiteDirectoryFile
+from protolink_grpc.registry.service import RegistryService
+from protolink_grpc.runtime.background import background as shared_loop
+from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.server.app import GrpcServer, ServerOptions
+from protolink_grpc.server.registry_servicer import RegistryServicer
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Agent cards under leases, served over gRPC.
+
+    Args:
+        url: Where to listen; port 0 takes a free one, and `url` then says which.
+        path: SQLite file in which registrations survive a restart; None keeps them in memory, and agents register again.
+        server: How the gRPC server behaves.
+        tls: Certificates for `grpcs://`.
+    """
+
+    def __init__(
+        self,
+        url: str = "grpc://127.0.0.1:0",
+        *,
+        path: str | os.PathLike[str] | None = None,
+        server: ServerOptions | None = None,
+        tls: TLSConfig | None = None,
+    ) -> None:
+        self._address = Address.parse(url)
+        self._path = path
+        self._options = server or ServerOptions(tls=tls)
+        self._tls = tls
+        self._service: RegistryService | None = None
+        self._server: GrpcServer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._url = self._address.url
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._url
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop is not None
+
+    @property
+    def client(self) -> RegistryClient:
+        """A client of this registry."""
+        return RegistryClient(self._url, tls=self._tls)
+
+    async def serve(self) -> None:
+        """Come up on the running loop and return.
+
+        Raises:
+            AddressInUseError: The port is taken.
+            StoreError: The file cannot be opened.
+        """
+        if self._loop is not None:
+            return
+        service = RegistryService(file=SQLiteDirectoryFile(self._path) if self._path is not None else None)
+        await service.start()
+        descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
+        server = GrpcServer(self._address, [(descriptor, RegistryServicer(service))], options=self._options)
+        try:
+            address = await server.start()
+        except BaseException:
+            await service.aclose()
+            raise
+        # The port stays the same over a restart: agents know it.
+        self._address, self._url = address, address.url
+        self._service, self._server = service, server
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        await server.serve()
+        log.info("registry serves at %s", self._url)
+
+    async def aclose(self, grace_s: float = 1.0) -> None:
+        """Go down on the running loop: end the watches, close port and file."""
+        if self._server is not None:
+            await self._server.drain()
+        if self._service is not None:
+            await self._service.aclose()
+        if self._server is not None:
+            await self._server.stop(grace_s)
+        self._service = self._server = self._loop = None
+        if self._stopped is not None:
+            self._stopped.set()
+
+    def start(self, *, background: bool = False) -> None:
+        """Serve: in the foreground until a signal or `stop`, or beside the program. Raises as `serve`."""
+        if background:
+            shared_loop.run(self.serve())
+        else:
+            run_loop(self._run())
+
+    def stop(self) -> None:
+        """Go down, from any thread. A stopped registry can be started again."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
+
+    async def _run(self) -> None:
+        await self.serve()
+        await until_asked_to_stop(self._stopped)
+        await self.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.serve()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
