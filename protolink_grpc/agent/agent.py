@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
 from protolink_pb.v1 import agent_service_pb2, control_service_pb2
@@ -296,6 +297,34 @@ class Agent:
     def is_running(self) -> bool:
         """Whether the agent is reachable under its URL."""
         return self._loop is not None
+
+    def relocate(
+        self,
+        *,
+        url: str | None = None,
+        registry: "str | Registry | RegistryClient | None" = None,
+        store: TaskStore | None = None,
+        tls: TLSConfig | None = None,
+    ) -> Self:
+        """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
+
+        Raises:
+            InvalidArgumentError: The URL is none that an agent can have.
+            RuntimeError: The agent has begun to work.
+        """
+        if self._service is not None or self.is_running:
+            raise RuntimeError("relocate() moves agents that are not running; stop it first")
+        if url is not None:
+            self.card = resolve_card(self.card, None, url=url)
+            self._configured_url = self.card.url
+        if tls is not None:
+            self._options = replace(self._options, tls=tls)
+            self._client = AgentClient(self._client.transport, tls=tls)
+        if registry is not None:
+            self._registry = _registry_client(registry, None, tls or self._options.tls)
+        self._peers = Peers(self._client, self._registry)
+        self.store = store if store is not None else self.store
+        return self
 
     async def serve(self, *, register: bool = True) -> None:
         """Come up on the running loop and return: store, port, registry, in this order.

@@ -1,10 +1,11 @@
 """Run events: the immutable facts that a task is made of. How they become bytes is `wire.events`' business.
 
-A payload is a small frozen value, one class per kind of fact; an application's own kinds carry a plain dict. Values handed to an
+A payload is a small value, one class per kind of fact; an application's own kinds carry a plain dict. Nobody changes one that is
+made; they are not frozen only because a frozen one takes four times as long to make, four times a request. Values handed to an
 event belong to the event: whoever builds one gives the messages and artifacts away.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from protolink_grpc.models.action import (
@@ -18,6 +19,7 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
@@ -26,16 +28,20 @@ EVENT_VERSION = "1.0"
 Severity = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskSubmitted:
-    """Sequence 1 of every log. `task` holds what was submitted; `principal` owns the task from now on."""
+    """Sequence 1 of every log. `task` holds what was submitted; `principal` owns the task from now on.
+
+    `encoded` are its messages as bytes, where they are at hand: `wire` keeps them here so that each is encoded once.
+    """
 
     task: Task
     principal: str = ""
     request_id: str = ""
+    encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskStatusChanged:
     """A step of the lifecycle. `attempt`, `cause` and `context` are set when the new state is working: a run begins."""
 
@@ -47,13 +53,16 @@ class TaskStatusChanged:
     context: RunContext | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskMessagesAdded:
+    """Messages, oldest first; `encoded` as in TaskSubmitted."""
+
     messages: tuple[Message, ...]
     request_id: str = ""
+    encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskArtifactUpdated:
     """An artifact, or with `append` the further parts of the one with the same id."""
 
@@ -62,7 +71,7 @@ class TaskArtifactUpdated:
     last_chunk: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskPatched:
     """Keys that changed; a None value removes a key."""
 
@@ -70,7 +79,7 @@ class TaskPatched:
     flow_state: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskProgress:
     """How far the work is: percent from 0 to 100 or None, and a sentence for people."""
 
@@ -78,42 +87,42 @@ class TaskProgress:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskErrorReported:
     error_code: str
     error_message: str
     recoverable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CancelRequested:
     reason: str = ""
     requested_by: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActionRequested:
     action: RunAction
     delegation_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActionPolicyEvaluated:
     decision: PolicyDecision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ApprovalRequired:
     request: ApprovalRequest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ApprovalDecided:
     decision: ApprovalDecision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActionStarted:
     kind: str
     name: str
@@ -121,7 +130,7 @@ class ActionStarted:
     delegation_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActionEnded:
     """The end of an action, whatever its outcome; the event's type says which. `result` is None also when it was kept back."""
 
@@ -133,13 +142,13 @@ class ActionEnded:
     duration_micros: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ContextPrepared:
     manifest: ContextManifest
     step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LlmCallStarted:
     call_id: str
     provider: str = ""
@@ -149,7 +158,7 @@ class LlmCallStarted:
     streaming: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LlmCallCompleted:
     """A model call's outcome. None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`."""
 
@@ -166,12 +175,12 @@ class LlmCallCompleted:
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BudgetReported:
     decision: BudgetDecision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LlmStep:
     kind: str
     step: int = 0
@@ -276,3 +285,45 @@ class RunEvent:
         if isinstance(payload, TaskStatusChanged):
             return payload.new_state
         return TaskState.SUBMITTED if isinstance(payload, TaskSubmitted) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, sharing nothing with the event. What nobody set is null; a kind that is unknown has no payload."""
+        payload = self.payload
+        return {
+            "event_id": self.event_id,
+            "version": self.version,
+            "type": self.type,
+            "run_id": self.run_id,
+            "task_id": self.task_id,
+            "agent_name": self.agent_name,
+            "sequence": self.sequence,
+            "step": getattr(payload, "step", 0) or None,
+            "span_id": self.span_id or None,
+            "parent_span_id": self.parent_span_id or None,
+            "action_id": self.action_id or None,
+            "parent_action_id": self.parent_action_id or None,
+            "delegation_id": getattr(payload, "delegation_id", "") or None,
+            "severity": self.severity,
+            "summary": self.summary,
+            "payload": _payload_dict(payload),
+            "final": self.final,
+            "timestamp": self.timestamp,
+            "metadata": plain(self.metadata),
+        }
+
+
+def _payload_dict(payload: Payload | dict[str, Any] | None) -> dict[str, Any]:
+    if payload is None:
+        return {}
+    if isinstance(payload, dict):
+        copied: dict[str, Any] = plain(payload)
+        return copied
+    return {each.name: _plain_field(getattr(payload, each.name)) for each in fields(payload)}
+
+
+def _plain_field(value: Any) -> Any:
+    """Models write themselves: `plain` would count their levels against the depth that each JSON value in them may have."""
+    if isinstance(value, tuple):
+        return [_plain_field(item) for item in value]
+    to_dict = getattr(value, "to_dict", None)
+    return plain(value) if to_dict is None else to_dict()

@@ -4,7 +4,7 @@ A fold owns the values of the events that it has seen and never changes them; a 
 somebody looks at them, so that a turn on a task with a long history costs what the turn costs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, SupportsIndex, TypeVar, cast
 
@@ -23,7 +23,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class TaskFold:
 
     Attributes:
         messages, artifacts: Oldest first; read only.
+        encoded: Each message as bytes, None where they are not at hand; `wire` reads it.
         metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
         history: (previous state, new state, microseconds) of each change.
         turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
@@ -64,6 +65,7 @@ class TaskFold:
         "cancel_requested",
         "context",
         "create_micros",
+        "encoded",
         "flow_state",
         "history",
         "message_ids",
@@ -97,6 +99,7 @@ class TaskFold:
         self.cancel_requested: CancelRequested | None = None
         self.context: RunContext | None = None
         self.messages: list[Message] = []
+        self.encoded: list[bytes | None] = []
         self.message_ids: set[str] = set()
         self.artifacts: list[Artifact] = []
         self._artifact_at: dict[str, int] = {}
@@ -130,9 +133,9 @@ class TaskFold:
         match payload:
             case TaskStatusChanged():
                 self._change_state(payload, micros)
-            case TaskMessagesAdded(messages=messages):
+            case TaskMessagesAdded():
                 self._begin_turn()
-                self._add_messages(messages)
+                self._add_messages(payload.messages, payload.encoded)
             case TaskArtifactUpdated():
                 self._update_artifact(payload)
             case TaskPatched(metadata=metadata, flow_state=flow_state):
@@ -152,7 +155,7 @@ class TaskFold:
         if "run_context" in task.metadata:
             self.context = RunContext.from_task(task)
         self.session_id = task.session_id or self.task_id
-        self._add_messages(task.messages)
+        self._add_messages(task.messages, payload.encoded)
         for artifact in task.artifacts:
             self._put_artifact(artifact)
 
@@ -171,10 +174,10 @@ class TaskFold:
         if payload.context is not None:
             self.context = payload.context
 
-    def _add_messages(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self.messages.append(message)
-            self.message_ids.add(message.id)
+    def _add_messages(self, messages: Sequence[Message], encoded: tuple[bytes, ...]) -> None:
+        self.messages.extend(messages)
+        self.message_ids.update([message.id for message in messages])
+        self.encoded.extend(encoded if len(encoded) == len(messages) else [None] * len(messages))
 
     def _put_artifact(self, artifact: Artifact) -> None:
         at = self._artifact_at.get(artifact.id)
@@ -209,7 +212,7 @@ class TaskFold:
         )
         metadata["state_history"] = [
             {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
-            for before, after, micros in self.history[-changes if changes else 0 :]
+            for before, after, micros in self.history[0 if changes is None else max(len(self.history) - changes, 0) :]
         ]
         metadata["session_id"] = self.session_id
         if self.context is not None:
@@ -225,7 +228,7 @@ _REASON_KEYS = {TaskState.CANCELED: "cancel_reason", TaskState.REJECTED: "reject
 def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     if not patch:
         return known
-    return {key: value for key, value in {**known, **patch}.items() if value is not None}
+    return {key: value for key, value in {**known, **patch}.items() if value is not None or key not in patch}
 
 
 def copy_part(part: Part) -> Part:
@@ -236,9 +239,13 @@ def copy_part(part: Part) -> Part:
         content = replace(content, result=plain(content.result), error=plain(content.error))
     elif isinstance(content, RouteDecision):
         content = replace(content, metadata=plain(content.metadata))
-    elif isinstance(content, dict | list):
+    elif not isinstance(content, _UNCHANGING):
         content = plain(content)
     return Part(part.type, content, None if part.metadata is None else plain(part.metadata), part.media_type)
+
+
+_UNCHANGING = (str, int, float, bytes, FileContent, type(None))
+"""Contents that need no copy. Of anything else, `plain` makes what a reader of the log gets."""
 
 
 def copy_message(message: Message) -> Message:
@@ -294,7 +301,11 @@ class CopyOnRead(list[T], Generic[T]):
         if isinstance(index, slice):
             return [self._own(at) for at in range(*index.indices(len(self)))]
         at = index.__index__()
-        return self._own(at + len(self) if at < 0 else at)
+        if at < 0:
+            at += len(self)
+            if at < 0:
+                raise IndexError("list index out of range")
+        return self._own(at)
 
     def __iter__(self) -> Iterator[T]:
         index = 0
@@ -304,16 +315,29 @@ class CopyOnRead(list[T], Generic[T]):
 
     def __reversed__(self) -> Iterator[T]:
         for index in range(len(self) - 1, -1, -1):
+            if index >= len(self):  # shrunk meanwhile: lists stop then, too
+                return
             yield self._own(index)
 
     def __add__(self, other: Any) -> Any:
+        if not isinstance(other, list):
+            raise TypeError(f'can only concatenate list (not "{type(other).__name__}") to list')
         # `task.messages + [reply]` is a common way to answer: it must not copy a long history.
         joined = CopyOnRead([*super().__iter__(), *other], self._copy)
         joined._limit, joined._owned = self._limit, set(self._owned)
         return joined
 
     def __radd__(self, other: Any) -> Any:
-        return list(other) + list(self)
+        return [*other, *self] if isinstance(other, list) else NotImplemented
+
+    def extend(self, items: Iterable[T]) -> None:
+        if items is self:  # the one case in which a list reads another without iterating
+            self._own_all()
+        super().extend(items)
+
+    def __iadd__(self, items: Any) -> Any:
+        self.extend(items)
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, list) and list(self) == list(cast("list[T]", other))
@@ -367,6 +391,8 @@ class CopyOnRead(list[T], Generic[T]):
 
     def __mul__(self, count: Any) -> Any:
         return list(self) * count
+
+    __rmul__ = __mul__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return (list, (list(self),))

@@ -10,7 +10,7 @@ Position = tuple[str, str]
 """Place of an agent in every list: name, then URL."""
 
 # Enough to see a whole small registry, few enough to compare in about a millisecond.
-_HINT_WINDOW = 100
+_HINT_WINDOW = 50
 _HINT_LENGTH = 128
 
 

@@ -5,29 +5,34 @@ import threading
 
 from protolink_grpc.models.clock import utc_now
 
+_first = threading.Lock()
+"""Decides between two threads that cancel at once. One for all tokens: nobody holds it for longer than an assignment."""
+
 
 class CancellationToken:
     """Set once, from any thread; asked from any thread."""
 
-    __slots__ = ("_event", "canceled_at", "reason")
+    __slots__ = ("_set", "canceled_at", "reason")
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        # Read without the lock: it goes from False to True once, and reading a bool is atomic.
+        self._set = False
         self.reason: str | None = None
         self.canceled_at: str | None = None
 
     @property
     def is_cancelled(self) -> bool:
-        return self._event.is_set()
+        return self._set
 
     def cancel(self, reason: str | None = None) -> bool:
         """Ask to stop. Returns whether this was the first request; later ones change nothing."""
-        if self._event.is_set():
-            return False
-        self.reason = reason
-        self.canceled_at = utc_now()
-        self._event.set()
-        return True
+        with _first:
+            if self._set:
+                return False
+            self.reason = reason
+            self.canceled_at = utc_now()
+            self._set = True
+            return True
 
     def raise_if_cancelled(self) -> None:
         """A checkpoint for loops that do not await.
@@ -35,5 +40,5 @@ class CancellationToken:
         Raises:
             asyncio.CancelledError: The run was asked to stop.
         """
-        if self._event.is_set():
+        if self._set:
             raise asyncio.CancelledError(self.reason or "canceled")

@@ -2,8 +2,8 @@
 
 Theory of operation. Each run is one asyncio task that belongs to the service, not to the call that caused it. It appends
 the opening facts itself, so that a caller who hangs up in the middle cannot leave a submitted task that nobody runs. Then it waits
-for a slot, lets the handler work on a copy of the task, and appends what the handler added together with the final state. However the
-handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run; only a lost lease
+for a slot, lets the handler work on a copy of the task, and appends what the handler added together with the final state.
+However the handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run; only a lost lease
 ends it silently, because then the log is another process's to write.
 """
 
@@ -18,6 +18,7 @@ from protolink_grpc.errors import (
     LeaseLostError,
     ProtolinkError,
     StoreError,
+    UnavailableError,
 )
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
 from protolink_grpc.models.ids import new_run_id, new_uuid
@@ -25,9 +26,10 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.latch import Latch
 from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.run import Run, changes
-from protolink_grpc.runtime.slots import Slots
+from protolink_grpc.runtime.slots import Place, Slots
 from protolink_grpc.store.port import RequestRecord
 
 log = logging.getLogger(__name__)
@@ -49,8 +51,9 @@ class Attempt:
     """One run under way.
 
     Attributes:
-        accepted: Done once the opening facts are committed: None, or the record of the same request made earlier.
-        ended: Done when the run has ended; raises the StoreError that kept its end from being recorded.
+        accepted: Open once the opening facts are committed: None, or the record of the same request made earlier.
+        ended: Open when the run has ended; with the StoreError that kept its end from being recorded, or the error that kept the
+            request from being accepted.
     """
 
     def __init__(
@@ -64,12 +67,13 @@ class Attempt:
         request_id: str = "",
         cause: str = "submitted",
         expose_errors: bool = True,
+        on_end: Callable[["Attempt"], None],
     ) -> None:
-        loop = asyncio.get_running_loop()
         self.live = live
         self.run = Run(live, new_run_id(), principal)
-        self.accepted: asyncio.Future[RequestRecord | None] = loop.create_future()
-        self.ended: asyncio.Future[None] = loop.create_future()
+        self.accepted: Latch[RequestRecord] = Latch()
+        self.ended: Latch[None] = Latch()
+        self._on_end = on_end
         self.lost = False
         self._opening = opening
         self._handler = handler
@@ -77,10 +81,13 @@ class Attempt:
         self._request_id = request_id
         self._cause = cause
         self._expose_errors = expose_errors
+        self._place: Place = None
         self._task: asyncio.Task[None] | None = None
         self._heeding: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        # The place is taken before anything is awaited: of a burst, only those get in for whom there is room.
+        self._place = self._slots.join()
         self._task = asyncio.get_running_loop().create_task(self._main())
 
     def cancel(self, reason: str | None) -> None:
@@ -106,38 +113,29 @@ class Attempt:
             self._task.cancel()
 
     async def _main(self) -> None:
-        held = self._slots.take_now()
+        place = self._place
+        failure: BaseException | None = None
         try:
-            record = await self._open(held)
-            self.accepted.set_result(record)
+            record = await self._open(held=place is None)
+            self.accepted.open(record)
             if record is None:
-                if not held:
-                    await self._slots.take()
-                    held = True
+                if place is not None:
+                    await place
                     await self.live.record([self._begin()], run_id=self.run.run_id, claim=not self._opening)
                 await self._work()
         except asyncio.CancelledError:
-            await self._interrupted()
+            failure = await self._interrupted()
         except LeaseLostError:
             log.warning("run %s of task %s was taken over by another process", self.run.run_id, self.run.task_id)
         except Exception as error:
-            self._refuse(error)
+            failure = error
         finally:
-            if held:
-                self._slots.release()
-            if not self.accepted.done():
-                self.accepted.cancel()
-            if not self.ended.done():
-                self.ended.set_result(None)
+            self._slots.leave(place)
+            self.accepted.open(error=failure or _never_accepted())
+            self.ended.open(error=failure)
+            self._on_end(self)
 
-    def _refuse(self, error: Exception) -> None:
-        waiting = self.ended if self.accepted.done() else self.accepted
-        waiting.set_exception(error)
-        # Nobody may be waiting for the end of a run; the failure is logged where it matters.
-        if self.ended.done():
-            self.ended.exception()
-
-    async def _open(self, held: bool) -> RequestRecord | None:
+    async def _open(self, *, held: bool) -> RequestRecord | None:
         facts = [*self._opening, self._begin()] if held else self._opening
         if not facts:
             return None
@@ -151,15 +149,16 @@ class Attempt:
         run, fold = self.run, self.live.fold
         task = fold.to_task(changes=LATEST_CHANGES)
         try:
-            with run.entered():
-                answer = await self._handler(task, run)
+            run.enter()
+            answer = await self._handler(task, run)
             if answer is None:
                 answer = task
             if not isinstance(answer, Task):
                 raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
             run.token.raise_if_cancelled()
             await run.flush()
-            facts = [*changes(fold, answer), closing(fold.state, answer)]
+            end = closing(fold.state, answer)
+            facts = [*changes(fold, answer, last=end.new_state in TERMINAL), end]
             await self.live.record(facts, run_id=run.run_id)
         except (asyncio.CancelledError, LeaseLostError):
             raise
@@ -192,11 +191,11 @@ class Attempt:
         log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
         return InternalError.reason, f"the agent failed, incident {incident}"
 
-    async def _interrupted(self) -> None:
-        """Record why the run was interrupted. The loop's own cancellation at shutdown counts as going down."""
+    async def _interrupted(self) -> StoreError | None:
+        """Record why the run was interrupted; returns the error that kept it from being recorded."""
         fold = self.live.fold
         if not fold.sequence or fold.state in TERMINAL:
-            return
+            return None
         token = self.run.token
         if token.is_cancelled:
             ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "")
@@ -209,7 +208,12 @@ class Attempt:
         except InvalidTransitionError:
             pass  # its last append was committed after all: the task has ended by itself
         except StoreError as error:
-            self._refuse(error)
+            return error
+        return None
+
+
+def _never_accepted() -> UnavailableError:
+    return UnavailableError("the agent was stopped before it accepted the request")
 
 
 MAX_REASON = 2000

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -78,14 +77,9 @@ class Run:
         base = known or RunContext(run_id=self.run_id)
         return base.copy(run_id=self.run_id, session_id=self.session_id, agent_chain=chain)
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Make this the current run of the calling context."""
-        reset = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(reset)
+    def enter(self) -> None:
+        """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
+        _current.set(self)
 
     # -- reporting -------------------------------------------------------------------------------------------------------
 
@@ -185,12 +179,16 @@ def as_fact(item: Any) -> Fact:
             )
 
 
-def changes(fold: TaskFold, task: Task) -> list[Fact]:
+def changes(fold: TaskFold, task: Task, *, last: bool = False) -> list[Fact]:
     """The facts by which `task`, as a handler left it, goes beyond the log.
 
     Costs what was added, not what was there before. Messages that are in the log already stay as they are.
+
+    Args:
+        last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
     """
-    messages = tuple(copy_message(message) for message in _added_messages(fold, task.messages))
+    added = _added_messages(fold, task.messages)
+    messages = tuple(added) if last else tuple(copy_message(message) for message in added)
     said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in _new_artifacts(fold, task.artifacts)]
     facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said

@@ -44,7 +44,7 @@ from protolink_grpc.runtime.clock import Clock, SystemClock
 from protolink_grpc.runtime.engine import Attempt, Handler, canceled, lost
 from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.slots import Slots
-from protolink_grpc.store.port import ForeignListener, RequestRecord, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.store.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.wire.events import is_final, settles
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ class Submission:
         must_exist: The task is to be continued, not created.
         messages: New messages; those whose id the log knows are left out.
         request_id: The same id from the same principal is the same request.
+        encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -104,6 +105,7 @@ class Submission:
     session_id: str = ""
     context: RunContext | None = None
     request_id: str = ""
+    encoded: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, task: Task, *, request_id: str = "") -> "Submission":
@@ -186,14 +188,11 @@ class TaskService:
     async def stop(self, grace_s: float = 5.0) -> None:
         """Refuse new work, let runs finish for `grace_s` seconds, record the rest as lost, close the store."""
         self._accepting = False
-        ends = [attempt.ended for attempt in self._attempts.values()]
-        if ends and grace_s > 0:
-            await asyncio.wait(ends, timeout=grace_s)
+        if self._attempts and grace_s > 0:
+            await self._all_ended(grace_s)
         for attempt in list(self._attempts.values()):
             attempt.abandon()
-        ends = [attempt.ended for attempt in self._attempts.values()]
-        if ends:
-            await asyncio.wait(ends, timeout=max(grace_s, 1.0))
+        await self._all_ended(max(grace_s, 1.0))
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -202,6 +201,10 @@ class TaskService:
         self._warm.clear()
         self._warm_items = 0
         await self.store.close()
+
+    async def _all_ended(self, timeout_s: float) -> None:
+        waits = [attempt.ended.wait_quietly(timeout_s) for attempt in self._attempts.values()]
+        await asyncio.gather(*waits)
 
     @property
     def active_task_ids(self) -> list[str]:
@@ -272,7 +275,7 @@ class TaskService:
         """Wait for the end of a turn, wherever it runs."""
         attempt = turn.attempt
         if attempt is not None:
-            await asyncio.shield(attempt.ended)
+            await attempt.ended.wait()
             if attempt.live.fold.is_settled:
                 return attempt.live.fold
         while True:
@@ -300,9 +303,14 @@ class TaskService:
         if not submission.request_id:
             return await self._accept(submission, principal)
         key = (principal, submission.request_id)
-        known = self._requests.get(key)
-        if known is not None:
-            return await asyncio.shield(known)
+        while (known := self._requests.get(key)) is not None:
+            try:
+                return await asyncio.shield(known)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not known.cancelled() or (task is not None and task.cancelling()):
+                    raise
+                # The caller that came first has hung up in the middle; this one takes its place.
         # Repetitions that arrive while the first is being accepted share its outcome; later ones find it in the store.
         first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._requests[key] = first
@@ -317,14 +325,11 @@ class TaskService:
                 first.cancel()
             raise
         first.set_result(turn)
-        if turn.attempt is None or turn.attempt.ended.done():
-            del self._requests[key]
-        else:
-            turn.attempt.ended.add_done_callback(lambda _: self._requests.pop(key, None))
+        # From here on the store knows the request.
+        del self._requests[key]
         return turn
 
     async def _accept(self, submission: Submission, principal: str) -> Turn:
-        self._slots.check_room()
         if submission.must_exist:
             return await self._continue(submission, principal)
         task_id = submission.task_id or new_task_id()
@@ -337,7 +342,9 @@ class TaskService:
         live.fold.principal = principal
         live.fold.agent_name = self.agent_name
         live.fold.session_id = submission.session_id or task_id
-        opening = TaskSubmitted(_opening_task(submission, task_id), principal, submission.request_id)
+        opening = TaskSubmitted(
+            _opening_task(submission, task_id), principal, submission.request_id, submission.encoded
+        )
         try:
             return await self._opened(self._begin(live, [opening], principal, submission.request_id))
         except SequenceConflictError:
@@ -346,7 +353,7 @@ class TaskService:
 
     async def _continue(self, submission: Submission, principal: str) -> Turn:
         task_id = submission.task_id
-        attempt = self._attempts.get(task_id)
+        attempt = self._under_way(task_id, principal)
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
@@ -359,20 +366,35 @@ class TaskService:
             raise TaskFinishedError(
                 f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
             )
-        if fold.state not in INTERRUPTED:
+        # An attempt may be under way that has not written its first event yet.
+        if fold.state not in INTERRUPTED or self._under_way(task_id, principal) is not None:
             raise TaskAlreadyRunningError(f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id)
-        messages = tuple(each for each in submission.messages if each.id not in fold.message_ids)
+        added = [index for index, each in enumerate(submission.messages) if each.id not in fold.message_ids]
+        messages = tuple(submission.messages[index] for index in added)
+        encoded = tuple(submission.encoded[index] for index in added) if submission.encoded else ()
         artifacts = [each for each in submission.artifacts if fold.artifact(each.id) is None]
-        facts: list[Fact] = [TaskMessagesAdded(messages, submission.request_id)]
+        facts: list[Fact] = [TaskMessagesAdded(messages, submission.request_id, encoded)]
         facts += [TaskArtifactUpdated(artifact) for artifact in artifacts]
         patch = _patch(fold, submission)
         if patch is not None:
             facts.append(patch)
         return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
 
+    def _under_way(self, task_id: str, principal: str) -> Attempt | None:
+        """The attempt at that task in this process, as the principal may know it.
+
+        What somebody else opens under the same id, and the store is about to refuse, must not hide the principal's own task.
+        """
+        attempt = self._attempts.get(task_id)
+        if attempt is not None and not attempt.live.fold.sequence and attempt.live.fold.principal != principal:
+            return None
+        return attempt
+
     def _begin(
         self, live: LiveTask, opening: list[Fact], principal: str, request_id: str = "", cause: str = "submitted"
     ) -> Attempt:
+        if cause != "recovered":
+            self._slots.check_room()
         attempt = Attempt(
             live,
             opening,
@@ -382,25 +404,24 @@ class TaskService:
             request_id=request_id,
             cause=cause,
             expose_errors=self._expose_errors,
+            on_end=self._retire,
         )
-        task_id = live.fold.task_id
-        self._attempts[task_id] = attempt
-        attempt.ended.add_done_callback(lambda ended: self._retire(task_id, attempt, ended))
+        self._attempts[live.fold.task_id] = attempt
         attempt.start()
         return attempt
 
     async def _opened(self, attempt: Attempt) -> Turn:
         after = attempt.live.fold.sequence
-        record: RequestRecord | None = await asyncio.shield(attempt.accepted)
+        record = await attempt.accepted.wait()
         if record is not None:
             return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
         return Turn(attempt.live.fold.task_id, after, attempt)
 
-    def _retire(self, task_id: str, attempt: Attempt, ended: "asyncio.Future[None]") -> None:
+    def _retire(self, attempt: Attempt) -> None:
+        error, fold = attempt.ended.error, attempt.live.fold
+        task_id = fold.task_id
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
-        error = None if ended.cancelled() else ended.exception()
-        fold = attempt.live.fold
         if isinstance(error, StoreError) and not isinstance(error, LeaseLostError) and fold.sequence:
             self._unrecorded[task_id] = "the end of the run could not be recorded"
         elif fold.state in INTERRUPTED:
@@ -548,7 +569,7 @@ class TaskService:
             ) from None
         if attempt is not None:
             attempt.cancel(reason)
-            await asyncio.wait([attempt.ended], timeout=self.limits.cancel_wait_s)
+            await attempt.ended.wait_quietly(self.limits.cancel_wait_s)
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:

@@ -5,6 +5,9 @@ from collections import deque
 
 from protolink_grpc.errors import ResourceExhaustedError
 
+Place = asyncio.Future[None] | None
+"""What `Slots.join` gives and `Slots.leave` takes back."""
+
 
 class Slots:
     """A counting semaphore with a bounded queue.
@@ -12,6 +15,8 @@ class Slots:
     Args:
         running: Runs at the same time; at least 1.
         waiting: Runs that may wait for a slot; 0 refuses at once when all are busy.
+
+    A place is None for a slot that was free, else a future that is done once a slot has become ours.
     """
 
     __slots__ = ("_free", "_queue", "running", "waiting")
@@ -41,30 +46,21 @@ class Slots:
                 waiting=str(len(self._queue)),
             )
 
-    def take_now(self) -> bool:
-        """Take a slot if one is free and nobody was here before."""
+    def join(self) -> Place:
+        """Take a slot, or the last place in the queue, at once: whoever asks later for room sees it taken."""
         if self._free > 0 and not self._queue:
             self._free -= 1
-            return True
-        return False
-
-    async def take(self) -> None:
-        """Wait for a slot. A canceled wait leaves nothing behind."""
-        if self.take_now():
-            return
+            return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the slot came together with the cancellation
-            elif turn in self._queue:
-                self._queue.remove(turn)
-            raise
+        return turn
 
-    def release(self) -> None:
-        """Give a slot back, to the first in the queue if there is one."""
+    def leave(self, place: Place) -> None:
+        """Give a slot back, to the first in the queue if there is one, or a place in the queue up."""
+        if place is not None and (place.cancelled() or not place.done()):
+            if place in self._queue:
+                self._queue.remove(place)
+            return
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():

@@ -13,12 +13,17 @@ from protolink_grpc.server import convert
 from protolink_grpc.server.call import Context, caller
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import token_from_cursor
-from protolink_grpc.wire.scalars import json_object_from_pb
-from protolink_grpc.wire.tasks import fold_to_pb
+from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
+from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
+
+TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
 
 
 class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
-    """Answers for one agent. Streams yield bytes: batches of framed events as they lie in the store."""
+    """Answers for one agent.
+
+    The hot answers are bytes: tasks whose messages are encoded already, events as they lie in the store.
+    """
 
     def __init__(self, service: TaskService, card: Callable[[], AgentCard]) -> None:
         self._service = service
@@ -27,7 +32,9 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.GetAgentCardResponse:
         return pb.GetAgentCardResponse(card=card_to_pb(self._card()))
 
-    async def SendTask(self, request: pb.SendTaskRequest, context: Context) -> pb.SendTaskResponse:
+    async def SendTask(  # type: ignore[override]  # bytes: the encoded response, see the class
+        self, request: pb.SendTaskRequest, context: Context
+    ) -> bytes:
         submission = convert.submission_from_pb(request)
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
         turn = await self._service.submit(submission, caller())
@@ -35,7 +42,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             fold = await self._service.get(turn.task_id, caller())
         else:
             fold = await self._service.settled(turn)
-        return pb.SendTaskResponse(task=fold_to_pb(fold, view))
+        return delimited(TASK_TAG, (fold_to_bytes(fold, view),))
 
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.StreamTaskRequest, context: Context

@@ -10,7 +10,7 @@ from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.context import context_from_pb
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb
-from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, messages_from_pb, state_from_pb
+from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb, state_from_pb
 
 _STOPS: dict[int, StopAt] = {
     pb.STOP_AT_UNSPECIFIED: StopAt.TERMINAL,
@@ -26,8 +26,10 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
     task_id, own_id = request.task_id, task.id
     if task_id and own_id and task_id != own_id:
         raise InvalidArgumentError(f"names another task than task.id, {own_id}", field="task_id")
+    messages, encoded = encoded_messages_from_pb(task.messages, "task.messages")
     return Submission(
-        messages=messages_from_pb(task.messages, "task.messages"),
+        messages=messages,
+        encoded=encoded,
         artifacts=artifacts_from_pb(task.artifacts, "task.artifacts") if task.artifacts else [],
         task_id=check_id(task_id or own_id, "task.id"),
         must_exist=bool(task_id),

@@ -1,6 +1,8 @@
 """Opening a SQLite file safely: pragmas, forward migrations, and what its errors mean. No table of the store is known here."""
 
+import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,20 +25,44 @@ def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -
     """
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         if read_only:
             db.execute("PRAGMA query_only = ON")
-            return db
-        _migrate(db, path, migrations)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        # Touches the file: a read-only one is found at start, not at the first task.
-        db.execute("BEGIN IMMEDIATE")
-        db.execute("PRAGMA application_id")
-        db.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
+        else:
+            _prepare(db, path, migrations)
+    except BaseException as error:  # whatever it is: a file that is not used must not stay open
+        db.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path) from error
+        raise
     return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+    _migrate(db, path, migrations)
+    _enter_wal(db)
+    db.execute("PRAGMA synchronous = FULL")
+    # Touches the file: a read-only one is found at start, not at the first task.
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("PRAGMA application_id")
+    db.execute("COMMIT")
+
+
+def _enter_wal(db: sqlite3.Connection) -> None:
+    # Where two processes open a new file at once, SQLite refuses the second switch without waiting: `busy_timeout` covers
+    # the start of a transaction, not the growth of a read into a write. So the waiting is done here.
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
 
 
 def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
@@ -74,7 +100,10 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(f"no space left for {path}", path=str(path))
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or (
+        # WAL needs files beside the database: where the directory refuses them, SQLite cannot even open it.
+        code == sqlite3.SQLITE_CANTOPEN and path.parent.is_dir() and not os.access(path.parent, os.W_OK)
+    ):
         return StoreReadOnlyError(f"{path} cannot be written", path=str(path))
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreError(f"{path} cannot be opened: does its directory exist, and may this user write there?")

@@ -41,7 +41,7 @@ class MemoryStore:
         self.listener: ForeignListener | None = None
         self._max_tasks = max_tasks
         self._entries: dict[str, _Entry] = {}
-        # Per principal, last changed last: listing needs no sort.
+        # Per principal, last changed last: listing looks at one principal's tasks, in nearly the right order.
         self._by_change: dict[str, OrderedDict[str, None]] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._requests: dict[tuple[str, str], RequestRecord] = {}
@@ -74,9 +74,11 @@ class MemoryStore:
         by_change[head.task_id] = None
         by_change.move_to_end(head.task_id)
         if is_terminal(head.state):
-            self._finished[head.task_id] = None
-            if len(self._entries) > self._max_tasks:
+            # The newest end is never forgotten with the old ones: whoever waits for it must still find it.
+            self._finished.pop(head.task_id, None)
+            while len(self._entries) > self._max_tasks and self._finished:
                 self._forget_oldest()
+            self._finished[head.task_id] = None
         self._waiters.wake(head.task_id)
         return None
 
@@ -94,7 +96,10 @@ class MemoryStore:
     def _forget_oldest(self) -> None:
         task_id, _ = self._finished.popitem(last=False)
         entry = self._entries.pop(task_id)
-        del self._by_change[entry.head.principal][task_id]
+        by_change = self._by_change[entry.head.principal]
+        del by_change[task_id]
+        if not by_change:
+            del self._by_change[entry.head.principal]
         for request_id in entry.request_ids:
             del self._requests[entry.head.principal, request_id]
 
@@ -115,13 +120,14 @@ class MemoryStore:
         return entry.head if entry is not None else None
 
     async def find(self, query: TaskQuery) -> TaskPage:
-        matches = list(self._matches(query))
+        # Clocks repeat themselves and step back: only the sort makes an order that a cursor can continue.
+        matches = sorted(self._matches(query), key=_position, reverse=True)
         rest = matches
         if query.after is not None:
-            rest = [head for head in matches if (head.update_micros, head.task_id) < query.after]
+            rest = [head for head in matches if _position(head) < query.after]
         heads = rest[: query.page_size]
         more = len(rest) > len(heads)
-        return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, len(matches))
+        return TaskPage(heads, _position(heads[-1]) if more else None, len(matches))
 
     def _matches(self, query: TaskQuery) -> Iterator[TaskHead]:
         for task_id in reversed(self._by_change.get(query.principal, ())):
@@ -142,6 +148,10 @@ class MemoryStore:
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []
+
+
+def _position(head: TaskHead) -> tuple[int, str]:
+    return head.update_micros, head.task_id
 
 
 def bounded(frames: list[bytes]) -> list[bytes]:

@@ -35,7 +35,16 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.memory import bounded
-from protolink_grpc.store.port import Append, ForeignListener, RequestRecord, TaskHead, TaskPage, TaskQuery, Waiters
+from protolink_grpc.store.port import (
+    READ_BYTES,
+    Append,
+    ForeignListener,
+    RequestRecord,
+    TaskHead,
+    TaskPage,
+    TaskQuery,
+    Waiters,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -145,6 +154,7 @@ class SQLiteStore:
         self._waiters = Waiters()
         self._tails: OrderedDict[str, tuple[int, list[bytes]]] = OrderedDict()
         self._poller: asyncio.Task[None] | None = None
+        self._baseline: asyncio.Future[int]
 
     # -- life ------------------------------------------------------------------------------------------------------------
 
@@ -153,8 +163,12 @@ class SQLiteStore:
             return
         self._loop = asyncio.get_running_loop()
         connection = await asyncio.to_thread(connect, self.path, MIGRATIONS)
+        try:
+            self._reader = await asyncio.to_thread(connect, self.path, MIGRATIONS, read_only=True)
+        except BaseException:  # a store that did not open must not keep the file
+            connection.close()
+            raise
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="protolink-store-read")
-        self._reader = await self._read(lambda: connect(self.path, MIGRATIONS, read_only=True))
         self.worker = new_uuid()
         self._thread = threading.Thread(
             target=self._write_forever, args=(connection,), name="protolink-store-write", daemon=True
@@ -168,22 +182,32 @@ class SQLiteStore:
             self._poller.cancel()
             self._poller = None
         worker = self.worker
-        await self._write(lambda db: db.execute("DELETE FROM workers WHERE worker = ?", (worker,)))
+        farewell = _Job(self._future(), work=lambda db: db.execute("DELETE FROM workers WHERE worker = ?", (worker,)))
+        self._jobs.put(farewell)
         self._jobs.put(None)
         thread, self._thread = self._thread, None
+        try:
+            await farewell.future
+        except StoreError as error:
+            # A full disk must not keep the file open; other processes see that this one is gone, or wait for its lease.
+            log.warning("cannot sign off from the store: %s", error)
         await asyncio.to_thread(thread.join)
-        if self._pool is not None and self._reader is not None:
-            await self._read(self._reader.close)
-            self._pool.shutdown()
+        pool, self._pool = self._pool, None
+        reader, self._reader = self._reader, None
+        if pool is not None and reader is not None:
+            await asyncio.get_running_loop().run_in_executor(pool, reader.close)
+            pool.shutdown()
         self._tails.clear()
         self._waiters.wake_all()
 
     # -- writing ---------------------------------------------------------------------------------------------------------
 
     async def append(self, append: Append) -> RequestRecord | None:
-        if self._poller is None:
-            self._poller = asyncio.ensure_future(self._poll())
-        outcome: RequestRecord | None = await self._submit(_Job(self._future(), append=append))
+        job = _Job(self._future(), append=append)
+        if self._poller is None and self.listener is not None:
+            # Queued before the append: what others write after it is noticed for certain.
+            self._start_polling()
+        outcome: RequestRecord | None = await self._submit(job)
         return outcome
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -218,36 +242,47 @@ class SQLiteStore:
         db.close()
 
     def _commit(self, db: sqlite3.Connection, group: list[_Job]) -> None:
+        for job in group:
+            if job.probe:
+                self._look(db, job)
+        jobs = [job for job in group if not job.probe]
+        if jobs:
+            self._transact(db, jobs)
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._committed, group)
+
+    def _look(self, db: sqlite3.Connection, probe: _Job) -> None:
         try:
-            for job in group:
-                if job.probe:
-                    # Asked of the writing connection, which does not count its own commits: a change is another process's.
-                    job.outcome = db.execute("PRAGMA data_version").fetchone()[0]
-            jobs = [job for job in group if not job.probe]
-            if jobs:
-                db.execute("BEGIN IMMEDIATE")
+            # Asked of the writing connection, which does not count its own commits: a change is another process's.
+            probe.outcome = db.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error as error:
+            probe.outcome = explain(error, self.path)
+
+    def _transact(self, db: sqlite3.Connection, jobs: list[_Job]) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
             for job in jobs:
                 try:
                     job.outcome = job.run(db)
                 except ProtolinkError as error:
                     job.outcome = error
-            if jobs:
-                db.execute("COMMIT")
-        except sqlite3.Error as error:
-            reason = explain(error, self.path)
-            for job in group:
-                job.outcome = reason
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-        except Exception as error:  # a job's own mistake must not end the thread that everybody's appends go through
-            log.exception("store write failed")
-            for job in group:
-                job.outcome = StoreError(f"the write failed: {type(error).__name__}")
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._committed, group)
+            db.execute("COMMIT")
+        except Exception as error:  # whatever it is, it must not end the thread that everybody's appends go through
+            _roll_back(db)
+            if len(jobs) > 1 and not _is_about_the_file(error):
+                # One job's own mistake, a text that is not Unicode, say: its neighbours do not fail with it.
+                for job in jobs:
+                    self._transact(db, [job])
+                return
+            for job in jobs:
+                job.outcome = self._reason(error)
+
+    def _reason(self, error: Exception) -> StoreError:
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self.path)
+        log.error("store write failed", exc_info=error)
+        return StoreError(f"the write failed: {type(error).__name__}")
 
     def _committed(self, group: list[_Job]) -> None:
         """On the loop, after the commit: show the events, then answer."""
@@ -304,13 +339,25 @@ class SQLiteStore:
             # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
             if frames:
                 return bounded(frames)
-        rows = await self._rows(
+        return await self._read(lambda: self._frames(task_id, after, limit))
+
+    def _frames(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        if self._reader is None:
+            raise StoreError("the store is closed")
+        rows = self._reader.execute(
             "SELECT frame FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-            task_id,
-            after,
-            limit,
+            (task_id, after, limit),
         )
-        return bounded([row[0] for row in rows])
+        frames: list[bytes] = []
+        total = 0
+        for (frame,) in rows:
+            # Counted row by row: a log of large events must not be in memory before it is cut.
+            total += len(frame)
+            if frames and total > READ_BYTES:
+                break
+            frames.append(frame)
+        rows.close()
+        return frames
 
     async def wait(self, task_id: str, after: int) -> None:
         known = self._tails.get(task_id)
@@ -318,30 +365,39 @@ class SQLiteStore:
             return
         waiting = asyncio.ensure_future(self._waiters.wait(task_id))
         try:
-            # The look comes after the registration: an append in between wakes us.
+            # The look comes after the registration and after the poll's first: an append in between wakes us.
             await asyncio.sleep(0)
+            if self._poller is None:
+                self._start_polling()
+            await asyncio.wait([self._baseline])
             head = await self.head(task_id)
             if head is not None and head.sequence > after:
                 return
-            if self._poller is None:
-                self._poller = asyncio.ensure_future(self._poll())
             await waiting
         finally:
             waiting.cancel()
 
-    async def _poll(self) -> None:
-        """Notice what other processes write, as long as anybody here waits for a task or runs one."""
+    def _start_polling(self) -> None:
+        first = _Job(self._future(), probe=True)
+        self._jobs.put(first)
+        self._baseline = first.future
+        self._poller = asyncio.ensure_future(self._poll(first.future))
+
+    async def _poll(self, baseline: "asyncio.Future[int]") -> None:
+        """Notice what other processes write after `baseline`, as long as anybody here waits for a task or runs one."""
         try:
-            version = await self._submit(_Job(self._future(), probe=True))
-            while wanted := self._wanted():
+            version = await baseline
+            while self._wanted():
                 await asyncio.sleep(POLL_S)
                 latest = await self._submit(_Job(self._future(), probe=True))
                 if latest != version:
                     version = latest
-                    await self._wake_grown(wanted)
+                    # Asked only now: who begins to wait later than this finds the new head himself.
+                    await self._wake_grown(self._wanted())
         except StoreError as error:
-            # Readers fall back to asking again; the next one who waits starts another poll.
+            # Readers fall back to asking again, not faster than a poll; the next one who waits starts another.
             log.warning("cannot follow other processes' appends: %s", error)
+            await asyncio.sleep(POLL_S)
             self._waiters.wake_all()
         finally:
             self._poller = None
@@ -426,6 +482,19 @@ class SQLiteStore:
             return False
         rows = await self._rows("SELECT process, expire_micros FROM workers WHERE worker = ?", worker)
         return not rows or rows[0][1] < now_micros() or is_dead(rows[0][0])
+
+
+def _is_about_the_file(error: Exception) -> bool:
+    """Full, locked, damaged, gone: whoever writes next meets the same. Anything else is about the values of one job."""
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    except sqlite3.Error:
+        log.exception("cannot roll back")  # every later write will say why
 
 
 def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:

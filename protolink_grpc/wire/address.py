@@ -33,7 +33,10 @@ class Address:
         Raises:
             InvalidArgumentError: Another scheme, no port, or parts that such a URL does not have; names `field`.
         """
-        split = urlsplit(url if "://" in url else f"grpc://{url}")
+        try:
+            split = urlsplit(url if "://" in url else f"grpc://{url}")
+        except ValueError:
+            raise InvalidArgumentError(f"{url!r} is not a URL", field=field) from None
         if split.scheme not in SCHEMES:
             raise InvalidArgumentError(f"{url!r} must begin with grpc:// or grpcs://", field=field)
         try:

@@ -1,35 +1,37 @@
 """Parts between the models and `protolink.v1.Part`, for the network and for the log."""
 
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from protolink_pb.v1 import part_pb2 as pb
 
-from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
-
-MAX_PARTS: Final = 1000
-"""Parts in one message or artifact. Source: the comments of task.proto."""
 
 _FILE_TYPES = frozenset(
     {PartType.FILE, PartType.IMAGE, PartType.AUDIO, PartType.VIDEO, PartType.BYTES, PartType.URI},
 )
 _INFER_KEYS = frozenset({"prompt", "user", "output_schema", "metadata"})
 _ERROR_KEYS = frozenset({"code", "message", "retryable"})
+_ERROR_KEYS_WITH_DETAILS = _ERROR_KEYS | {"details"}
 _STATUS_KEYS = frozenset({"state", "message"})
 
 
 def part_to_pb(part: Part) -> pb.Part:
-    """Total: a content without a field of its own travels as `custom`.
+    """Total: a content without a field of its own, or with a value that its field cannot carry, travels as `custom`.
 
     Raises:
         TypeError: The content has no JSON form.
+        InvalidArgumentError: No type, too deep, or text that is not valid Unicode.
     """
-    if part.type == "text" and type(part.content) is str:
-        out = pb.Part(text=part.content)
-    else:
-        out = _content_to_pb(part.type, part.content)
+    try:
+        if part.type == "text" and type(part.content) is str:
+            out = pb.Part(text=part.content)
+        else:
+            out = _content_to_pb(part.type, part.content)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("text is not valid Unicode", field="content") from None
     if part.metadata is not None:
         out.metadata_json = to_json(part.metadata)
     if part.media_type:
@@ -53,12 +55,15 @@ def _content_to_pb(kind: str, content: Any) -> pb.Part:
         shaped = _shaped_to_pb(kind, content)
         if shaped is not None:
             return shaped
+    if not kind:
+        raise InvalidArgumentError("must not be empty", field="type")
     return pb.Part(custom=pb.CustomContent(type=kind, content_json="" if content is None else to_json(content)))
 
 
 def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | FileContent) -> pb.Part | None:
+    # A name that is required and missing is no reason to lose a log: such a content is custom, and refused where it is used.
     match content:
-        case ToolCall() if kind == PartType.TOOL_CALL:
+        case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
             call = pb.ToolCall(
                 tool_name=content.tool_name, args_json=json_object_to_pb(content.args), call_id=content.call_id
             )
@@ -70,9 +75,9 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
             if content.error is not None:
                 output.error_json = to_json(content.error)
             return pb.Part(tool_output=output)
-        case RouteDecision() if kind == PartType.ROUTE:
+        case RouteDecision() if kind == PartType.ROUTE and content.route_key:
             return pb.Part(route=_route_to_pb(content))
-        case RouteDecision() if kind == PartType.DECISION:
+        case RouteDecision() if kind == PartType.DECISION and content.route_key:
             return pb.Part(decision=_route_to_pb(content))
         case FileContent() if kind in _FILE_TYPES and (content.data is None or content.uri is None):
             file = pb.FileContent(name=content.name or "", media_type=content.media_type, kind=kind)
@@ -112,6 +117,18 @@ def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
             return pb.Part(infer=infer)
         case PartType.ERROR if keys == _ERROR_KEYS and _are(content, code=str, message=str, retryable=bool):
             return pb.Part(error=pb.ErrorDetail(**content))
+        case PartType.ERROR if keys == _ERROR_KEYS_WITH_DETAILS and _are(
+            content, code=str, message=str, retryable=bool
+        ):
+            details = content["details"]
+            if isinstance(details, dict) and details:
+                error = pb.ErrorDetail(
+                    code=content["code"],
+                    message=content["message"],
+                    retryable=content["retryable"],
+                    details_json=to_json(details),
+                )
+                return pb.Part(error=error)
         case PartType.STATUS if keys == _STATUS_KEYS and isinstance(content["state"], str):
             if content["message"] is None or isinstance(content["message"], str):
                 return pb.Part(status=pb.StatusNote(state=content["state"], message=content["message"]))
@@ -246,12 +263,5 @@ def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
 
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:
-    """Parts of one message or artifact.
-
-    Raises:
-        MessageTooLargeError: More than `MAX_PARTS`.
-        InvalidArgumentError: As `part_from_pb`.
-    """
-    if len(parts) > MAX_PARTS:
-        raise MessageTooLargeError(f"has {len(parts)} parts, at most {MAX_PARTS} are allowed", field=field)
+    """Parts of one message or artifact. Raises as `part_from_pb`."""
     return [part_from_pb(part, f"{field}[{index}]") for index, part in enumerate(parts)]

@@ -1,7 +1,9 @@
-"""Times and JSON texts between the models and protobuf."""
+"""The smallest pieces between the models and protobuf: times, JSON texts, and the wire format's own numbers."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -38,9 +40,9 @@ def micros_from_pb(pb: Timestamp, field: str) -> int:
     return pb.seconds * 1_000_000 + pb.nanos // 1000
 
 
-def set_time(pb: Timestamp, field: str) -> str:
-    """The time, or now where the sender left it out."""
-    return timestamp_from_pb(pb, field) if pb.seconds or pb.nanos else utc_now()
+def set_time(message: Message, name: str, field: str) -> str:
+    """The time in field `name`, or now where the sender left it out; errors name `field`."""
+    return timestamp_from_pb(getattr(message, name), f"{field}.{name}") if message.HasField(name) else utc_now()
 
 
 def json_object_to_pb(value: dict[str, Any] | None) -> str:
@@ -60,3 +62,34 @@ def json_object_from_pb(text: str, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidArgumentError("must be a JSON object", field=field)
     return value
+
+
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
+
+
+def varint(value: int) -> bytes:
+    """Base-128 encoding of a number that is not negative. Source: protobuf's encoding guide."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int) -> bytes:
+    """The key of a field whose value has a length: text, bytes, messages."""
+    return varint(number << 3 | 2)
+
+
+def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:
+    """A repeated field: each item with key and length; None is left out."""
+    pieces: list[bytes] = []
+    for item in items:
+        if item is not None:
+            pieces += (key, varint(len(item)), item)
+    return b"".join(pieces)

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from protolink_grpc import errors
@@ -19,7 +19,7 @@ def to_status(error: ProtolinkError) -> status_pb2.Status:
     _add(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=error.metadata))
     if isinstance(error, errors.ResourceExhaustedError):
         delay = Duration()
-        delay.FromMilliseconds(int(error.retry_after_s * 1000))
+        delay.FromMilliseconds(round(error.retry_after_s * 1000))
         _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
     if isinstance(error, errors.InvalidArgumentError) and error.field:
         violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.detail)
@@ -40,21 +40,25 @@ def from_status(status: status_pb2.Status) -> ProtolinkError:
     metadata = dict(info.metadata)
     cls = errors.classes().get(info.reason)
     if cls is None:
-        return errors.RemoteError(status.message, remote_reason=info.reason, code=code, **metadata)
-    return _build(cls, status, metadata)
+        error: ProtolinkError = errors.RemoteError(status.message, remote_reason=info.reason, code=code)
+    else:
+        error = _build(cls, status, metadata)
+    # Not as arguments: a peer may call its keys whatever it likes, `message` too.
+    error.metadata.update(metadata)
+    return error
 
 
 def _build(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[str, str]) -> ProtolinkError:
     if issubclass(cls, errors.InvalidArgumentError):
-        field = metadata.pop("field", "")
-        return cls(status.message.removeprefix(f"{field}: ") if field else status.message, field=field, **metadata)
+        field = metadata.get("field", "")
+        return cls(status.message.removeprefix(f"{field}: ") if field else status.message, field=field)
     if issubclass(cls, errors.ToolRejectedError):
         return cls(status.message, code=metadata.get("code", "rejected"))
     if issubclass(cls, errors.ResourceExhaustedError):
         retry = _unpack(status, error_details_pb2.RetryInfo())
         after = retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else 1.0
-        return cls(status.message, retry_after_s=after, **metadata)
-    return cls(status.message, **metadata)
+        return cls(status.message, retry_after_s=after)
+    return cls(status.message)
 
 
 _BY_CODE: dict[str, type[ProtolinkError]] = {
@@ -79,6 +83,9 @@ def from_code(code: str, message: str, reason: str = "") -> ProtolinkError:
 def _unpack(status: status_pb2.Status, into: M) -> M | None:
     for detail in status.details:
         if detail.Is(into.DESCRIPTOR):
-            detail.Unpack(into)
+            try:
+                detail.Unpack(into)
+            except DecodeError:
+                return None  # the peer's code and sentence say something even so
             return into
     return None

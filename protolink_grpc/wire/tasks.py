@@ -1,4 +1,8 @@
-"""Tasks, messages and artifacts between the models and `protolink.v1`, for the network and for the log."""
+"""Tasks, messages and artifacts between the models and `protolink.v1`, for the network and for the log.
+
+`messages_from_pb` and `artifacts_from_pb` read requests and hold them to the contract's bounds. Everything else reads what is in
+a log already, or an answer made of one: a task may grow beyond what one request may bring, and must stay readable.
+"""
 
 from typing import Any, Final
 
@@ -10,22 +14,26 @@ from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_artifact_id, new_message_id, new_task_id
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.wire.context import context_from_pb, context_to_pb
 from protolink_grpc.wire.parts import part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
+    delimited,
     json_object_from_pb,
     json_object_to_pb,
     micros_to_pb,
     set_time,
+    tag,
     timestamp_from_pb,
     timestamp_to_pb,
 )
 
 MAX_MESSAGES: Final = 1000
 MAX_ARTIFACTS: Final = 1000
+MAX_PARTS: Final = 1000
 MAX_ID_BYTES: Final = 128
 """Bounds of one request. Source: the comments of task.proto."""
 
@@ -57,10 +65,11 @@ def check_id(text: str, field: str) -> str:
     """The id itself.
 
     Raises:
-        InvalidArgumentError: Longer than `MAX_ID_BYTES`, or with control characters; names `field`.
+        InvalidArgumentError: Longer than `MAX_ID_BYTES` in UTF-8, or with control characters; names `field`.
     """
-    if len(text) > MAX_ID_BYTES or not text.isprintable():
-        raise InvalidArgumentError(f"must be 1 to {MAX_ID_BYTES} printable characters", field=field)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > MAX_ID_BYTES or not text.isprintable():
+        raise InvalidArgumentError(f"must be 1 to {MAX_ID_BYTES} bytes of printable text", field=field)
     return text
 
 
@@ -76,6 +85,25 @@ def message_to_pb(message: Message) -> pb.Message:
     )
 
 
+def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], tuple[bytes, ...]]:
+    """Messages together with their encoding, which keeps fields that this version does not know.
+
+    Raises:
+        InvalidArgumentError: Names the path below `field`.
+    """
+    values = messages_from_pb(messages, field)
+    for value, message in zip(values, messages, strict=True):
+        # What was made up for the sender must be in the log too.
+        if not message.id:
+            message.id = value.id
+        if not message.HasField("create_time"):
+            message.create_time.CopyFrom(timestamp_to_pb(value.timestamp))
+        for part, known in zip(message.parts, value.parts, strict=True):
+            if part.WhichOneof("content") == "tool_call" and not part.tool_call.call_id:
+                part.tool_call.call_id = known.content.call_id
+    return values, tuple([message.SerializeToString() for message in messages])
+
+
 def message_from_pb(message: pb.Message, field: str = "message") -> Message:
     """A missing id or time is made.
 
@@ -86,17 +114,34 @@ def message_from_pb(message: pb.Message, field: str = "message") -> Message:
     if role is None:
         raise InvalidArgumentError(f"{message.role} is not a role", field=f"{field}.role")
     return Message(
-        check_id(message.id, f"{field}.id") if message.id else new_message_id(),
+        message.id or new_message_id(),
         role,
         parts_from_pb(message.parts, f"{field}.parts"),
-        set_time(message.create_time, f"{field}.create_time"),
+        set_time(message, "create_time", field),
     )
 
 
 def messages_from_pb(messages: Any, field: str) -> list[Message]:
-    if len(messages) > MAX_MESSAGES:
-        raise MessageTooLargeError(f"has {len(messages)} messages, at most {MAX_MESSAGES} are allowed", field=field)
+    """The messages of a request.
+
+    Raises:
+        MessageTooLargeError: More than `MAX_MESSAGES`, or one of more than `MAX_PARTS`.
+        InvalidArgumentError: As `check_id` and `message_from_pb`.
+    """
+    _check_bounds(messages, MAX_MESSAGES, "messages", field)
     return [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
+
+
+def _check_bounds(items: Any, most: int, name: str, field: str) -> None:
+    if len(items) > most:
+        raise MessageTooLargeError(f"has {len(items)} {name}, at most {most} are allowed", field=field)
+    for index, item in enumerate(items):
+        if item.id:
+            check_id(item.id, f"{field}[{index}].id")
+        if len(item.parts) > MAX_PARTS:
+            raise MessageTooLargeError(
+                f"has {len(item.parts)} parts, at most {MAX_PARTS} are allowed", field=f"{field}[{index}].parts"
+            )
 
 
 def artifact_to_pb(artifact: Artifact) -> pb.Artifact:
@@ -120,10 +165,10 @@ def artifact_from_pb(artifact: pb.Artifact, field: str = "artifact") -> Artifact
         InvalidArgumentError: Names the path below `field`.
     """
     return Artifact(
-        id=check_id(artifact.id, f"{field}.id") if artifact.id else new_artifact_id(),
+        id=artifact.id or new_artifact_id(),
         parts=parts_from_pb(artifact.parts, f"{field}.parts"),
         metadata=json_object_from_pb(artifact.metadata_json, f"{field}.metadata_json"),
-        timestamp=set_time(artifact.create_time, f"{field}.create_time"),
+        timestamp=set_time(artifact, "create_time", field),
         kind=artifact.kind or "result",
         name=artifact.name if artifact.HasField("name") else None,
         uri=artifact.uri if artifact.HasField("uri") else None,
@@ -133,22 +178,37 @@ def artifact_from_pb(artifact: pb.Artifact, field: str = "artifact") -> Artifact
 
 
 def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
-    if len(artifacts) > MAX_ARTIFACTS:
-        raise MessageTooLargeError(f"has {len(artifacts)} artifacts, at most {MAX_ARTIFACTS} are allowed", field=field)
+    """The artifacts of a request.
+
+    Raises:
+        MessageTooLargeError: More than `MAX_ARTIFACTS`, or one of more than `MAX_PARTS`.
+        InvalidArgumentError: As `check_id` and `artifact_from_pb`.
+    """
+    _check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
     return [artifact_from_pb(artifact, f"{field}[{index}]") for index, artifact in enumerate(artifacts)]
 
 
 def task_to_pb(task: Task) -> pb.Task:
     """A task as a value: typed facts that live in its metadata take their own fields, the rest travels as it is."""
+    out = task_header_to_pb(task)
+    out.messages.extend([message_to_pb(message) for message in task.messages])
+    return out
+
+
+def task_header_to_pb(task: Task) -> pb.Task:
+    """`task_to_pb` without the messages."""
+    out = pb.Task(id=task.id, state=STATES[task.state], create_time=timestamp_to_pb(task.created_at))
+    if task.artifacts:
+        out.artifacts.extend([artifact_to_pb(artifact) for artifact in task.artifacts])
+    if task.flow_state:
+        out.flow_state_json = to_json(task.flow_state)
+    if task.metadata:
+        _metadata_to_pb(task, out)
+    return out
+
+
+def _metadata_to_pb(task: Task, out: pb.Task) -> None:
     metadata = dict(task.metadata)
-    out = pb.Task(
-        id=task.id,
-        state=STATES[task.state],
-        messages=[message_to_pb(message) for message in task.messages],
-        artifacts=[artifact_to_pb(artifact) for artifact in task.artifacts],
-        flow_state_json=json_object_to_pb(task.flow_state),
-        create_time=timestamp_to_pb(task.created_at),
-    )
     if CONTEXT_KEY in metadata:
         context = RunContext.from_task(task)
         out.context.CopyFrom(context_to_pb(context))
@@ -157,15 +217,21 @@ def task_to_pb(task: Task) -> pb.Task:
         for key in _CONTEXT_MIRRORS:
             if metadata.get(key) == twin[key]:
                 metadata.pop(key, None)
-    for key, name in (("session_id", "session_id"), ("error", "error"), ("cancel_reason", "cancel_reason")):
+    error_key = _error_key(task.state)
+    for key, name in (("session_id", "session_id"), (error_key, "error"), ("cancel_reason", "cancel_reason")):
         if isinstance(metadata.get(key), str) and metadata[key]:
             setattr(out, name, metadata.pop(key))
     changes = _changes_to_pb(metadata.get("state_history"))
     if changes:
         out.state_history.extend(changes)
         del metadata["state_history"]
-    out.metadata_json = json_object_to_pb(metadata)
-    return out
+    if metadata:
+        out.metadata_json = to_json(metadata)
+
+
+def _error_key(state: TaskState) -> str:
+    """Where a task's metadata has what the contract calls `error`."""
+    return "reject_reason" if state is TaskState.REJECTED else "error"
 
 
 _CONTEXT_MIRRORS = ("run_id", "session_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
@@ -199,20 +265,20 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     """
     metadata = json_object_from_pb(task.metadata_json, f"{field}.metadata_json")
     out = Task(
-        id=check_id(task.id, f"{field}.id") if task.id else new_task_id(),
+        id=task.id or new_task_id(),
         state=state_from_pb(task.state, f"{field}.state") if task.state else TaskState.SUBMITTED,
-        messages=messages_from_pb(task.messages, f"{field}.messages"),
-        artifacts=artifacts_from_pb(task.artifacts, f"{field}.artifacts"),
+        messages=[message_from_pb(each, f"{field}.messages[{index}]") for index, each in enumerate(task.messages)],
+        artifacts=[artifact_from_pb(each, f"{field}.artifacts[{index}]") for index, each in enumerate(task.artifacts)],
         metadata=metadata,
         flow_state=json_object_from_pb(task.flow_state_json, f"{field}.flow_state_json"),
-        created_at=set_time(task.create_time, f"{field}.create_time"),
+        created_at=set_time(task, "create_time", field),
     )
     if task.HasField("context"):
         context_from_pb(task.context, f"{field}.context").attach_to_task(out)
     if task.session_id:
-        metadata["session_id"] = check_id(task.session_id, f"{field}.session_id")
+        metadata["session_id"] = task.session_id
     if task.error:
-        metadata["reject_reason" if out.state is TaskState.REJECTED else "error"] = task.error
+        metadata[_error_key(out.state)] = task.error
     if task.cancel_reason:
         metadata["cancel_reason"] = task.cancel_reason
     if task.state_history:
@@ -227,13 +293,11 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     return out
 
 
-def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
-    """The reading of a task's log in one view; costs what the view shows."""
+def fold_header_to_pb(fold: TaskFold) -> pb.Task:
+    """The reading of a task's log without messages, artifacts and history."""
     out = pb.Task(
         id=fold.task_id,
         state=STATES[fold.state],
-        metadata_json=json_object_to_pb(fold.metadata),
-        flow_state_json=json_object_to_pb(fold.flow_state),
         create_time=micros_to_pb(fold.create_micros),
         update_time=micros_to_pb(fold.update_micros),
         session_id=fold.session_id,
@@ -243,20 +307,44 @@ def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
         message_count=len(fold.messages),
         artifact_count=len(fold.artifacts),
     )
+    if fold.metadata:
+        out.metadata_json = to_json(fold.metadata)
+    if fold.flow_state:
+        out.flow_state_json = to_json(fold.flow_state)
     if fold.context is not None:
         out.context.CopyFrom(context_to_pb(fold.context))
     if fold.reason:
         setattr(out, "cancel_reason" if fold.state is TaskState.CANCELED else "error", fold.reason)
-    turn = view == pb.TASK_VIEW_TURN
-    if turn or view == pb.TASK_VIEW_FULL:
-        messages = fold.messages[fold.turn_message :] if turn else fold.messages
-        artifacts = fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts
-        out.messages.extend([message_to_pb(message) for message in messages])
-        out.artifacts.extend([artifact_to_pb(artifact) for artifact in artifacts])
-        out.state_history.extend(
-            [
-                pb.StateChange(previous_state=STATES[before], new_state=STATES[after], change_time=micros_to_pb(micros))
-                for before, after, micros in (fold.history[fold.turn_change :] if turn else fold.history)
-            ]
-        )
     return out
+
+
+def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType") -> bytes:
+    """The reading of a task's log in one view, encoded; costs what the view shows, and no message is encoded twice."""
+    header = fold_header_to_pb(fold)
+    turn = view == pb.TASK_VIEW_TURN
+    if not turn and view != pb.TASK_VIEW_FULL:
+        return header.SerializeToString()
+    first = fold.turn_message if turn else 0
+    for artifact in fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts:
+        header.artifacts.append(artifact_to_pb(artifact))
+    for before, after, micros in fold.history[fold.turn_change :] if turn else fold.history:
+        header.state_history.add(
+            previous_state=STATES[before], new_state=STATES[after], change_time=micros_to_pb(micros)
+        )
+    encoded = fold.encoded
+    for index in range(first, len(encoded)):
+        if encoded[index] is None:
+            encoded[index] = encode_message(fold.messages[index])
+    return header.SerializeToString() + delimited(MESSAGES_TAG, encoded[first:])
+
+
+def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
+    """`fold_to_bytes` as a message."""
+    return pb.Task.FromString(fold_to_bytes(fold, view))
+
+
+MESSAGES_TAG: Final = tag(pb.Task.DESCRIPTOR.fields_by_name["messages"].number)
+
+
+def encode_message(message: Message) -> bytes:
+    return message_to_pb(message).SerializeToString()

@@ -160,6 +160,17 @@ def test_a_registration_without_its_lease_gets_a_new_one_and_ends_the_old(direct
         directory.renew(first.lease_id, "alice")
 
 
+def test_an_agent_that_is_being_registered_again_does_not_lapse_meanwhile(directory, clock):
+    directory.register(card("a"), "alice", lease_ttl_s=10)
+    clock.now += 9
+    planned = directory.plan_registration(card("a"), "alice", 10, "")
+    clock.now += 9
+    assert names(directory.list()) == ["a"]
+    assert directory.expire() == 0
+    directory.perform([planned])
+    assert directory.get("a").expire_time == clock.now + 10
+
+
 def test_a_lease_of_another_url_is_not_taken_over(directory):
     first = directory.register(card("a"), "alice")
     second = directory.register(card("b"), "alice", lease_id=first.lease_id)

@@ -1,0 +1,131 @@
+"""What the measured servers do with a task: as little as can be, on the floor and on ours alike. No measuring happens here."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
+from protolink_pb.v1 import agent_service_pb2 as pb
+from protolink_pb.v1 import event_pb2, part_pb2, task_pb2
+
+from protolink_grpc import Agent, AgentCapabilities, AgentCard, Limits, Message, Run, Task, TaskProgress, current_run
+from protolink_grpc.store.port import TaskStore
+
+REPLY_CHARACTERS = 100
+"""An answer repeats this much of its question: a 64 KiB case measures what comes in."""
+
+ANY_PORT = "grpc://127.0.0.1:0"
+
+SERVICE = "protolink.v1.AgentService"
+
+FLOOR_BATCH = 256
+"""Events per message of the floor's stream: what the agent's watches put together at most."""
+
+
+def _reply(text: str) -> str:
+    return text[:REPLY_CHARACTERS]
+
+
+def _card(name: str, url: str) -> AgentCard:
+    return AgentCard(
+        name=name,
+        description="is measured",
+        url=url,
+        capabilities=AgentCapabilities(max_concurrency=256),
+    )
+
+
+class EchoAgent(Agent):
+    """The simplest agent: answers and is done."""
+
+    def __init__(self, store: TaskStore, url: str = ANY_PORT) -> None:
+        super().__init__(_card("echo", url), store=store)
+
+    async def handle_task(self, task: Task) -> Task:
+        return task.complete(_reply(task.messages[-1].parts[0].content))
+
+
+class LogAgent(Agent):
+    """Writes logs of the length that the message asks for, and stays open for further turns.
+
+    `emit N` reports N steps and completes; `events N` and `messages N` let the history grow by N and wait for more; anything else
+    is one turn, answered by one message.
+    """
+
+    def __init__(self, store: TaskStore) -> None:
+        # Every task stays warm: what a turn costs must not depend on how many tasks a round prepares.
+        limits = Limits(max_concurrency=256, warm_tasks=10_000, warm_items=1_000_000)
+        super().__init__(_card("log", ANY_PORT), store=store, limits=limits)
+
+    async def handle_task(self, task: Task) -> Task:
+        verb, _, amount = task.messages[-1].parts[0].content.partition(" ")
+        if verb in ("emit", "events"):
+            await _report(int(amount))
+        elif verb == "messages":
+            await _say(int(amount))
+        return task.complete("done") if verb == "emit" else task.require_input(Message.agent("go on"))
+
+
+def _run() -> Run:
+    run = current_run()
+    if run is None:
+        raise RuntimeError("the handler is called outside of a run")
+    return run
+
+
+async def _report(count: int) -> None:
+    run = _run()
+    for index in range(count):
+        await run.emit(TaskProgress(100.0 * index / count, "one step of many"))
+
+
+async def _say(count: int) -> None:
+    run = _run()
+    for _ in range(count):
+        await run.message(Message.agent("one message of many"))
+
+
+def floor_handler() -> grpc.GenericRpcHandler:
+    """The same methods with nothing behind them: what grpc.aio itself costs."""
+    handlers: dict[str, Any] = {
+        "SendTask": grpc.unary_unary_rpc_method_handler(
+            _floor_send, pb.SendTaskRequest.FromString, pb.SendTaskResponse.SerializeToString
+        ),
+        # As ours does: the response is bytes already.
+        "SubscribeTask": grpc.unary_stream_rpc_method_handler(
+            _floor_stream(), pb.SubscribeTaskRequest.FromString, None
+        ),
+    }
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+async def _floor_send(request: pb.SendTaskRequest, context: Any) -> pb.SendTaskResponse:
+    text = _reply(request.task.messages[0].parts[0].text)
+    answer = task_pb2.Message(role=task_pb2.ROLE_AGENT, parts=[part_pb2.Part(text=text)])
+    return pb.SendTaskResponse(task=task_pb2.Task(state=task_pb2.TASK_STATE_COMPLETED, messages=[answer]))
+
+
+def _floor_stream() -> Callable[[pb.SubscribeTaskRequest, Any], AsyncIterator[bytes]]:
+    """A log of 100,000 events with ready batches, task id `log`; any other task sends one event and then stays silent."""
+    event = event_pb2.RunEvent(
+        task_id="0" * 36,
+        sequence=50_000,
+        run_id="0" * 36,
+        session_id="0" * 36,
+        type="task.progress",
+        create_time=Timestamp(seconds=1_760_000_000, nanos=123_456_000),
+        agent_name="log",
+        task_progress=event_pb2.TaskProgress(progress=50.1, message="one step of many"),
+    )
+    batch = pb.SubscribeTaskResponse(events=[event] * FLOOR_BATCH).SerializeToString()
+
+    async def stream(request: pb.SubscribeTaskRequest, context: Any) -> AsyncIterator[bytes]:
+        if request.task_id != "log":
+            yield pb.SubscribeTaskResponse(events=[event]).SerializeToString()
+            await asyncio.Event().wait()
+        for _ in range(100_000 // FLOOR_BATCH):
+            yield batch
+
+    return stream

@@ -1,0 +1,122 @@
+"""Rows of the result: medians over rounds, ratios to the floor, bars. How a row is printed is not known here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+
+@dataclass(slots=True)
+class Sample:
+    """What one round of one case measured.
+
+    Args:
+        done: Requests answered, events read, or whatever the case counts.
+        elapsed_s: From the first start to the last end.
+        latencies_s: One per request; empty where single ones are not timed.
+        cpu_s: CPU time of the measured process, threads by name beside `process`.
+    """
+
+    done: int
+    elapsed_s: float
+    latencies_s: list[float] = field(default_factory=list)
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def per_second(self) -> float:
+        return self.done / self.elapsed_s
+
+    def percentile_ms(self, share: float) -> float | None:
+        if not self.latencies_s:
+            return None
+        ordered = sorted(self.latencies_s)
+        return 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    def cpu_us(self, thread: str = "process") -> float | None:
+        return 1e6 * self.cpu_s[thread] / self.done if thread in self.cpu_s else None
+
+
+@dataclass(slots=True)
+class Row:
+    """One measured case; the fields are those of `latest.json`.
+
+    Args:
+        unit: What `per_second` and `server_cpu_us` count.
+        bytes: Of one request's text, or of one event.
+        ratio_to_floor: `per_second` over the floor's, median of the rounds' own ratios; None for what has no floor.
+        cpu_ratio_to_floor: The same of `server_cpu_us`.
+        cpu_split_us: `server_cpu_us` by thread; gRPC's own threads are `grpc`.
+        value: The measure of cases that are none of speed; `unit` says which.
+        bar: What the design asks for, in words; empty where it asks for nothing.
+        missed_by: How far from the bar, in words.
+    """
+
+    case: str
+    unit: str
+    in_flight: int | None = None
+    bytes: int | None = None
+    per_second: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    server_cpu_us: float | None = None
+    ratio_to_floor: float | None = None
+    cpu_ratio_to_floor: float | None = None
+    cpu_split_us: dict[str, float] = field(default_factory=dict)
+    value: float | None = None
+    bar: str = ""
+    met: bool | None = None
+    missed_by: str = ""
+    note: str = ""
+
+    def demand(self, bar: str, measured: float | None, *, at_most: float = 0.0, at_least: float = 0.0) -> "Row":
+        """Hold the row against a bar; further ones add to it, and all must be met."""
+        if measured is None:
+            return self
+        met = measured <= at_most if at_most else measured >= at_least
+        self.bar = f"{self.bar}; {bar}" if self.bar else bar
+        self.met = met and self.met is not False
+        if not met:
+            share = 100 * (measured / (at_most or at_least) - 1)
+            self.missed_by = f"{self.missed_by}; {share:+.0f} %" if self.missed_by else f"{share:+.0f} %"
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in values.items()}
+
+
+def row_of(case: str, unit: str, samples: Sequence[Sample], floor: Sequence[Sample] = ()) -> Row:
+    """Medians of the rounds; `floor` has the floor's rounds of the same case, in the same order."""
+    row = Row(case, unit, per_second=median(sample.per_second for sample in samples))
+    row.p50_ms = _median(sample.percentile_ms(0.5) for sample in samples)
+    row.p99_ms = _median(sample.percentile_ms(0.99) for sample in samples)
+    row.server_cpu_us = _median(sample.cpu_us() for sample in samples)
+    row.cpu_split_us = _split(samples)
+    if floor:
+        row.ratio_to_floor = median(own.per_second / its.per_second for own, its in zip(samples, floor, strict=True))
+        row.cpu_ratio_to_floor = _median(
+            _ratio(own.cpu_us(), its.cpu_us()) for own, its in zip(samples, floor, strict=True)
+        )
+    return row
+
+
+def _ratio(own: float | None, its: float | None) -> float | None:
+    return own / its if own is not None and its else None
+
+
+def _median(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+THREAD_NAMES = {"MainThread": "loop", "protolink-store-write": "store", "protolink-store-read_0": "reads"}
+
+
+def _split(samples: Sequence[Sample]) -> dict[str, float]:
+    names = [name for name in samples[0].cpu_s if name in THREAD_NAMES]
+    split = {THREAD_NAMES[name]: _median(sample.cpu_us(name) for sample in samples) or 0.0 for name in names}
+    whole = _median(sample.cpu_us() for sample in samples)
+    if not split or whole is None:
+        return {}
+    split["grpc"] = max(0.0, whole - sum(split.values()))
+    return {name: round(micros, 1) for name, micros in split.items()}

@@ -1,0 +1,134 @@
+"""The measured processes: `python -m bench.servers KIND --core N`, one system each, steered by lines on stdin.
+
+Writes one JSON line when it is ready and one per command; ends when stdin does, so that nobody outlives the bench. With
+BENCH_PROFILE set to a directory, what the event loop's thread did is left there as `KIND.pstats`.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import psutil
+
+from bench.agents import EchoAgent, LogAgent, floor_handler
+from protolink_grpc import MemoryStore, Registry, SQLiteStore
+from protolink_grpc.runtime.loops import run
+from protolink_grpc.store.port import TaskStore
+
+Options = argparse.Namespace
+
+
+@asynccontextmanager
+async def _floor(options: Options) -> AsyncIterator[str]:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((floor_handler(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"grpc://127.0.0.1:{port}"
+    await server.stop(0)
+
+
+def _store(options: Options) -> TaskStore:
+    if options.kind.endswith("sqlite"):
+        return SQLiteStore(options.file)
+    return MemoryStore(max_tasks=options.max_tasks)
+
+
+@asynccontextmanager
+async def _echo(options: Options) -> AsyncIterator[str]:
+    async with EchoAgent(_store(options)) as agent:
+        yield agent.card.url
+
+
+@asynccontextmanager
+async def _log(options: Options) -> AsyncIterator[str]:
+    async with LogAgent(_store(options)) as agent:
+        agent.grace_s = 0
+        yield agent.card.url
+
+
+@asynccontextmanager
+async def _registry(options: Options) -> AsyncIterator[str]:
+    async with Registry() as registry:
+        yield registry.url
+
+
+KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[str]]] = {
+    "floor": _floor,
+    "echo-memory": _echo,
+    "echo-sqlite": _echo,
+    "log-memory": _log,
+    "log-sqlite": _log,
+    "registry": _registry,
+}
+
+
+def cpu_seconds() -> dict[str, float]:
+    """CPU time so far: of the process, and of each Python thread by its name."""
+    spent = {"process": time.process_time()}
+    for thread in threading.enumerate():
+        if thread.ident is not None:
+            clock = time.pthread_getcpuclockid(thread.ident)
+            spent[thread.name] = spent.get(thread.name, 0.0) + time.clock_gettime(clock)
+    return spent
+
+
+def resident_bytes() -> dict[str, float]:
+    """Memory of the process, after what is garbage is gone."""
+    gc.collect()
+    return {"rss": float(psutil.Process().memory_info().rss)}
+
+
+COMMANDS: dict[str, Callable[[], dict[str, float]]] = {"cpu": cpu_seconds, "rss": resident_bytes}
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+async def _obey() -> None:
+    """Answer commands until stdin ends."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        _say(COMMANDS[line.decode().strip()]())
+
+
+async def _serve(options: Options) -> None:
+    async with KINDS[options.kind](options) as url:
+        _say({"url": url})
+        await _obey()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--core", type=int, default=None, help="the only core to run on")
+    parser.add_argument("--file", default="", help="where the SQLite kinds keep their tasks")
+    parser.add_argument("--max-tasks", type=int, default=50_000, help="what the memory kinds keep")
+    options = parser.parse_args()
+    if options.core is not None:
+        # Before gRPC starts its threads: they inherit it.
+        os.sched_setaffinity(0, {options.core})
+    directory = os.environ.get("BENCH_PROFILE")
+    if not directory:
+        run(_serve(options))
+        return
+    profile = cProfile.Profile()
+    profile.runcall(run, _serve(options))
+    profile.dump_stats(Path(directory) / f"{options.kind}.pstats")
+
+
+if __name__ == "__main__":
+    main()

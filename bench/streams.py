@@ -1,0 +1,168 @@
+"""Watches: a stored log read from its start, a log read while it is written, and what a silent watch costs in memory."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import grpc.aio
+from protolink_pb.v1 import agent_service_pb2 as pb
+
+from bench.agents import FLOOR_BATCH
+from bench.load import Call, channel_to, channels_to, events_in, measured, message, new_task, subscribe, unary
+from bench.plan import Plan, say
+from bench.process import Server, servers
+from bench.rows import Row, Sample, row_of
+
+STORES = ("log-memory", "log-sqlite")
+STORED_EVENTS = 100_000
+LIVE_EVENTS = {1: 50_000, 100: 5_000}
+"""Events of a live log, by its number of readers."""
+
+IDLE = 1_000
+IDLE_CHANNELS = 10
+
+
+def _case(what: str, server: Server) -> str:
+    return f"{what}.{server.kind.removeprefix('log-')}"
+
+
+async def stream(plan: Plan) -> list[Row]:
+    async with servers("floor", *STORES) as started, AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(channel_to(server)) for server in started]
+        floor, rows = await _stored(plan, started, channels)
+        rows += await _live(plan, started[1:], channels[1:], floor)
+    return rows
+
+
+# -- a stored log ----------------------------------------------------------------------------------------------------------
+
+
+async def _stored(
+    plan: Plan, started: list[Server], channels: list[grpc.aio.Channel]
+) -> tuple[list[Sample], list[Row]]:
+    """The floor's samples, and the rows."""
+    count = plan.amount(STORED_EVENTS)
+    say(f"stream: a stored log of {count} events")
+    logs = [("log", STORED_EVENTS // FLOOR_BATCH * FLOOR_BATCH)]
+    for channel in channels[1:]:
+        task = await new_task(unary(channel, "SendTask"), f"emit {count}")
+        logs.append((task.id, task.sequence))
+    sizes = []
+    for channel, (task_id, events) in zip(channels, logs, strict=True):
+        responses = [response async for response in subscribe(channel, task_id)]
+        sizes.append(sum(map(len, responses)) // events)
+        if task_id != "log" and events_in(responses) != list(range(1, events + 1)):
+            raise RuntimeError("the log has gaps")
+    samples: list[list[Sample]] = [[] for _ in started]
+    for _ in range(plan.rounds):
+        for server, channel, (task_id, events), mine in zip(started, channels, logs, samples, strict=True):
+            mine.append(await measured(server, partial(_read, channel, task_id, events)))
+    rows = []
+    for server, mine, size in zip(started, samples, sizes, strict=True):
+        row = row_of(_case("stream.stored", server), "events", mine, samples[0])
+        row.in_flight, row.bytes = 1, size
+        if server.kind != "floor":
+            row.demand(">= 250,000 events/s", row.per_second, at_least=250_000)
+        rows.append(row)
+    return samples[0], rows
+
+
+async def _read(channel: grpc.aio.Channel, task_id: str, events: int) -> Sample:
+    start = time.perf_counter()
+    async for _ in subscribe(channel, task_id):
+        pass
+    return Sample(events, time.perf_counter() - start)
+
+
+# -- a log that is being written ---------------------------------------------------------------------------------------------
+
+
+async def _live(plan: Plan, started: list[Server], channels: list[grpc.aio.Channel], floor: list[Sample]) -> list[Row]:
+    rows = []
+    for readers, usual in LIVE_EVENTS.items():
+        count = plan.amount(usual)
+        say(f"stream: {count} live events, {readers} readers")
+        samples: list[list[Sample]] = [[] for _ in started]
+        for _ in range(plan.rounds):
+            for server, channel, mine in zip(started, channels, samples, strict=True):
+                mine.append(await _live_round(server, unary(channel, "SendTask"), readers, count))
+        for server, mine in zip(started, samples, strict=True):
+            row = row_of(_case("stream.live", server), "events read", mine, floor)
+            row.in_flight = readers
+            row.note = f"{row.per_second or 0:,.0f} events/s to all {readers} readers together" if readers > 1 else ""
+            if readers == 1:
+                row.demand(">= 100,000 events/s", row.per_second, at_least=100_000)
+            rows.append(row)
+    return rows
+
+
+async def _live_round(server: Server, send: Call, readers: int, count: int) -> Sample:
+    """Readers come first, then the handler reports as fast as it can; counted are the events that all of them read."""
+    task = await new_task(send, "wait")
+    async with channels_to(server, min(readers, 4)) as channels:
+        watches = [subscribe(channels[index % len(channels)], task.id) for index in range(readers)]
+        for watch in watches:
+            await anext(watch)  # the history: from now on this one is served live
+        got: list[list[bytes]] = []
+
+        async def load() -> Sample:
+            start = time.perf_counter()
+            await send(message(f"emit {count}", task.id, wait=False))
+            got.extend(await asyncio.gather(*map(_rest, watches)))
+            return Sample(0, time.perf_counter() - start)
+
+        sample = await measured(server, load)
+    sequences = events_in(got[0])
+    if sequences != list(range(task.sequence + 1, task.sequence + 1 + len(sequences))) or len(sequences) < count:
+        raise RuntimeError("a live reader missed events")
+    if {sum(map(len, responses)) for responses in got} != {sum(map(len, got[0]))}:
+        raise RuntimeError("the readers did not read the same")
+    sample.done = readers * len(sequences)
+    return sample
+
+
+async def _rest(watch: AsyncIterator[bytes]) -> list[bytes]:
+    return [response async for response in watch]
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------------
+
+
+async def idle(plan: Plan) -> list[Row]:
+    """Memory of the server per watch of a task that nothing happens to."""
+    say(f"idle: {IDLE} silent subscriptions")
+    async with servers("floor", *STORES) as started:
+        measures = [await _idle_kib(server) for server in started]
+    rows = []
+    for server, kib in zip(started, measures, strict=True):
+        row = Row(_case("idle", server), "KiB per subscription", in_flight=IDLE, value=kib)
+        row.ratio_to_floor = kib / measures[0]
+        if server.kind != "floor":
+            row.demand("<= 30 KiB", kib, at_most=30)
+        rows.append(row)
+    return rows
+
+
+async def _idle_kib(server: Server) -> float:
+    async with channels_to(server, IDLE_CHANNELS) as channels, AsyncExitStack() as stack:
+        task_id = "silent"
+        if server.kind != "floor":
+            task_id = (await new_task(unary(channels[0], "SendTask"), "wait")).id
+        stubs: list[Any] = [channel.unary_stream("/protolink.v1.AgentService/SubscribeTask") for channel in channels]
+        request = pb.SubscribeTaskRequest(task_id=task_id).SerializeToString()
+
+        async def open_watches(count: int) -> None:
+            for index in range(count):
+                watch = stubs[index % len(stubs)](request)
+                stack.callback(watch.cancel)
+                await watch.read()  # its history: it is served
+
+        # The first ones pay for connections and whatever is made once.
+        await open_watches(IDLE_CHANNELS * 10)
+        before = await server.resident_bytes()
+        await open_watches(IDLE)
+        after = await server.resident_bytes()
+    return (after - before) / IDLE / 1024

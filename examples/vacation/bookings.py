@@ -1,0 +1,74 @@
+"""The hotel agent's memory: who sleeps where on which night. No room is sold twice, whoever asks at the same time."""
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS bookings(
+  order_id TEXT PRIMARY KEY, reference TEXT NOT NULL UNIQUE, hotel TEXT NOT NULL, rooms INTEGER NOT NULL, total REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS nights(
+  hotel TEXT NOT NULL, night TEXT NOT NULL, order_id TEXT NOT NULL, rooms INTEGER NOT NULL, PRIMARY KEY(hotel, night, order_id)
+);
+"""
+
+
+class Bookings:
+    """Bookings in one SQLite file, or in memory without a path. Usable from any thread."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path or ":memory:", check_same_thread=False, isolation_level=None)
+        self._db.executescript(SCHEMA)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def booked(self, hotel: str, night: date) -> int:
+        """Rooms that are taken in that night."""
+        with self._lock:
+            return self._booked(hotel, night)
+
+    def book(
+        self, order_id: str, reference: str, hotel: str, nights: Sequence[tuple[date, int]], rooms: int, total: float
+    ) -> str | None:
+        """Take rooms for all nights or for none.
+
+        Args:
+            order_id: The same order is booked once, however often it is repeated.
+            nights: Each night with the number of rooms that may be taken in it at most.
+
+        Returns:
+            The reference, an earlier one for a repeated order; None when a night has too few rooms left.
+        """
+        with self._lock:
+            # Other processes on this file wait here: what is read below stays true until the commit.
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                found = self._book(order_id, reference, hotel, nights, rooms, total)
+                self._db.execute("COMMIT")
+                return found
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+    def _book(
+        self, order_id: str, reference: str, hotel: str, nights: Sequence[tuple[date, int]], rooms: int, total: float
+    ) -> str | None:
+        with closing(self._db.execute("SELECT reference FROM bookings WHERE order_id = ?", (order_id,))) as rows:
+            for known in rows:
+                return str(known[0])
+        if any(self._booked(hotel, night) + rooms > most for night, most in nights):
+            return None
+        self._db.execute("INSERT INTO bookings VALUES (?, ?, ?, ?, ?)", (order_id, reference, hotel, rooms, total))
+        for night, _ in nights:
+            self._db.execute("INSERT INTO nights VALUES (?, ?, ?, ?)", (hotel, night.isoformat(), order_id, rooms))
+        return reference
+
+    def _booked(self, hotel: str, night: date) -> int:
+        statement = "SELECT coalesce(sum(rooms), 0) FROM nights WHERE hotel = ? AND night = ?"
+        return int(self._db.execute(statement, (hotel, night.isoformat())).fetchone()[0])

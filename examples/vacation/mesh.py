@@ -1,0 +1,162 @@
+"""The mesh as processes: starts the registry and the agents, knows when they are ready, and leaves none behind.
+
+Each child holds the reading end of a pipe from this process as its stdin and ends when it closes. So even a demo that is killed,
+which can run no code of its own any more, takes its children with it.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from examples.vacation.process import DIRECTORY, LIFELINE, REGISTRY
+from protolink_grpc import AgentChangeKind, RegistryClient
+
+T = TypeVar("T")
+
+AGENTS = ("weather", "hotel", "advisor", "coordinator")
+
+START_S = 60.0
+"""A loaded machine may take its time; a child that ends instead is noticed at once."""
+
+STOP_S = 5.0
+"""How long children may finish before they are killed."""
+
+LOG_LINES = 12
+"""How much of a dead child's log is shown."""
+
+
+class MeshError(Exception):
+    """A process of the mesh did not come up, or did not stay up. The text says which, and what it said last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
+
+
+class Mesh:
+    """Registry and agents, one process each, their files in `directory`; a context manager that owns the processes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.registry_url = ""
+        self._children: list[Child] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            registry = await self._start("registry", stdout=asyncio.subprocess.PIPE)
+            self.registry_url = await self.while_up(_first_line(registry))
+            await asyncio.gather(*(self._start(name) for name in AGENTS))
+            await self.while_up(self._registered())
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def registry(self) -> RegistryClient:
+        return RegistryClient(self.registry_url)
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {child.name: child.process.pid for child in self._children}
+
+    async def url_of(self, name: str) -> str:
+        return (await self.registry.get(name)).card.url
+
+    async def while_up(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work`, as long as all processes of the mesh live.
+
+        Raises:
+            MeshError: One of them ended first; `work` is canceled.
+        """
+        task = asyncio.ensure_future(work)
+        ends = {asyncio.ensure_future(child.process.wait()): child for child in self._children}
+        try:
+            await asyncio.wait([task, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise _death(next(child for end, child in ends.items() if end.done()))
+        finally:
+            for each in (task, *ends):
+                each.cancel()
+            await asyncio.wait([task, *ends])
+
+    async def aclose(self) -> None:
+        """End all processes, agents before the registry that they say goodbye to."""
+        agents = [child for child in self._children if child.name != "registry"]
+        rest = [child for child in self._children if child.name == "registry"]
+        await _stop(agents)
+        await _stop(rest)
+        self._children.clear()
+
+    async def _start(self, name: str, *, stdout: int | None = None) -> Child:
+        path = self.directory / f"{name}.log"
+        with path.open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", f"examples.vacation.{name}", LIFELINE),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log if stdout is None else stdout,
+                stderr=log,
+                env={**os.environ, DIRECTORY: str(self.directory), REGISTRY: self.registry_url},
+                # Ctrl-C in a terminal reaches this process only, which then ends the others in order.
+                start_new_session=True,
+            )
+        child = Child(name, process, path)
+        self._children.append(child)
+        return child
+
+    async def _registered(self) -> None:
+        missing = set(AGENTS)
+        try:
+            async with asyncio.timeout(START_S), aclosing(self.registry.watch()) as changes:
+                async for change in changes:
+                    if change.kind is AgentChangeKind.UP:
+                        missing.discard(change.agent.card.name)
+                    if not missing:
+                        return
+        except TimeoutError:
+            raise MeshError(f"{', '.join(sorted(missing))} did not register within {START_S:.0f} s") from None
+
+
+async def _first_line(child: Child) -> str:
+    if child.process.stdout is None:
+        raise RuntimeError(f"{child.name} was started without a pipe to read from")
+    line = (await child.process.stdout.readline()).decode().strip()
+    if not line:
+        await child.process.wait()
+        raise _death(child)
+    return line
+
+
+async def _stop(children: list[Child]) -> None:
+    for child in children:
+        with suppress(ProcessLookupError):
+            child.process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_S):
+            for child in children:
+                await child.process.wait()
+    finally:
+        # After the timeout, or when somebody is too impatient for an orderly end.
+        for child in children:
+            if child.process.returncode is None:
+                child.process.kill()
+
+
+def _death(child: Child) -> MeshError:
+    lines = child.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+    said = "\n  ".join(["", *lines]) if lines else " and said nothing"
+    return MeshError(f"the process of {child.name} ended with code {child.process.returncode}:{said}")

@@ -1,0 +1,21 @@
+"""The registry of the mesh, on a free port, which it prints: `python -m examples.vacation.registry`."""
+
+import asyncio
+import signal
+
+from examples.vacation.process import begin
+from protolink_grpc import Registry
+
+
+async def main() -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with Registry() as registry:
+        print(registry.url, flush=True)
+        await stopped.wait()
+
+
+if __name__ == "__main__":
+    begin()
+    asyncio.run(main())

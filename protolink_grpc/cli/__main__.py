@@ -1,0 +1,7 @@
+"""`python -m protolink_grpc.cli` is `protolink`."""
+
+import sys
+
+from protolink_grpc.cli.app import main
+
+sys.exit(main())

@@ -1,0 +1,150 @@
+"""Tasks and events in words: compact lines and labelled blocks. Nothing is printed here."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from protolink_grpc.cli.output import one_line, pretty
+from protolink_grpc.models import events
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.task import Task
+
+SHORT_CHARS = 100
+"""Bound of a value inside an event's line."""
+
+REASON_KEYS = ("error", "cancel_reason", "reject_reason")
+
+
+def event_line(event: RunEvent) -> str:
+    """`#5 12:03:11 hotel action.completed book_hotel {"id":7}`, the time in this machine's zone."""
+    head = f"#{event.sequence} {_clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
+    return one_line(f"{head} {_detail(event)}", 200)
+
+
+def _clock(timestamp: str) -> str:
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime("%H:%M:%S")
+    except ValueError:  # a time that an application wrote by hand
+        return timestamp
+
+
+def _detail(event: RunEvent) -> str:  # one case per kind
+    match event.payload:
+        case events.TaskSubmitted(task=task):
+            return _said(task.messages[0]) if task.messages else ""
+        case events.TaskStatusChanged(previous_state=previous, new_state=new, reason=reason):
+            return f"{previous} -> {new} {reason}"
+        case events.TaskMessagesAdded(messages=messages):
+            return "; ".join(f"{message.role}: {_said(message)}" for message in messages)
+        case events.TaskArtifactUpdated(artifact=artifact):
+            return f"{artifact.name or artifact.kind} {_short(artifact.parts)}"
+        case events.TaskPatched(metadata=metadata, flow_state=flow_state):
+            return ", ".join([*metadata, *flow_state])
+        case events.TaskProgress(progress=progress, message=message):
+            return f"{'' if progress is None else f'{progress:g}%'} {message}"
+        case events.TaskErrorReported(error_code=code, error_message=message):
+            return f"{code} {message}"
+        case events.CancelRequested(reason=reason, requested_by=principal):
+            return f"by {principal or 'its owner'} {reason}"
+        case events.ActionStarted(name=name, arguments=arguments):
+            return f"{name} {_value(arguments or {})}"
+        case events.ActionEnded() as ended:
+            return f"{ended.name} {_outcome(ended)} ({ended.duration_micros / 1000:.1f} ms)"
+        case events.ActionRequested(action=action):
+            return f"{action.kind} {action.name} {event.summary}"
+        case events.ActionPolicyEvaluated(decision=decision):
+            return f"{decision.effect} {decision.reason or ''}"
+        case dict() as own:
+            return event.summary or _value(own)
+        case _:  # kinds that come later, from later versions or with later features, are shown by their summary
+            return event.summary
+
+
+def _outcome(ended: events.ActionEnded) -> str:
+    error = ended.error
+    if error is None:
+        return "" if ended.result is None else _value(ended.result)
+    return one_line(str(error.get("message", error)) if isinstance(error, dict) else str(error), SHORT_CHARS)
+
+
+def _value(value: Any) -> str:
+    return one_line(to_json(value), SHORT_CHARS)
+
+
+def _said(message: Message) -> str:
+    return _short(message.parts)
+
+
+def _short(parts: list[Part]) -> str:
+    return one_line(" ".join(part_text(part, compact=True) for part in parts), SHORT_CHARS)
+
+
+def part_text(part: Part, *, compact: bool = False) -> str:
+    """A part for people: text as text, files by name, type and size, everything else as JSON."""
+    show = to_json if compact else pretty
+    content = part.content
+    match part.type:
+        case "text" | "infer_output" if isinstance(content, str):
+            return content
+        case "tool_call":
+            call = part.as_tool_call()
+            return f"{call.tool_name} {to_json(call.args)}"
+        case "tool_output":
+            output = part.as_tool_output()
+            if output.error is None:
+                return output.result if isinstance(output.result, str) else show(plain(output.result))
+            return _error_text(output.error)
+        case "error":
+            return _error_text(content)
+    if isinstance(content, FileContent):
+        size = f"{len(content.data)} bytes" if content.data is not None else content.uri or ""
+        return f"{part.type} {content.name or '(no name)'} ({content.media_type}, {size})"
+    simple = part.to_dict()["content"]
+    return simple if isinstance(simple, str) else show(simple)
+
+
+def _error_text(error: Any) -> str:
+    if not isinstance(error, dict):
+        return error if isinstance(error, str) else to_json(error)
+    suggestion = error.get("suggestion")
+    return f"{error.get('code', 'error')}: {error.get('message', '')}" + (f" {suggestion}" if suggestion else "")
+
+
+def reason_of(task: Task) -> str:
+    """Why a task ended without success, empty for others."""
+    return next((str(task.metadata[key]) for key in REASON_KEYS if task.metadata.get(key)), "")
+
+
+def task_fields(task: Task) -> list[tuple[str, str]]:
+    """What identifies a task and where it stands."""
+    return [
+        ("Task", task.id),
+        ("Session", task.session_id or ""),
+        ("State", str(task.state)),
+        ("Reason", reason_of(task)),
+    ]
+
+
+def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
+    """What the agent said since it was last asked, and everything that it made."""
+    for message in _answers(task):
+        yield "Message", "\n".join(part_text(part) for part in message.parts)
+    for artifact in task.artifacts:
+        yield _title(artifact), "\n".join(part_text(part) for part in artifact.parts)
+
+
+def _title(artifact: Artifact) -> str:
+    return "Artifact" if not artifact.name else f"Artifact {one_line(artifact.name)}"
+
+
+def _answers(task: Task) -> list[Message]:
+    found: list[Message] = []
+    for index in range(len(task.messages) - 1, -1, -1):  # `reversed` would bypass a lazy list
+        if task.messages[index].role not in ("agent", "assistant"):
+            break
+        found.insert(0, task.messages[index])
+    return found

@@ -1,0 +1,106 @@
+"""Failures as the command line tells them: one sentence, a hint what to do next, and an exit code. Nothing is printed here.
+
+Exit codes are those of the A2A command line: they say whether the command did its job, never how the task turned out.
+"""
+
+from enum import IntEnum
+
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    UNAUTHENTICATED = 4
+    TIMEOUT = 5
+    INTERRUPTED = 130
+    """128 + SIGINT, as shells count."""
+    BROKEN_PIPE = 141
+    """128 + SIGPIPE: the reader went away, as `head` does."""
+
+
+class CommandError(Exception):
+    """The command cannot do its job. `code` is machine-readable, `hint` says what to do about it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        code: str = "FAILURE",
+        exit_code: ExitCode = ExitCode.FAILURE,
+        metadata: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+        self.exit_code = exit_code
+        self.metadata = metadata or {}
+
+    def to_dict(self) -> dict[str, object]:
+        """The error document of `-o json`; the A2A command line's, with our metadata."""
+        return {
+            "error": {
+                "code": self.code,
+                "message": str(self),
+                "hint": self.hint or None,
+                "metadata": self.metadata,
+            }
+        }
+
+
+def usage(message: str, hint: str = "") -> CommandError:
+    """What was typed cannot be meant."""
+    return CommandError(message, hint=hint, code="USAGE", exit_code=ExitCode.USAGE)
+
+
+_EXIT_CODES = {
+    "UNAVAILABLE": ExitCode.UNREACHABLE,
+    # A name that leads nowhere is an agent that cannot be reached.
+    "AGENT_NOT_FOUND": ExitCode.UNREACHABLE,
+    "UNAUTHENTICATED": ExitCode.UNAUTHENTICATED,
+    "DEADLINE_EXCEEDED": ExitCode.TIMEOUT,
+}
+
+_HINTS = {
+    "UNAVAILABLE": "is it running, and is the address right? protolink doctor {target} looks closer",
+    "UNAUTHENTICATED": "pass credentials with --header, for instance --header 'authorization=Bearer TOKEN'",
+    "PERMISSION_DENIED": "these credentials do not allow it; pass others with --header",
+    "AGENT_NOT_FOUND": "protolink agents list shows who is registered",
+    "AGENT_AMBIGUOUS": "use the URL of the one you mean",
+    "TASK_NOT_FOUND": "protolink task list {target} shows your tasks",
+    "TASK_FINISHED": "a finished task takes no more messages; leave out --task to begin a new one",
+    "TASK_ALREADY_RUNNING": "follow it with: protolink task subscribe {target} {task_id}",
+    "TASK_NOT_CANCELABLE": "see how it ended with: protolink task get {target} {task_id}",
+    "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
+    "UNIMPLEMENTED": "is there an agent at this address? protolink doctor {target} looks closer",
+    "RESOURCE_EXHAUSTED": "it is busy; try again later",
+    "ADDRESS_IN_USE": "choose another port with --url; port 0 takes a free one",
+    "STORE_READ_ONLY": "choose a file that may be written with --store or --path",
+    "STORE_VERSION": "upgrade protolink-grpc, or choose another file",
+}
+
+
+def explained(error: ProtolinkError, target: str = "") -> CommandError:
+    """What an error of the library means for whoever typed the command; `target` is the agent or registry as typed."""
+    return CommandError(
+        str(error),
+        hint=_hint(error, target),
+        code=error.reason,
+        exit_code=_EXIT_CODES.get(error.reason, ExitCode.FAILURE),
+        metadata=error.metadata,
+    )
+
+
+def _hint(error: ProtolinkError, target: str) -> str:
+    if isinstance(error, ToolRejectedError):
+        return error.suggestion or ""
+    target = target or error.metadata.get("url", "AGENT")
+    task_id = error.metadata.get("task_id", "")
+    if error.reason == "DEADLINE_EXCEEDED" and task_id:
+        return f"follow it with: protolink task subscribe {target} {task_id}"
+    if isinstance(error, InvalidArgumentError):
+        return ""
+    return _HINTS.get(error.reason, "").format(target=target, task_id=task_id or "TASK")

@@ -1,0 +1,129 @@
+"""The options that every command takes which talks to a server: declared once, joined to each command's own signature."""
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from protolink_grpc.cli.failure import usage
+
+REGISTRY_VARIABLE = "PROTOLINK_REGISTRY"
+
+P = ParamSpec("P")
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a command was told beside its own arguments.
+
+    Args:
+        json: Standard output carries JSON and nothing else.
+        registry: URL of the registry that knows names; empty for none.
+        timeout_s: How long to wait; None leaves it to the command.
+        headers: Metadata of every call. May hold credentials: never printed.
+        ca_file, cert_file, key_file: PEM files, empty for none.
+    """
+
+    json: bool = False
+    registry: str = ""
+    timeout_s: float | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+    def flags(self) -> list[str]:
+        """The options to repeat in a command that is shown as a hint. Values of headers may be secret and are not repeated."""
+        found = []
+        if self.registry and self.registry != os.environ.get(REGISTRY_VARIABLE):
+            found += ["--registry", self.registry]
+        for flag, path in (("--tls-ca", self.ca_file), ("--tls-cert", self.cert_file), ("--tls-key", self.key_file)):
+            if path:
+                found += [flag, path]
+        for name, _ in self.headers:
+            found += ["--header", f"{name}=..."]
+        return found
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text, or json: one document, or lines of it.")]
+RegistryOption = Annotated[
+    str, typer.Option("--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that knows agents by name.")
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")]
+
+
+def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
+    output: OutputOption = Output.TEXT,
+    registry: RegistryOption = "",
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long to wait at most.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "--svc-param", metavar="KEY=VALUE", help="Metadata of every call; repeatable."),
+    ] = None,
+    tls_ca: Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Whom to trust, for grpcs:// URLs.")] = "",
+    tls_cert: Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Own certificate, for mTLS.")] = "",
+    tls_key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = "",
+    debug: DebugOption = False,
+) -> Settings:
+    # `debug` is acted upon by `app.main`, before anything is parsed.
+    headers = tuple(parse_header(each) for each in header or ())
+    return Settings(output is Output.JSON, registry, timeout, headers, tls_ca, tls_cert, tls_key)
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """`key=value` as gRPC metadata takes it.
+
+    Raises:
+        CommandError: No such pair, or characters that metadata cannot carry. The value is not repeated: it may be secret.
+    """
+    key, separator, value = text.partition("=")
+    key = key.strip().lower()
+    if not separator or not re.fullmatch(r"[a-z0-9_.-]+", key):
+        raise usage("--header takes KEY=VALUE", "for instance --header 'authorization=Bearer TOKEN'")
+    if key.endswith("-bin") or key.startswith("grpc-") or not re.fullmatch(r"[ -~]*", value):
+        raise usage(f"the header {key} cannot be sent: only printable ASCII text, and no name that gRPC keeps for itself")
+    return key, value
+
+
+def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    """Repeated `key=value` options as a dict."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise usage(f"{option} takes KEY=VALUE, not {text!r}")
+        pairs[key] = value
+    return pairs
+
+
+def with_settings(command: Callable[Concatenate[Settings, P], None]) -> Callable[..., None]:
+    """The command with the shared options behind its own; it gets them as its first argument."""
+    shared = {
+        each.name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in inspect.signature(_settings).parameters.values()
+    }
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def joined(*args: Any, **given: Any) -> None:
+        settings = _settings(**{name: given.pop(name) for name in shared})
+        command(settings, *args, **given)
+
+    # typer reads both: the parameters from the signature, their types from the annotations.
+    parameters = [*own, *shared.values()]
+    setattr(joined, "__signature__", inspect.Signature(parameters))  # noqa: B010 -- functions have no such attribute in typeshed
+    joined.__annotations__ = {each.name: each.annotation for each in parameters}
+    return joined

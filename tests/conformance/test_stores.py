@@ -1,0 +1,570 @@
+"""What every task store promises, asked of each of them. The frames are opaque here: a store never reads what it keeps."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from protolink_grpc.errors import LeaseLostError, SequenceConflictError, StoreError, TaskNotFoundError
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskPage, TaskQuery, TaskStore
+
+PATIENCE_S = 20.0
+"""How long something that must happen may take; far more than it needs on a busy machine."""
+
+
+@pytest.fixture
+async def opened(store: TaskStore) -> AsyncIterator[TaskStore]:
+    await store.open()
+    yield store
+    await store.close()
+
+
+def addition(
+    task_id: str = "task",
+    *events: bytes,
+    after: int = 0,
+    request_id: str = "",
+    epoch: int = 1,
+    expected_epoch: int | None = None,
+    **known: object,
+) -> Append:
+    """An append of `events`, one if none are given, to a log that ends with `after`."""
+    frames = list(events) or [b"event %d" % (after + 1)]
+    head = TaskHead(
+        task_id=task_id,
+        principal="ada",
+        agent_name="agent",
+        session_id="session",
+        state=TaskState.WORKING,
+        sequence=after + len(frames),
+        run_id="run",
+        create_micros=1_000,
+        update_micros=1_000 + after + len(frames),
+        worker="worker",
+        epoch=epoch,
+    )
+    head = replace(head, **known)
+    expected = (epoch if after else 0) if expected_epoch is None else expected_epoch
+    return Append(head, frames, after, expected, request_id)
+
+
+async def whole(store: TaskStore, task_id: str = "task") -> list[bytes]:
+    """The log, read in small steps."""
+    frames: list[bytes] = []
+    while more := await store.read(task_id, len(frames), 3):
+        frames += more
+    return frames
+
+
+async def settle(store: TaskStore) -> None:
+    """Give what others have begun the turns of the loop, and of the store's threads, that it needs to get to its wait."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+        await store.head("nobody")
+
+
+# -- appending -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_task_has_the_head_and_the_events_of_its_first_append(opened: TaskStore) -> None:
+    append = addition("task", b"one", b"two", messages=2, artifacts=1, reason="because", state=TaskState.FAILED)
+    assert await opened.append(append) is None
+    assert await opened.head("task") == append.head
+    assert await opened.read("task", 0, 10) == [b"one", b"two"]
+
+
+async def test_a_task_that_nobody_created_has_no_head(opened: TaskStore) -> None:
+    assert await opened.head("task") is None
+
+
+async def test_each_append_goes_to_the_end_of_the_log_and_replaces_the_head(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one"))
+    await opened.append(addition("task", b"two", b"three", after=1))
+    last = addition("task", b"four", after=3, state=TaskState.COMPLETED, run_id="later", messages=5, artifacts=2)
+    await opened.append(last)
+    assert await whole(opened) == [b"one", b"two", b"three", b"four"]
+    assert await opened.head("task") == last.head
+
+
+async def test_a_store_keeps_its_own_list_of_events(opened: TaskStore) -> None:
+    frames = [b"one"]
+    append = addition("task")
+    append.events = frames
+    await opened.append(append)
+    frames.append(b"an afterthought")
+    (await opened.read("task", 0, 10)).append(b"another")
+    assert await opened.read("task", 0, 10) == [b"one"]
+
+
+async def test_empty_and_binary_events_come_back_as_they_were(opened: TaskStore) -> None:
+    frames = [b"\x00", bytes(range(256)), b"'; DROP TABLE events; --"]
+    await opened.append(addition("task", *frames))
+    assert await opened.read("task", 0, 10) == frames
+
+
+async def test_ids_may_be_any_text(opened: TaskStore) -> None:
+    strange = "Ω'\"%_\x00 end"
+    append = addition(strange, principal=strange, session_id=strange, agent_name=strange, request_id=strange)
+    await opened.append(append)
+    assert await opened.head(strange) == append.head
+    assert await opened.request(strange, strange) == RequestRecord(strange, 0)
+    assert (await opened.find(TaskQuery(strange, strange, session_id=strange))).heads == [append.head]
+
+
+# -- fences --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_task_can_be_created_once_only(opened: TaskStore) -> None:
+    first = addition("task", b"mine")
+    await opened.append(first)
+    with pytest.raises(SequenceConflictError) as refused:
+        await opened.append(addition("task", b"yours", principal="bob"))
+    assert refused.value.metadata == {"task_id": "task"}
+    assert await opened.head("task") == first.head
+    assert await whole(opened) == [b"mine"]
+
+
+@pytest.mark.parametrize("after", [1, 3, 1000])
+async def test_an_append_elsewhere_than_at_the_end_is_refused_as_a_whole(opened: TaskStore, after: int) -> None:
+    first = addition("task", b"one", b"two")
+    await opened.append(first)
+    with pytest.raises(SequenceConflictError):
+        await opened.append(addition("task", b"x", b"y", b"z", after=after))
+    assert await opened.head("task") == first.head
+    assert await whole(opened) == [b"one", b"two"]
+
+
+async def test_an_append_to_an_unknown_task_is_refused(opened: TaskStore) -> None:
+    with pytest.raises(TaskNotFoundError) as refused:
+        await opened.append(addition("task", after=1))
+    assert refused.value.metadata == {"task_id": "task"}
+    assert await opened.head("task") is None
+    assert await whole(opened) == []
+
+
+async def test_who_takes_a_task_over_ends_the_lease_of_its_last_worker(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", worker="first"))
+    await opened.append(addition("task", b"two", after=1, worker="second", epoch=2, expected_epoch=1))
+    for after in (1, 2):  # whether or not it knows of the last event
+        with pytest.raises(LeaseLostError) as refused:
+            await opened.append(addition("task", b"late", after=after, worker="first"))
+        assert refused.value.metadata == {"task_id": "task"}
+    await opened.append(addition("task", b"three", after=2, worker="second", epoch=2))
+    head = await opened.head("task")
+    assert head is not None
+    assert (head.worker, head.epoch) == ("second", 2)
+    assert await whole(opened) == [b"one", b"two", b"three"]
+
+
+async def test_of_two_who_take_a_task_over_one_wins(opened: TaskStore) -> None:
+    await opened.append(addition("task"))
+    claims = [addition("task", after=1, worker=name, epoch=2, expected_epoch=1) for name in ("a", "b")]
+    outcomes = await asyncio.gather(*map(opened.append, claims), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["LeaseLostError", "NoneType"]
+
+
+# -- request ids ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_request_of_the_same_principal_is_done_once(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", request_id="request"))
+    assert await opened.append(addition("another", b"again", request_id="request")) == RequestRecord("task", 0)
+    assert await opened.head("another") is None
+    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+
+
+async def test_a_record_says_where_the_log_ended_before_the_request(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two"))
+    await opened.append(addition("task", b"three", after=2, request_id="request"))
+    repeated = await opened.append(addition("task", b"three", after=3, request_id="request"))
+    assert repeated == RequestRecord("task", 2)
+    assert await whole(opened) == [b"one", b"two", b"three"]
+
+
+async def test_another_principals_request_of_the_same_id_is_another_request(opened: TaskStore) -> None:
+    await opened.append(addition("task", request_id="request"))
+    assert await opened.request("bob", "request") is None
+    assert await opened.append(addition("other", principal="bob", request_id="request")) is None
+    assert await opened.request("bob", "request") == RequestRecord("other", 0)
+    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+
+
+async def test_appends_without_a_request_id_are_never_repetitions(opened: TaskStore) -> None:
+    for number in range(3):
+        assert await opened.append(addition(f"task {number}")) is None
+    assert await opened.request("ada", "") is None
+
+
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        (addition("task", request_id="request"), SequenceConflictError),
+        (addition("task", after=5, request_id="request"), SequenceConflictError),
+        (addition("task", after=1, epoch=7, request_id="request"), LeaseLostError),
+        (addition("missing", after=1, request_id="request"), TaskNotFoundError),
+    ],
+    ids=["created already", "wrong end", "lost lease", "unknown task"],
+)
+async def test_a_refused_append_leaves_its_request_id_free(
+    opened: TaskStore, refused: Append, error: type[Exception]
+) -> None:
+    await opened.append(addition("task"))
+    with pytest.raises(error):
+        await opened.append(refused)
+    assert await opened.request("ada", "request") is None
+    assert await opened.append(addition("task", after=1, request_id="request")) is None
+    assert await opened.request("ada", "request") == RequestRecord("task", 1)
+
+
+async def test_of_equal_requests_at_once_one_is_done(opened: TaskStore) -> None:
+    attempts = [addition(f"task {number}", request_id="request") for number in range(20)]
+    outcomes = await asyncio.gather(*map(opened.append, attempts))
+    done = [append.head.task_id for append, outcome in zip(attempts, outcomes, strict=True) if outcome is None]
+    assert len(done) == 1
+    assert [outcome for outcome in outcomes if outcome is not None] == [RequestRecord(done[0], 0)] * 19
+    assert [task for task in (each.head.task_id for each in attempts) if await opened.head(task)] == done
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+@pytest.mark.parametrize("after", [0, 1, 4, 5, 6, 1000])
+async def test_reading_begins_after_a_sequence_and_stops_at_the_limit(
+    opened: TaskStore, after: int, limit: int
+) -> None:
+    frames = [b"%d" % number for number in range(1, 6)]
+    await opened.append(addition("task", *frames[:2]))
+    await opened.append(addition("task", *frames[2:], after=2))
+    assert await opened.read("task", after, limit) == frames[after : after + limit]
+
+
+async def test_an_unknown_task_reads_as_empty(opened: TaskStore) -> None:
+    assert await opened.read("task", 0, 10) == []
+
+
+@pytest.mark.parametrize("reopened", [False, True], ids=["warm", "from the beginning"])
+async def test_one_read_is_bounded_in_bytes_but_never_empty(opened: TaskStore, reopened: bool) -> None:
+    half, huge = bytes(READ_BYTES // 2), bytes(READ_BYTES + 1)
+    await opened.append(addition("task", half, half, b"x", huge, b"y"))
+    if reopened:
+        await opened.close()
+        await opened.open()
+    sizes, after = [], 0
+    while frames := await opened.read("task", after, 100):
+        sizes.append([len(frame) for frame in frames])
+        after += len(frames)
+    assert sizes == [[READ_BYTES // 2] * 2, [1], [READ_BYTES + 1], [1]]
+
+
+async def test_a_long_log_reads_whole_from_any_point(opened: TaskStore) -> None:
+    frames = [b"%d" % number for number in range(3000)]
+    for start in range(0, len(frames), 100):
+        await opened.append(addition("task", *frames[start : start + 100], after=start))
+    for after in (0, 1, 1499, 2488, 2900, 2999):
+        read: list[bytes] = []
+        while more := await opened.read("task", after + len(read), 512):
+            read += more
+        assert read == frames[after:]
+
+
+# -- waiting -------------------------------------------------------------------------------------------------------------
+
+
+async def test_waiting_returns_at_once_when_there_is_more(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two"))
+    async with asyncio.timeout(PATIENCE_S):
+        await opened.wait("task", 0)
+        await opened.wait("task", 1)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["not created yet", "at its end"])
+async def test_every_reader_that_waits_wakes_when_the_log_grows(opened: TaskStore, known: bool) -> None:
+    after = int(known)
+    if known:
+        await opened.append(addition("task"))
+    readers = [asyncio.create_task(opened.wait("task", after)) for _ in range(5)]
+    await settle(opened)
+    assert not any(reader.done() for reader in readers)
+    await opened.append(addition("task", after=after))
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*readers)
+    assert len(await opened.read("task", after, 10)) == 1
+
+
+async def test_a_reader_that_follows_sees_each_event_once_and_in_order(opened: TaskStore) -> None:
+    async def follow() -> list[bytes]:
+        seen: list[bytes] = []
+        while not seen or seen[-1] != b"end":
+            frames = await opened.read("task", len(seen), 4)
+            if frames:
+                seen += frames
+            else:
+                await opened.wait("task", len(seen))
+        return seen
+
+    written = [b"%d" % number for number in range(40)] + [b"end"]
+    readers = [asyncio.create_task(follow()) for _ in range(4)]
+    for after, frame in enumerate(written):
+        await opened.append(addition("task", frame, after=after))
+    async with asyncio.timeout(PATIENCE_S):
+        assert await asyncio.gather(*readers) == [written] * 4
+
+
+async def test_a_reader_that_stops_waiting_leaves_nothing_behind(opened: TaskStore) -> None:
+    await opened.append(addition("task"))
+    readers = [asyncio.create_task(opened.wait("task", 1)) for _ in range(3)]
+    await settle(opened)
+    for reader in readers:
+        reader.cancel()
+    await asyncio.wait(readers)
+    await settle(opened)
+    assert all(reader.cancelled() for reader in readers)
+    assert not opened._waiters  # the one place where a forgotten reader would stay
+    await opened.append(addition("task", after=1))
+
+
+async def test_closing_wakes_who_waits(store: TaskStore) -> None:
+    await store.open()
+    await store.append(addition("task"))
+    reader = asyncio.create_task(store.wait("task", 1))
+    await settle(store)
+    await store.close()
+    async with asyncio.timeout(PATIENCE_S):
+        # With an answer or a refusal: what matters is that it ends.
+        await asyncio.wait([reader])
+    assert reader.exception() is None or isinstance(reader.exception(), StoreError)
+
+
+# -- listing -------------------------------------------------------------------------------------------------------------
+
+
+def position(head: TaskHead) -> tuple[int, str]:
+    return head.update_micros, head.task_id
+
+
+async def populate(store: TaskStore, seed: int) -> list[TaskHead]:
+    """Forty tasks of two principals, two agents, three sessions, in many states; some changed more than once, clocks repeat."""
+    chance = random.Random(seed)
+    heads: dict[str, TaskHead] = {}
+    for number in chance.sample(range(100, 140), 40) + [chance.randrange(100, 140) for _ in range(20)]:
+        task_id = f"task {number}"
+        known = heads.get(task_id)
+        append = addition(
+            task_id,
+            after=known.sequence if known else 0,
+            principal=known.principal if known else chance.choice(["ada", "bob"]),
+            agent_name=known.agent_name if known else chance.choice(["agent", "agent", "other"]),
+            session_id=known.session_id if known else chance.choice(["s1", "s2", "s3"]),
+            state=chance.choice(list(TaskState)),
+            update_micros=chance.randrange(1, 15),
+        )
+        await store.append(append)
+        heads[task_id] = append.head
+    return list(heads.values())
+
+
+QUERIES = [
+    TaskQuery("ada", "agent"),
+    TaskQuery("bob", "agent"),
+    TaskQuery("ada", "other"),
+    TaskQuery("nobody", "agent"),
+    TaskQuery("ada", "agent", states=frozenset({TaskState.WORKING})),
+    TaskQuery("ada", "agent", states=frozenset(TaskState) - {TaskState.WORKING}),
+    TaskQuery("ada", "agent", session_id="s2"),
+    TaskQuery("ada", "agent", session_id="no such session"),
+    TaskQuery("ada", "agent", updated_after_micros=7),
+    TaskQuery("bob", "other", states=frozenset(TaskState), session_id="s1", updated_after_micros=3),
+]
+
+
+def matching(heads: list[TaskHead], query: TaskQuery) -> list[TaskHead]:
+    """What a query asks for, in the words of the port."""
+    found = [
+        head
+        for head in heads
+        if head.principal == query.principal
+        and head.agent_name == query.agent_name
+        and (not query.states or head.state in query.states)
+        and (not query.session_id or head.session_id == query.session_id)
+        and head.update_micros > query.updated_after_micros
+    ]
+    return sorted(found, key=position, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_filter_lists_what_matches_last_changed_first(opened: TaskStore, seed: int) -> None:
+    heads = await populate(opened, seed)
+    for query in QUERIES:
+        page = await opened.find(replace(query, page_size=1000))
+        expected = matching(heads, query)
+        assert page == TaskPage(expected, None, len(expected)), query
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 7, 50])
+async def test_pages_joined_are_the_list_without_gaps_or_repetitions(opened: TaskStore, page_size: int) -> None:
+    heads = await populate(opened, 7)
+    for query in QUERIES:
+        expected = matching(heads, query)
+        listed: list[TaskHead] = []
+        step = replace(query, page_size=page_size)
+        while True:
+            page = await opened.find(step)
+            assert page.total == len(expected)
+            assert len(page.heads) <= page_size
+            listed += page.heads
+            if page.next is None:
+                break
+            step = replace(step, after=page.next)
+        assert listed == expected, query
+
+
+async def test_the_last_page_says_so_when_it_is_exactly_full(opened: TaskStore) -> None:
+    for number in range(4):
+        await opened.append(addition(f"task {number}"))
+    first = await opened.find(TaskQuery("ada", "agent", page_size=2))
+    second = await opened.find(TaskQuery("ada", "agent", page_size=2, after=first.next))
+    assert first.next is not None
+    assert second.next is None
+    assert len(first.heads) == len(second.heads) == 2
+
+
+async def test_a_change_moves_a_task_to_the_front(opened: TaskStore) -> None:
+    for number in range(3):
+        await opened.append(addition(f"task {number}", update_micros=100 + number))
+    await opened.append(addition("task 0", after=1, update_micros=200))
+    page = await opened.find(TaskQuery("ada", "agent"))
+    assert [head.task_id for head in page.heads] == ["task 0", "task 2", "task 1"]
+
+
+# -- at the same time ----------------------------------------------------------------------------------------------------
+
+
+async def test_of_writers_that_race_exactly_one_gets_each_sequence(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"start"))
+    winners = []
+    for after in range(1, 6):
+        attempts = [addition("task", b"%d by %d" % (after, writer), after=after) for writer in range(16)]
+        outcomes = await asyncio.gather(*map(opened.append, attempts), return_exceptions=True)
+        assert sum(outcome is None for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, SequenceConflictError) for outcome in outcomes) == 15
+        winners.append(attempts[outcomes.index(None)].events[0])
+    assert await whole(opened) == [b"start", *winners]
+
+
+async def test_many_appends_at_once_to_different_tasks_all_succeed(opened: TaskStore) -> None:
+    appends = [addition(f"task {number}", b"a%d" % number, b"b%d" % number) for number in range(64)]
+    assert await asyncio.gather(*map(opened.append, appends)) == [None] * 64
+    for number, append in enumerate(appends):
+        assert await opened.head(f"task {number}") == append.head
+        assert await whole(opened, f"task {number}") == [b"a%d" % number, b"b%d" % number]
+
+
+async def test_appends_are_done_in_the_order_in_which_they_were_asked_for(opened: TaskStore) -> None:
+    # None waits for the one before; each would be refused if it came first.
+    appends = [addition("task", b"%d" % after, after=after) for after in range(50)]
+    assert await asyncio.gather(*map(opened.append, appends)) == [None] * 50
+    assert await whole(opened) == [b"%d" % after for after in range(50)]
+
+
+async def test_an_append_happens_although_its_caller_is_canceled(opened: TaskStore) -> None:
+    caller = asyncio.create_task(opened.append(addition("task", b"one", request_id="request")))
+    await asyncio.sleep(0)
+    caller.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        await opened.wait("task", 0)
+    assert await opened.read("task", 0, 10) == [b"one"]
+    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+    await asyncio.wait([caller])
+
+
+async def test_who_waits_is_woken_by_an_append_whose_caller_is_gone(opened: TaskStore) -> None:
+    await opened.append(addition("task"))
+    reader = asyncio.create_task(opened.wait("task", 1))
+    await settle(opened)
+    caller = asyncio.create_task(opened.append(addition("task", after=1)))
+    await asyncio.sleep(0)
+    caller.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        await reader
+    await asyncio.wait([caller])
+
+
+# -- life ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_open_store_has_an_identity_and_a_store_that_never_was_open_has_none(store: TaskStore) -> None:
+    assert store.worker == ""
+    await store.open()
+    worker = store.worker
+    assert worker
+    await store.open()
+    assert store.worker == worker
+    await store.close()
+
+
+async def test_a_store_can_be_closed_twice_and_without_having_been_open(store: TaskStore) -> None:
+    await store.close()
+    await store.open()
+    await store.close()
+    await store.close()
+
+
+async def test_a_closed_store_can_be_opened_again(store: TaskStore) -> None:
+    for number in range(3):
+        await store.open()
+        await store.append(addition(f"task {number}"))
+        assert await store.head(f"task {number}") is not None
+        await store.close()
+
+
+async def test_its_own_tasks_are_never_orphans(opened: TaskStore) -> None:
+    await opened.heartbeat(-1.0)
+    await opened.append(addition("task", worker=opened.worker))
+    assert await opened.orphans("agent") == []
+
+
+# -- what only memory needs to promise -----------------------------------------------------------------------------------
+
+
+async def finished(store: MemoryStore, name: str, **known: object) -> None:
+    await store.append(addition(name, request_id=f"request for {name}", **known))
+    await store.append(addition(name, after=1, state=TaskState.COMPLETED, **known))
+
+
+async def test_a_full_memory_forgets_the_finished_tasks_that_changed_longest_ago() -> None:
+    store = MemoryStore(max_tasks=3)
+    await store.open()
+    await store.append(addition("at work"))
+    for number in range(5):
+        await finished(store, f"task {number}")
+    page = await store.find(TaskQuery("ada", "agent"))
+    assert sorted(head.task_id for head in page.heads) == ["at work", "task 3", "task 4"]
+    assert await store.head("task 0") is None
+    assert await store.read("task 0", 0, 10) == []
+    assert await store.request("ada", "request for task 0") is None
+    assert await store.request("ada", "request for task 4") == RequestRecord("task 4", 0)
+
+
+async def test_a_full_memory_never_forgets_what_is_not_finished_nor_the_end_that_just_came() -> None:
+    store = MemoryStore(max_tasks=1)
+    await store.open()
+    for number in range(5):
+        await store.append(addition(f"at work {number}"))
+    await finished(store, "task")
+    page = await store.find(TaskQuery("ada", "agent"))
+    assert page.total == 6
+    assert await store.read("task", 1, 10) == [b"event 2"]
+
+
+async def test_memory_keeps_nothing_of_a_principal_whose_tasks_are_forgotten() -> None:
+    store = MemoryStore(max_tasks=1)
+    await store.open()
+    for number in range(10):
+        await finished(store, f"task {number}", principal=f"principal {number}")
+    assert await store.find(TaskQuery("principal 0", "agent")) == TaskPage()
+    assert list(store._by_change) == ["principal 9"]  # names of callers would pile up here

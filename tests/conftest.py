@@ -1,0 +1,95 @@
+"""What several test files share: channels that are closed, stores of both kinds, agents in processes of their own."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import grpc.aio
+import pytest
+from protolink_pb.v1 import agent_service_pb2_grpc
+
+from protolink_grpc import MemoryStore, SQLiteStore
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.store.port import TaskStore
+
+START_S = 30.0
+"""How long a program may take to say its first line; far more than it needs on a busy machine."""
+
+
+@pytest.fixture
+async def channel() -> AsyncIterator[Callable[[str], grpc.aio.Channel]]:
+    """Opens a bare channel to a `grpc://` URL: no retries, no interpretation. The library's own channels are closed too."""
+    opened: list[grpc.aio.Channel] = []
+
+    def open_channel(url: str) -> grpc.aio.Channel:
+        # Without the local pool, channels with equal arguments would share one connection.
+        options = [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)]
+        opened.append(grpc.aio.insecure_channel(url.removeprefix("grpc://"), options))
+        return opened[-1]
+
+    yield open_channel
+    for each in opened:
+        await each.close()
+    await close_channels()
+
+
+@pytest.fixture
+def stub(channel: Callable[[str], grpc.aio.Channel]) -> Callable[[str], Any]:
+    """The generated stub of AgentService, as a client in another language would use it."""
+    return lambda url: agent_service_pb2_grpc.AgentServiceStub(channel(url))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TaskStore:
+    """One store of each kind, not open yet."""
+    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "tasks.db")
+
+
+class Program:
+    """A Python program in a process of its own that says on its standard output how far it is."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def line(self) -> str:
+        """Its next line."""
+        if self.process.stdout is None:
+            raise AssertionError("started without a pipe")
+        async with asyncio.timeout(START_S):
+            line = (await self.process.stdout.readline()).decode().strip()
+        if not line:
+            raise AssertionError(f"the program ended with {await self.process.wait()} and said nothing more")
+        return line
+
+    async def end(self) -> int:
+        """Its exit code, once it has ended."""
+        async with asyncio.timeout(START_S):
+            return await self.process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nothing is said."""
+        self.process.kill()
+        await self.end()
+
+
+@pytest.fixture
+async def launch(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Program]]]:
+    """Starts Python source in a process of its own; what is still running at the end of the test is killed."""
+    programs: list[Program] = []
+
+    async def start(source: str, *arguments: object) -> Program:
+        path = tmp_path / f"program_{len(programs)}.py"
+        path.write_text(dedent(source))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(path), *map(str, arguments), stdout=asyncio.subprocess.PIPE
+        )
+        programs.append(Program(process))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        if program.process.returncode is None:
+            await program.kill()
