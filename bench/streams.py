@@ -92,9 +92,10 @@ async def _live(plan: Plan, started: list[Server], channels: list[grpc.aio.Chann
         for server, mine in zip(started, samples, strict=True):
             row = row_of(_case("stream.live", server), "events read", mine, floor)
             row.in_flight = readers
-            row.note = f"{row.per_second or 0:,.0f} events/s to all {readers} readers together" if readers > 1 else ""
             if readers == 1:
                 row.demand(">= 100,000 events/s", row.per_second, at_least=100_000)
+            elif row.per_second:
+                row.note = f"{row.per_second / readers:,.0f} events/s to each"
             rows.append(row)
     return rows
 

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         # A terminal that cannot show a degree sign must not end the demo.
         sys.stdout.reconfigure(errors="replace")
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     try:
         return asyncio.run(_run(arguments, console))
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(arguments: argparse.Namespace, console: Console) -> int:
-    stop_on_signals()
+    _end_on_signals()
     trip = Trip(arguments.to, arguments.nights, arguments.guests, arguments.from_date, arguments.budget)
     directory = _directory(arguments.dir)
     console.print(f"Starting the registry and four agents, one process each; their files: {directory}/", soft_wrap=True)
@@ -60,7 +60,10 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         task = await mesh.while_up(_ask(url, trip, console))
         booked = artifact_of(task, "booking") is not None
         console.print()
-        console.print(booking_table(task) if booked else f"Not booked: the task is {task.state}.", soft_wrap=True)
+        if booked:
+            console.print(booking_table(task))
+        else:
+            console.print(f"Not booked: the task is {task.state}.")
         _say_where(console, task, directory, url, keeps_running=arguments.keep_running)
         if arguments.keep_running:
             console.print(
@@ -120,7 +123,7 @@ async def _until_interrupted() -> None:
     await asked.wait()
 
 
-def stop_on_signals() -> None:
+def _end_on_signals() -> None:
     """Let SIGTERM and a closed terminal end the running task as Ctrl-C does, so that the children are taken down."""
     task = asyncio.current_task()
     if task is not None:

@@ -1,10 +1,10 @@
 """The engine: takes one run from its first event to its last.
 
-Theory of operation. Each run is one asyncio task that belongs to the service, not to the call that caused it. It appends
-the opening facts itself, so that a caller who hangs up in the middle cannot leave a submitted task that nobody runs. Then it waits
+Theory of operation. Each run is one asyncio task that belongs to the service, not to the call that caused it. It appends the
+opening facts itself, so that a caller who hangs up in the middle cannot leave a submitted task that nobody runs. Then it waits
 for a slot, lets the handler work on a copy of the task, and appends what the handler added together with the final state.
-However the handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run; only a lost lease
-ends it silently, because then the log is another process's to write.
+However the handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run;
+only a lost lease ends it silently, because then the log is another process's to write.
 """
 
 import asyncio

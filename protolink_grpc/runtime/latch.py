@@ -1,6 +1,7 @@
 """A one-shot event with an outcome, for many waiters of which each may give up without disturbing the others."""
 
 import asyncio
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -47,11 +48,7 @@ class Latch(Generic[T]):
 
     async def wait_quietly(self, timeout_s: float | None) -> bool:
         """Wait at most that long, whatever the outcome; whether it is open."""
-        try:
+        with suppress(Exception):  # TimeoutError, or an outcome that is not asked for
             async with asyncio.timeout(timeout_s):
                 await self.wait()
-        except TimeoutError:
-            pass
-        except Exception:
-            pass
         return self.is_open

@@ -59,7 +59,7 @@ class Gate:
 
 
 class Worker(Agent):
-    """Does what the first word of the latest message says. What it was given stays looked at: see `seen`."""
+    """Does what the first word of the latest message says. `seen` keeps what it was given."""
 
     def __init__(self, card: AgentCard, **options: Any) -> None:
         super().__init__(card, **options)
@@ -68,7 +68,7 @@ class Worker(Agent):
 
     async def handle_task(self, task: Task) -> Task:
         self.seen.append(task)
-        word, _, rest = task.messages[-1].text.partition(" ")
+        word, _, rest = str(task.messages[-1].parts[0].content).partition(" ")
         return await getattr(self, f"do_{word}", self.do_echo)(task, rest)
 
     async def do_echo(self, task: Task, rest: str) -> Task:

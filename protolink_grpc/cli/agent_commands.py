@@ -1,0 +1,180 @@
+"""`card get` and `send`."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
+from protolink_grpc.cli.describe import event_line, reason_of, task_blocks, task_fields
+from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.json_value import from_json
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.task import Task
+
+
+def get_card(settings: Settings, agent: str) -> None:
+    """Print who the agent is."""
+
+    async def work() -> AgentCard:
+        return await agent_client(settings, QUICK_S).get_agent_card(await url_of(settings, agent))
+
+    card = run(work(), agent)
+    if settings.json:
+        output.document(card.to_dict())
+    else:
+        show_card(card)
+
+
+def show_card(card: AgentCard) -> None:
+    for label, value in (
+        ("Name", card.name),
+        ("Description", card.description),
+        ("URL", card.url),
+        ("Version", card.version),
+        ("Protocol", card.protocol_version),
+        ("Role", card.role),
+        ("Tags", ", ".join(card.tags)),
+        ("Capabilities", ", ".join(card.capabilities.enabled())),
+        ("Security", ", ".join(card.security_schemes or {})),
+        ("Metadata", ", ".join(f"{key}={value}" for key, value in card.metadata.items())),
+        ("Other URLs", ", ".join(each.url for each in card.interfaces)),
+    ):
+        output.field(label, value)
+    for skill in card.skills:
+        names = skill.input_schema.get("properties", {})
+        arguments = ", ".join(names) if isinstance(names, dict) else ""
+        output.field("Skill", f"{skill.id}({arguments}) {skill.description}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What `send` was asked to do.
+
+    Args:
+        text: The message; `-` reads it from standard input, None sends data only.
+        data: JSON texts, each becomes a part of its own.
+        task_id: The task to continue; empty begins one.
+    """
+
+    text: str | None = None
+    data: Sequence[str] = ()
+    task_id: str = ""
+    session: str = ""
+    request_id: str = ""
+    wait: bool = True
+    stream: bool = False
+
+
+def send(settings: Settings, agent: str, sending: Sending) -> None:
+    """Send a message, and print the task as it is when it ends or waits, or its events as they come."""
+    if sending.stream and not sending.wait:
+        raise usage("--stream and --async exclude each other")
+    task = Task.create(_message(sending), session_id=sending.session or None)
+    settled = run(_send(settings, agent, sending, task), agent)
+    if not settings.json:
+        show_task(settled)
+    elif not sending.stream:
+        output.document(settled.to_dict())
+    advise(settings, agent, settled)
+
+
+async def _send(settings: Settings, agent: str, sending: Sending, task: Task) -> Task:
+    url = await url_of(settings, agent)
+    client = agent_client(settings, WAIT_S)
+    if sending.task_id:
+        await _continue(client, url, sending, task)
+    request_id = sending.request_id or None
+    if not sending.wait:
+        return await client.submit_task(url, task, request_id=request_id)
+    try:
+        if sending.stream:
+            return await _streamed(settings, client, url, task, request_id)
+        return await client.send_task(url, task, request_id=request_id)
+    except asyncio.CancelledError:
+        # Hanging up ends the wait, not the run.
+        output.note("hint", f"the task goes on; follow it with: {_command('task subscribe', settings, agent, task.id)}")
+        raise
+
+
+async def _continue(client: AgentClient, url: str, sending: Sending, task: Task) -> None:
+    """Make `task` the next turn of the one that was named. An unknown id is an error, never a new task."""
+    known = await client.get_task(sending.task_id, agent_url=url)
+    if sending.session and sending.session != known.session_id:
+        raise usage(f"task {known.id} belongs to session {known.session_id}, not {sending.session}")
+    task.id = known.id
+
+
+async def _streamed(settings: Settings, client: AgentClient, url: str, task: Task, request_id: str | None) -> Task:
+    # A stream bridges outages; an agent that was never there is better found out at once.
+    await client.get_agent_card(url)
+    async with within(settings.timeout_s, "the task", task_id=task.id, url=url):
+        # A repeated request id answers with the events of the earlier task, whose id is another.
+        stream = cast(Any, client.send_task_streaming(url, task, request_id=request_id))
+        async with aclosing(stream) as events:
+            async for event in events:
+                task.id = event.task_id or task.id
+                show_event(settings, event)
+    return await client.get_task(task.id, agent_url=url)
+
+
+def show_event(settings: Settings, event: Any) -> None:
+    if settings.json:
+        output.json_line(event.to_dict())
+    else:
+        output.line(event_line(event), word=str(event.state or ""))
+
+
+def _message(sending: Sending) -> Message:
+    parts = []
+    if sending.text is not None:
+        text = sys.stdin.read() if sending.text == "-" else sending.text
+        parts.append(Part.text(text))
+    parts += [Part.json(_json(text)) for text in sending.data]
+    if not parts:
+        raise usage("there is nothing to send", "give a text, - for standard input, or --data JSON")
+    return Message(role="user", parts=parts)
+
+
+def _json(text: str) -> Any:
+    try:
+        return from_json(text)
+    except InvalidArgumentError as error:
+        raise usage(f"--data {error.detail}", """quote it for the shell: --data '{"nights": 5}'""") from None
+
+
+def show_task(task: Task) -> None:
+    """A task as text: where it stands, then what came out."""
+    for label, value in task_fields(task):
+        output.field(label, value)
+    for label, content in task_blocks(task):
+        output.block(label, content)
+
+
+def advise(settings: Settings, agent: str, task: Task) -> None:
+    """Say on standard error what a task needs to go on, or that it had no success."""
+    if task.state in INTERRUPTED:
+        wants = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
+        output.note("warning", f"the task waits for {wants}")
+        answer = _command("send", settings, agent, "--task", task.id, "your answer")
+        output.note("hint", f"go on with: {answer}")
+    elif task.state in TERMINAL and task.state is not TaskState.COMPLETED:
+        reason = reason_of(task)
+        output.note("warning", f"the task was not successful: {task.state}" + (f", {reason}" if reason else ""))
+    elif task.state not in TERMINAL:
+        output.note("hint", f"follow it with: {_command('task subscribe', settings, agent, task.id)}")
+
+
+def _command(verb: str, settings: Settings, agent: str, *arguments: str) -> str:
+    """A command to be typed as it is shown, but for the values of headers."""
+    return f"protolink {verb} {shlex.join([agent, *arguments, *settings.flags()])}"

@@ -1,0 +1,169 @@
+"""`call`: one tool of an agent with arguments from the command line, its result and nothing else."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import WAIT_S, agent_client, nearest, run, url_of
+from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.models.json_value import from_json, plain
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.part import ToolOutput
+from protolink_grpc.models.task import Task
+
+MAX_REFERENCES = 20
+"""Schemas that only name another one, in a row; a circle of them says nothing about the value."""
+
+
+def call(settings: Settings, agent: str, tool: str, arguments: Sequence[str]) -> None:
+    """Call the tool and print its result.
+
+    Raises:
+        CommandError: No such tool, arguments that it refuses, or a call that failed.
+    """
+    given = parse_arguments(arguments)
+
+    async def work() -> Task:
+        url = await url_of(settings, agent)
+        client = agent_client(settings, WAIT_S)
+        skill = find_skill((await client.get_agent_card(url)).skills, tool, agent)
+        coerced = {name: value if raw else coerce(value, name, skill.input_schema) for name, raw, value in given}
+        return await client.send_task(url, Task.create_tool_call(tool, coerced))
+
+    result = result_of(run(work(), agent))
+    if settings.json:
+        output.document(result)
+    else:
+        for line in output.pretty(result).splitlines() or [""]:
+            output.line(line)
+
+
+def parse_arguments(texts: Sequence[str]) -> list[tuple[str, bool, Any]]:
+    """`key=value` and `key:=json` as (key, whether it is JSON already, value).
+
+    Raises:
+        CommandError: No such pair, a key twice, or a text that is not JSON after `:=`.
+    """
+    found: dict[str, tuple[str, bool, Any]] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        raw = key.endswith(":")
+        key = key.removesuffix(":") if raw else key
+        if not separator or not key:
+            raise usage(f"{text!r} is no argument", "write key=value, or key:=JSON")
+        if key in found:
+            raise usage(f"the argument {key} was given twice", "give a list as JSON: key:='[1, 2]'")
+        try:
+            found[key] = (key, raw, from_json(value) if raw else value)
+        except InvalidArgumentError as error:
+            raise usage(f"{key}:= {error.detail}", f"text needs no colon: {key}={value}") from None
+    return list(found.values())
+
+
+def find_skill(skills: Sequence[AgentSkill], tool: str, agent: str) -> AgentSkill:
+    """The skill of that name.
+
+    Raises:
+        CommandError: There is none; hints at the nearest name.
+    """
+    names = [skill.id for skill in skills]
+    for skill in skills:
+        if skill.id == tool:
+            return skill
+    near = nearest(tool, names)
+    offer = f"it has: {', '.join(names)}" if names else "its card names no tools"
+    raise CommandError(
+        f"{agent} has no tool {tool!r}",
+        hint=f"did you mean {near!r}?" if near else offer,
+        code="UNKNOWN_TOOL",
+        metadata={"tool": tool, "nearest": near},
+    )
+
+
+def coerce(text: str, name: str, schema: dict[str, Any]) -> Any:
+    """The value that `text` means for the argument `name` of a tool.
+
+    It stays text where the schema allows text or says nothing; otherwise it is read as JSON. What cannot be read stays text:
+    the agent's own validation then names the argument and what is wrong with it.
+    """
+    properties = schema.get("properties")
+    wanted = properties.get(name) if isinstance(properties, dict) else None
+    if wanted is None:
+        wanted = schema.get("additionalProperties")
+    kinds = set(_kinds(wanted, schema, 0))
+    if not kinds or "string" in kinds:
+        return text
+    lowered = text.lower() if kinds & {"boolean", "null"} else text
+    try:
+        return from_json(lowered if lowered in ("true", "false", "null") else text)
+    except InvalidArgumentError:
+        return text
+
+
+def _kinds(wanted: Any, schema: dict[str, Any], depth: int) -> Iterator[str]:
+    """Names of the JSON types that a schema allows; nothing when it does not say."""
+    if not isinstance(wanted, dict) or depth > MAX_REFERENCES:
+        return
+    kind = wanted.get("type")
+    if isinstance(kind, str):
+        yield kind
+    elif isinstance(kind, list):
+        yield from (each for each in kind if isinstance(each, str))
+    else:
+        values = wanted.get("enum", [wanted["const"]] if "const" in wanted else [])
+        yield from ("string" if isinstance(value, str) else "json" for value in values)
+    reference = wanted.get("$ref")
+    if isinstance(reference, str):
+        yield from _kinds(_resolved(reference, schema), schema, depth + 1)
+    for word in ("anyOf", "oneOf", "allOf"):
+        for each in wanted.get(word, ()):
+            yield from _kinds(each, schema, depth + 1)
+
+
+def _resolved(reference: str, schema: dict[str, Any]) -> Any:
+    """What a reference inside the schema (`#/$defs/Name`) leads to, None for any other."""
+    here: Any = schema
+    for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [reference]:
+        here = here.get(step) if isinstance(here, dict) else None
+    return here
+
+
+def result_of(task: Task) -> Any:
+    """The result of a tool call as JSON's own types.
+
+    Raises:
+        CommandError: It was rejected or failed, or the agent answered otherwise.
+    """
+    part = task.get_last_part()
+    output_of_tool = part.content if part is not None and isinstance(part.content, ToolOutput) else None
+    if output_of_tool is not None and output_of_tool.error is not None:
+        raise _refused(output_of_tool.error, task)
+    if task.state is not TaskState.COMPLETED:
+        reason = task.metadata.get("error") or task.metadata.get("cancel_reason") or ""
+        raise CommandError(
+            f"the call did not succeed: the task is {task.state}" + (f", {reason}" if reason else ""),
+            hint=f"see it with: protolink task get AGENT {task.id}",
+            code="TASK_FAILED",
+            metadata={"task_id": task.id, "state": str(task.state)},
+        )
+    return plain(output_of_tool.result if output_of_tool is not None else task.get_output())
+
+
+def _refused(error: Any, task: Task) -> CommandError:
+    found = error if isinstance(error, dict) else {"message": str(error)}
+    details = found.get("details")
+    problems = details.get("errors", []) if isinstance(details, dict) else []
+    paths = [str(each.get("path", "")) for each in problems if isinstance(each, dict)]
+    metadata = {"task_id": task.id, "code": str(found.get("code", ""))}
+    if paths:
+        metadata["paths"] = ", ".join(paths)
+    rejected = found.get("status") == "rejected"
+    return CommandError(
+        str(found.get("message", "the call failed")),
+        hint=str(found.get("suggestion") or ""),
+        code="TOOL_REJECTED" if rejected else str(found.get("code", "TOOL_FAILED")),
+        metadata=metadata,
+    )

@@ -1,0 +1,135 @@
+"""From what was typed to a client: settings, names and URLs. Loading this loads gRPC; nothing that `--help` needs does."""
+
+import asyncio
+import difflib
+import re
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from protolink_grpc.cli.failure import explained, usage
+from protolink_grpc.cli.settings import REGISTRY_VARIABLE, Settings
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ProtolinkError
+from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.tls import TLSConfig
+
+T = TypeVar("T")
+
+QUICK_S = 30.0
+"""How long a question that needs no work may take, where `--timeout` says nothing."""
+
+WAIT_S = 300.0
+"""How long to wait for a task, where `--timeout` says nothing."""
+
+HOST_AND_PORT = re.compile(r"[^\s:/]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
+
+
+def run(work: Coroutine[Any, Any, T], target: str = "") -> T:
+    """Run a command's work to its end, connections closed; errors of the library become those of the command line."""
+    try:
+        return run_loop(_closed_after(work))
+    except ProtolinkError as error:
+        raise explained(error, target) from error
+
+
+async def _closed_after(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    finally:
+        await close_channels()
+
+
+def tls_of(settings: Settings) -> TLSConfig | None:
+    """The certificates that were named, None for those of the system."""
+    if not (settings.ca_file or settings.cert_file or settings.key_file):
+        return None
+    if bool(settings.cert_file) != bool(settings.key_file):
+        raise usage("--tls-cert and --tls-key belong together")
+    return TLSConfig(settings.cert_file or None, settings.key_file or None, settings.ca_file or None)
+
+
+def agent_client(settings: Settings, default_s: float) -> AgentClient:
+    return AgentClient(
+        "grpc", timeout=settings.timeout_s or default_s, tls=tls_of(settings), metadata=settings.headers
+    )
+
+
+def registry_client(settings: Settings) -> RegistryClient:
+    """A client of the registry that was named.
+
+    Raises:
+        CommandError: None was named, or not by a URL.
+    """
+    if not settings.registry:
+        raise usage("no registry was named", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
+    parse_address(settings.registry)
+    return RegistryClient(
+        settings.registry, timeout=settings.timeout_s or QUICK_S, tls=tls_of(settings), metadata=settings.headers
+    )
+
+
+def parse_address(url: str) -> Address:
+    """The address of a gRPC URL, or of `host:port`.
+
+    Raises:
+        CommandError: It is none; says what is wrong with it.
+    """
+    scheme = url.partition("://")[0] if "://" in url else ""
+    if scheme == "runtime":
+        raise usage(f"{url} exists inside one process only", "protolink serve module:agent gives an agent a gRPC URL")
+    try:
+        return Address.parse(url)
+    except InvalidArgumentError as error:
+        hint = "the URL of an agent looks like grpc://127.0.0.1:50051, or grpcs:// for TLS"
+        raise usage(error.detail, hint) from None
+
+
+def is_address(target: str) -> bool:
+    """Whether a target is a URL, or a host and a port, and not a name."""
+    return "://" in target or HOST_AND_PORT.fullmatch(target) is not None
+
+
+async def url_of(settings: Settings, target: str) -> str:
+    """The URL of an agent given by URL or by its name in the registry.
+
+    Raises:
+        CommandError: No URL, and no registry to ask for a name.
+        AgentNotFoundError, AmbiguousAgentError, UnavailableError: As the registry answers.
+    """
+    if is_address(target):
+        return parse_address(target).url
+    if not settings.registry:
+        hint = f"name the registry that knows it with --registry or {REGISTRY_VARIABLE}, or use grpc://HOST:PORT"
+        raise usage(f"{target!r} is no URL, and there is no registry to look it up in", hint)
+    try:
+        return (await registry_client(settings).get(target)).card.url
+    except ConnectionError as error:
+        if isinstance(error, ProtolinkError):
+            raise explained(error, settings.registry) from error
+        raise
+
+
+@asynccontextmanager
+async def within(seconds: float | None, what: str, **metadata: str) -> AsyncIterator[None]:
+    """Bound what has no deadline of its own; None is no bound.
+
+    Raises:
+        DeadlineExceededError: The time is over.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        if isinstance(error, ProtolinkError):
+            raise
+        raise DeadlineExceededError(f"{what} took longer than {seconds:g} s", **metadata) from None
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The name that was probably meant, empty when nothing is near."""
+    found = difflib.get_close_matches(name, list(names), n=1)
+    return found[0] if found else ""

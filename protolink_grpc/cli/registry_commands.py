@@ -1,0 +1,68 @@
+"""`agents list` and `agents watch`."""
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import registry_client, run, within
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.wire.registry import AgentChange, AgentFilter, RegisteredAgent
+
+
+def list_agents(settings: Settings, wanted: AgentFilter) -> None:
+    """Print the agents that match, sorted by name."""
+    client = registry_client(settings)
+    agents = run(client.list_agents(wanted), settings.registry)
+    if settings.json:
+        output.document({"agents": [_agent_dict(agent) for agent in agents]})
+        return
+    rows = [
+        (
+            agent.card.name,
+            agent.card.url,
+            agent.card.role,
+            ", ".join(agent.card.tags),
+            ", ".join(skill.id for skill in agent.card.skills),
+        )
+        for agent in agents
+    ]
+    output.columns(("NAME", "URL", "ROLE", "TAGS", "SKILLS"), rows)
+
+
+def watch_agents(settings: Settings, wanted: AgentFilter) -> None:
+    """Print who is there, then who comes and goes, until interrupted."""
+
+    async def work() -> None:
+        client = registry_client(settings)
+        # A watch bridges outages; a registry that was never there is better found out at once.
+        await client.list_agents(AgentFilter(name="-"))
+        async with within(settings.timeout_s, "the watch", url=settings.registry):
+            async with aclosing(cast(Any, client.watch(wanted))) as changes:
+                async for change in changes:
+                    _show_change(settings, change)
+
+    run(work(), settings.registry)
+
+
+def _show_change(settings: Settings, change: AgentChange) -> None:
+    kind = change.kind.value
+    if settings.json:
+        output.json_line({"kind": kind, "revision": change.revision, "agent": _agent_dict(change.agent)})
+        return
+    card = change.agent.card
+    clock = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
+    output.line(output.one_line(f"{clock} {kind} {card.name} {card.url} {' '.join(card.tags)}", 200), word=kind)
+
+
+def _agent_dict(agent: RegisteredAgent) -> dict[str, Any]:
+    return {
+        "card": agent.card.to_dict(),
+        "revision": agent.revision,
+        "register_time": _iso(agent.register_time),
+        "expire_time": _iso(agent.expire_time),
+    }
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")

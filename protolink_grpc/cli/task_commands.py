@@ -1,0 +1,107 @@
+"""`task get`, `task list`, `task cancel`, `task subscribe`."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any, cast
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.agent_commands import advise, show_event, show_task
+from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
+from protolink_grpc.cli.describe import task_fields
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.port import TaskList
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import StopAt
+
+
+def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
+    """Print a task, with `wait` once it has ended or waits for somebody."""
+
+    async def work() -> Task:
+        url = await url_of(settings, agent)
+        client = agent_client(settings, QUICK_S)
+        if not wait:
+            return await client.get_task(task_id, agent_url=url)
+        async with within(settings.timeout_s or WAIT_S, f"task {task_id}", task_id=task_id, url=url):
+            return await client.wait_task(task_id, agent_url=url)
+
+    task = run(work(), agent)
+    if settings.json:
+        output.document(task.to_dict())
+        return
+    show_task(task)
+    if wait:
+        advise(settings, agent, task)
+
+
+def list_tasks(  # noqa: PLR0917 -- one per option
+    settings: Settings, agent: str, states: Sequence[str], session: str, since: str, limit: int, page_token: str
+) -> None:
+    """Print one page of the caller's tasks, last changed first."""
+
+    async def work() -> TaskList:
+        return await agent_client(settings, QUICK_S).list_tasks(
+            agent_url=await url_of(settings, agent),
+            states=states,
+            session_id=session,
+            updated_after=since,
+            page_size=limit,
+            page_token=page_token,
+        )
+
+    page = run(work(), agent)
+    if settings.json:
+        tasks = [asdict(task) | {"state": str(task.state)} for task in page.tasks]
+        output.document({"tasks": tasks, "next_page_token": page.next_page_token, "total_size": page.total_size})
+        return
+    heads = ("TASK", "STATE", "UPDATED", "EVENTS", "SESSION", "REASON")
+    rows = [
+        (task.id, str(task.state), task.updated_at, str(task.sequence), task.session_id, task.reason)
+        for task in page.tasks
+    ]
+    output.columns(heads, rows)
+    if page.next_page_token:
+        output.note("hint", f"{page.total_size} in all; the next page: --page-token {page.next_page_token}")
+
+
+def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:
+    """Cancel a task and print it as it is afterwards."""
+
+    async def work() -> Task:
+        url = await url_of(settings, agent)
+        client = agent_client(settings, QUICK_S)
+        await client.cancel_task(url, task_id, reason=reason or None)
+        return await client.get_task(task_id, agent_url=url)
+
+    task = run(work(), agent)
+    if settings.json:
+        output.document(task.to_dict())
+    else:
+        for label, value in task_fields(task):
+            output.field(label, value)
+
+
+def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_at: str) -> None:
+    """Print a task's events after a sequence: those that are stored, then those that come."""
+
+    async def work() -> Task | None:
+        url = await url_of(settings, agent)
+        client = agent_client(settings, QUICK_S)
+        # A stream bridges outages; an agent that was never there is better found out at once.
+        await client.get_agent_card(url)
+        async with within(settings.timeout_s, f"task {task_id}", task_id=task_id, url=url):
+            stream = cast(Any, client.subscribe(task_id, agent_url=url, after=after, stop_at=StopAt(stop_at)))
+            async with aclosing(stream) as events:
+                async for event in events:
+                    show_event(settings, event)
+        return None if settings.json else await client.get_task(task_id, agent_url=url)
+
+    task = run(work(), agent)
+    if task is None:
+        return
+    for label, value in task_fields(task):
+        output.field(label, value)
+    if task.state in INTERRUPTED or task.state not in TERMINAL:
+        advise(settings, agent, task)

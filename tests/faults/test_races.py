@@ -1,0 +1,188 @@
+"""Requests for one task that arrive in the same instant, and a process that lost a task and does not know it yet."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protolink_grpc import (
+    AgentClient,
+    Limits,
+    Message,
+    StopAt,
+    Task,
+    TaskAlreadyRunningError,
+    TaskNotFoundError,
+    TaskState,
+    UnavailableError,
+)
+from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import Submission, TaskService
+from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import Append, RequestRecord, TaskStore
+
+
+class GatedStore(MemoryStore):
+    """Holds appends back while the gate is shut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived, self.gate = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        self.arrived.set()
+        await self.gate.wait()
+        return await super().append(append)
+
+
+class Asking:
+    """A handler that asks once, then works until it is let go."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.go = asyncio.Event()
+
+    async def __call__(self, task: Task, run: Run) -> Task:
+        if len(task.messages) == 1:
+            return task.require_input(Message.agent("which?"))
+        self.turns += 1
+        await self.go.wait()
+        return task.complete("done")
+
+
+def further(task_id: str, text: str) -> Submission:
+    return Submission(messages=[Message.user(text)], task_id=task_id, must_exist=True)
+
+
+async def test_of_two_continuations_at_once_one_runs_and_one_is_told_so(store: TaskStore) -> None:
+    handler = Asking()
+    service = TaskService("agent", store, handler, limits=Limits(max_concurrency=8))
+    await service.start()
+    asked = await service.send(Submission.of(Task.create("one")), "ann")
+    turns = [asyncio.create_task(service.submit(further(asked.task_id, text), "ann")) for text in ("a", "b")]
+    done, _ = await asyncio.wait(turns)
+    refused = [each for each in done if each.exception() is not None]
+    assert [type(each.exception()) for each in refused] == [TaskAlreadyRunningError]
+    handler.go.set()
+    (accepted,) = done - set(refused)
+    fold = await service.settled(accepted.result())
+    assert fold.state is TaskState.COMPLETED
+    assert handler.turns == 1
+    assert [message.text for message in fold.messages][2:] in (["a", "done"], ["b", "done"])
+    await service.stop()
+
+
+async def test_a_stranger_who_uses_a_task_id_does_not_hide_the_task_from_its_owner() -> None:
+    handler, store = Asking(), GatedStore()
+    handler.go.set()
+    service = TaskService("agent", store, handler, limits=Limits(max_concurrency=8))
+    await service.start()
+    asked = await service.send(Submission.of(Task.create("one")), "ann")
+    service._warm.clear()  # as if its fold had been crowded out: the stranger's send gets as far as the store
+    store.gate.clear()
+    store.arrived.clear()
+    stranger = asyncio.create_task(service.send(Submission.of(Task(asked.task_id, messages=asked.messages)), "eve"))
+    await store.arrived.wait()
+    assert (await service.get(asked.task_id, "ann")).state is TaskState.INPUT_REQUIRED
+    owner = asyncio.create_task(service.send(further(asked.task_id, "two"), "ann"))
+    await asyncio.sleep(0)  # one turn of the loop: both appends wait now
+    store.gate.set()
+    assert (await owner).state is TaskState.COMPLETED
+    with pytest.raises(TaskNotFoundError):
+        await stranger
+    await service.stop()
+
+
+async def test_a_cancel_that_overtakes_its_submission_finds_no_task() -> None:
+    handler, store = Asking(), GatedStore()
+    service = TaskService("agent", store, handler)
+    await service.start()
+    task = Task(new_task_id(), messages=[Message.user("one")])
+    store.gate.clear()
+    sending = asyncio.create_task(service.send(Submission.of(task), "ann"))
+    await asyncio.sleep(0)  # the run is made, and has not taken its first step
+    with pytest.raises(TaskNotFoundError):
+        await service.cancel(task.id, "ann")
+    store.gate.set()
+    assert (await sending).state is TaskState.INPUT_REQUIRED
+    await service.stop()
+
+
+async def test_a_stop_in_the_instant_of_a_submission_answers_its_caller() -> None:
+    service = TaskService("agent", MemoryStore(), Asking())
+    await service.start()
+    sending = asyncio.create_task(service.send(Submission.of(Task.create("one")), "ann"))
+    await asyncio.sleep(0)  # the run is made, and has not taken its first step
+    await service.stop(grace_s=0)
+    with pytest.raises(UnavailableError):
+        await sending
+    assert service.active_task_ids == []
+
+
+REPLICA = """
+    import asyncio, sys
+    from protolink_grpc import Agent, AgentCard, AgentCapabilities, Limits, SQLiteStore, TaskProgress, current_run
+
+    class Reporter(Agent):
+        async def handle_task_streaming(self, task):
+            for step in range(1_000_000):
+                yield TaskProgress(None, sys.argv[2])
+                await asyncio.sleep(0.005)
+
+    async def main():
+        card = AgentCard(name="reporter", description="reports", url="grpc://127.0.0.1:0",
+                         capabilities=AgentCapabilities(max_concurrency=8))
+        agent = Reporter(card, store=SQLiteStore(sys.argv[1]), recovery="resume",
+                         limits=Limits(max_concurrency=8, lease_ttl_s=1.0))
+        await agent.serve()
+        print(agent.card.url, flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+async def test_a_process_that_was_frozen_past_its_lease_writes_nothing_more(
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+) -> None:
+    import signal
+
+    path = tmp_path / "tasks.db"
+    frozen = await launch(REPLICA, path, "old")
+    old = AgentClient(url=await frozen.line())
+    other = await launch(REPLICA, path, "new")
+    new = AgentClient(url=await other.line())
+    task = await old.submit_task(None, Task.create("go"))
+    watch = new.subscribe(task.id)
+    async for event in watch:
+        if event.type == "task.progress":
+            break
+    frozen.process.send_signal(signal.SIGSTOP)
+    run_ids = [event.run_id]
+    async for event in watch:
+        if event.run_id != run_ids[-1]:
+            run_ids.append(event.run_id)
+            break
+    frozen.process.send_signal(signal.SIGCONT)
+    # Whatever the old one still does, it does while the new one writes this much.
+    count = 0
+    async for event in watch:
+        assert event.run_id == run_ids[-1]
+        assert event.payload is not None
+        count += 1
+        if count == 300:
+            break
+    await watch.aclose()
+    texts = [
+        event.payload.message
+        async for event in new.subscribe(task.id, stop_at=StopAt.CURRENT)
+        if event.type == "task.progress"
+    ]
+    first_new = texts.index("new")
+    assert set(texts[:first_new]) == {"old"}
+    assert set(texts[first_new:]) == {"new"}
+    assert (await new.cancel_task(None, task.id)).state is TaskState.CANCELED
