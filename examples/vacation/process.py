@@ -19,7 +19,7 @@ DIRECTORY = "VACATION_DIR"
 LIFELINE = "--until-stdin-closes"
 """Argument that ties a process to its parent, which holds the other end of its stdin."""
 
-GRACE_S = 3.0
+GRACE_S = 6.0
 """How long a process may take to end after its parent is gone."""
 
 

@@ -18,12 +18,13 @@ from protolink_grpc.agent.lifetime import until_asked_to_stop
 from protolink_grpc.agent.peers import AgentPeer, Peers
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.agent_client import AgentClient
-from protolink_grpc.client.local_agent import PRINCIPAL, LocalEndpoint, announce, withdraw
+from protolink_grpc.client.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
     TaskNotFoundError,
+    UnavailableError,
     UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
@@ -35,7 +36,7 @@ from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.runtime.parts import PartExecutor
 from protolink_grpc.runtime.run import Run, current_run
-from protolink_grpc.runtime.service import Limits, Recovery, Submission, TaskService
+from protolink_grpc.runtime.service import Limits, Recovery, TaskService
 from protolink_grpc.server.agent_servicer import AgentServicer
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.control_servicer import ControlServicer
@@ -45,7 +46,6 @@ from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.address import Address
-from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.tls import TLSConfig
 
 log = logging.getLogger(__name__)
@@ -129,10 +129,13 @@ class Agent:
         self._expose_errors = expose_errors
         self._configured_url = self.card.url
         self._service: TaskService | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._server: GrpcServer | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
+        # Every agent streams and keeps its history: both are readings of the log.
+        self.card.capabilities.streaming = self.card.capabilities.state_transition_history = True
         for tool in tools:
             self.add_tool(tool)
 
@@ -229,17 +232,18 @@ class Agent:
 
     async def run_task(self, task: Task) -> Task:
         """Run a task on this agent and return it when it ends or waits for input. The agent need not be started."""
-        service = await self._own_service()
-        fold = await service.send(Submission.of(task), PRINCIPAL)
-        return fold.to_task()
+        own = await self._local()
+        sent = await own.send(task, "", wait=True, timeout_s=None)
+        whole = len(sent.task.messages) == sent.message_count and len(sent.task.artifacts) == sent.artifact_count
+        return sent.task if whole else await own.get(sent.task.id, None)
 
     async def run_task_streaming(self, task: Task) -> AsyncIterator[RunEvent]:
         """Run a task on this agent and yield its events."""
-        service = await self._own_service()
-        async with aclosing(service.stream(Submission.of(task), PRINCIPAL)) as batches:
-            async for frames in batches:
-                for frame in frames:
-                    yield event_from_frame(frame)
+        own = await self._local()
+        async with aclosing(own.stream(task, "", timeout_s=None)) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
 
     async def cancel_task(self, task_id: str, reason: str | None = None) -> Task:
         """Cancel an active task and return it as it is afterwards.
@@ -341,7 +345,7 @@ class Agent:
         self._stopped = asyncio.Event()
         try:
             if self.card.transport == "runtime":
-                announce(self.card.url, LocalEndpoint(service, self._loop, lambda: self.card))
+                announce(self.card.url, self._endpoint())
             else:
                 await self._listen(service)
             if register and self._registry is not None:
@@ -441,10 +445,25 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    async def _local(self) -> LocalAgent:
+        """This agent as a peer in its own process, from whatever loop the caller runs on."""
+        await self._own_service()
+        return LocalAgent(self.card.url, self._endpoint)
+
+    def _endpoint(self) -> LocalEndpoint:
+        if self._service is None or self._home is None:
+            raise UnavailableError(f"agent {self.card.name} was stopped", agent=self.card.name)
+        return LocalEndpoint(self._service, self._home, lambda: self.card)
+
     async def _own_service(self) -> TaskService:
-        """The runtime of this agent, started on the running loop when first needed."""
-        if self._service is None:
-            service = TaskService(
+        """The runtime of this agent, started on the running loop when first needed.
+
+        A loop that has ended took its runtime along: the next one gets a runtime of its own, on the same store.
+        """
+        loop = asyncio.get_running_loop()
+        if self._service is None or (self._home is not loop and (self._home is None or self._home.is_closed())):
+            self._home = loop
+            self._service = TaskService(
                 self.card.name,
                 self.store,
                 self._handler(),
@@ -452,13 +471,14 @@ class Agent:
                 recovery=self._recovery,
                 expose_errors=self._expose_errors,
             )
-            self._service = service
+        service = self._service
+        if self._home is loop and not service.is_accepting:
             try:
                 await service.start()
             except BaseException:
                 self._service = None
                 raise
-        return self._service
+        return service
 
     def _handler(self) -> Callable[[Task, Run], Awaitable[Task | None]]:
         if type(self).handle_task_streaming is not Agent.handle_task_streaming:

@@ -9,6 +9,7 @@ from protolink_pb.v1 import registry_service_pb2
 
 from protolink_grpc.agent.lifetime import until_asked_to_stop
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
@@ -25,6 +26,7 @@ class Registry:
     """Agent cards under leases, served over gRPC.
 
     Args:
+        transport: "grpc".
         url: Where to listen; port 0 takes a free one, and `url` then says which.
         path: SQLite file in which registrations survive a restart; None keeps them in memory, and agents register again.
         server: How the gRPC server behaves.
@@ -33,12 +35,15 @@ class Registry:
 
     def __init__(
         self,
+        transport: str = "grpc",
         url: str = "grpc://127.0.0.1:0",
         *,
         path: str | os.PathLike[str] | None = None,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
     ) -> None:
+        if transport != "grpc":
+            raise InvalidArgumentError(f"{transport!r} is not a transport of a registry; use grpc", field="transport")
         self._address = Address.parse(url)
         self._path = path
         self._options = server or ServerOptions(tls=tls)

@@ -53,9 +53,7 @@ def tls_of(settings: Settings) -> TLSConfig | None:
 
 
 def agent_client(settings: Settings, default_s: float) -> AgentClient:
-    return AgentClient(
-        "grpc", timeout=settings.timeout_s or default_s, tls=tls_of(settings), metadata=settings.headers
-    )
+    return AgentClient("grpc", timeout=settings.timeout_s or default_s, tls=tls_of(settings), metadata=settings.headers)
 
 
 def registry_client(settings: Settings) -> RegistryClient:

@@ -94,7 +94,9 @@ def parse_header(text: str) -> tuple[str, str]:
     if not separator or not re.fullmatch(r"[a-z0-9_.-]+", key):
         raise usage("--header takes KEY=VALUE", "for instance --header 'authorization=Bearer TOKEN'")
     if key.endswith("-bin") or key.startswith("grpc-") or not re.fullmatch(r"[ -~]*", value):
-        raise usage(f"the header {key} cannot be sent: only printable ASCII text, and no name that gRPC keeps for itself")
+        raise usage(
+            f"the header {key} cannot be sent: only printable ASCII text, and no name that gRPC keeps for itself"
+        )
     return key, value
 
 

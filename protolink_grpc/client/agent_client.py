@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_agent import GrpcAgent
@@ -23,6 +23,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
@@ -36,6 +37,8 @@ Item = TypeVar("Item", Message, Artifact)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
 """Between attempts to take a stream up again: doubling, with jitter."""
+
+_SETTLED = TERMINAL | INTERRUPTED
 
 
 class AgentClient:
@@ -113,11 +116,14 @@ class AgentClient:
     async def _whole(self, agent: AgentPort, task: Task, sent: Sent) -> Task:
         """The whole task: what the turn added comes back, the rest the caller has. Where it has not, it is fetched."""
         answer = sent.task
+        if len(answer.messages) == sent.message_count and len(answer.artifacts) == sent.artifact_count:
+            return answer
         messages = _joined(task.messages, answer.messages)
         artifacts = _joined(task.artifacts, answer.artifacts)
-        if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count:
+        history = _joined_history(task, answer)
+        if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count or history is None:
             return await agent.get(answer.id, self.timeout)
-        answer.messages, answer.artifacts = messages, artifacts
+        answer.messages, answer.artifacts, answer.metadata["state_history"] = messages, artifacts, history
         return answer
 
     async def send_task_streaming(
@@ -128,7 +134,7 @@ class AgentClient:
         A cut is survived: the events go on where they stopped, each exactly once.
         """
         agent, request = self._agent(agent_url), request_id or new_request_id()
-        seen = 0
+        seen, settled = 0, False
 
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
@@ -142,10 +148,12 @@ class AgentClient:
                     async for events in stream:
                         pauses.reset()
                         for event in events:
-                            seen = event.sequence or seen
+                            seen, settled = event.sequence or seen, event.state in _SETTLED
                             yield event
                 return
             except (UnavailableError, ResourceExhaustedError) as error:
+                if settled:
+                    return  # only the end of the stream was cut off
                 await pauses.after(error)
 
     async def subscribe(
@@ -163,6 +171,8 @@ class AgentClient:
             stop_at: Where to end: at the task's end, when it waits for someone, or at what is stored now.
         """
         agent = self._agent(agent_url)
+        ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
+        ended = False
         pauses = _Pauses(self.outage_s)
         while True:
             try:
@@ -170,10 +180,12 @@ class AgentClient:
                     async for events in stream:
                         pauses.reset()
                         for event in events:
-                            after = event.sequence or after
+                            after, ended = event.sequence or after, event.state in ends
                             yield event
                 return
             except (UnavailableError, ResourceExhaustedError) as error:
+                if ended and stop_at is not StopAt.CURRENT:
+                    return  # only the end of the stream was cut off
                 await pauses.after(error)
 
     async def send_message(self, agent_url: str | None, message: Message | str) -> Message:
@@ -206,6 +218,8 @@ class AgentClient:
         page_token: str = "",
     ) -> TaskList:
         """One page of the caller's tasks, last changed first. `updated_after` is ISO 8601."""
+        if updated_after:
+            micros_from_iso(updated_after, field="updated_after")
         wanted = ListFilter(
             tuple(parse_state(state, field="states") for state in states),
             session_id,
@@ -222,12 +236,12 @@ class AgentClient:
     async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Wait until a task ends or waits for input, through cuts and restarts, and return it."""
         agent = self._agent(agent_url)
-        task = await agent.get(task_id, self.timeout)
-        if task.state in TERMINAL or task.state in INTERRUPTED:
-            return task
-        async for _ in self.subscribe(task_id, agent_url=agent_url, stop_at=StopAt.INTERRUPTED):
-            pass
-        return await agent.get(task_id, self.timeout)
+        after = 0
+        while (task := await agent.get(task_id, self.timeout)).state not in _SETTLED:
+            # An earlier turn may have ended with a question: one more round for each of those.
+            async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
+                after = event.sequence or after
+        return task
 
 
 class _Pauses:
@@ -257,3 +271,11 @@ def _joined(known: list[Item], added: list[Item]) -> list[Item]:
     latest = {item.id: item for item in added}
     joined = [latest.pop(item.id, item) for item in known]
     return joined + [item for item in added if item.id in latest]
+
+
+def _joined_history(task: Task, answer: Task) -> list[Any] | None:
+    """The state changes that the caller had, then those of the turn; None where the one does not lead to the other."""
+    known, added = task.metadata.get("state_history"), answer.metadata.get("state_history")
+    if not isinstance(known, list) or not isinstance(added, list) or not known or not added:
+        return None
+    return known + added if known[-1]["new_state"] == added[0]["previous_state"] else None

@@ -21,6 +21,7 @@ from protolink_grpc.runtime.service import StopAt, Submission, TaskService
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
+from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 
 T = TypeVar("T")
 
@@ -75,16 +76,22 @@ def endpoint_at(url: str) -> LocalEndpoint:
 
 
 class LocalAgent:
-    """The agent at a `runtime://` URL; looked up at each call, so that it may come and go."""
+    """An agent of this process; looked up at each call, so that it may come and go.
 
-    def __init__(self, url: str, principal: str = PRINCIPAL) -> None:
+    Args:
+        url: Where it says that it is, for error texts; by default it is looked up there too.
+        find: Finds it otherwise.
+    """
+
+    def __init__(self, url: str, find: Callable[[], LocalEndpoint] | None = None) -> None:
         self.url = url
-        self._principal = principal
+        self._principal = PRINCIPAL
+        self._find = find or (lambda: endpoint_at(url))
 
     async def _on_its_loop(
         self, work: Callable[[TaskService], Coroutine[Any, Any, T]], timeout_s: float | None, task_id: str = ""
     ) -> T:
-        endpoint = endpoint_at(self.url)
+        endpoint = self._find()
         own = endpoint.loop is asyncio.get_running_loop()
         coroutine = work(endpoint.service)
         if own and timeout_s is None:
@@ -100,7 +107,7 @@ class LocalAgent:
             ) from None
 
     async def card(self, timeout_s: float | None) -> AgentCard:
-        return AgentCard.from_dict(endpoint_at(self.url).card().to_dict())
+        return AgentCard.from_dict(self._find().card().to_dict())
 
     async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent:
         submission = isolated(task, request_id)
@@ -108,7 +115,7 @@ class LocalAgent:
         async def work(service: TaskService) -> Sent:
             turn = await service.submit(submission, self._principal)
             fold = await (service.settled(turn) if wait else service.get(turn.task_id, self._principal))
-            return Sent(fold.to_task(), len(fold.messages), len(fold.artifacts))
+            return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
 
         return await self._on_its_loop(work, timeout_s, task.id)
 
@@ -130,7 +137,7 @@ class LocalAgent:
         timeout_s: float | None,
         task_id: str,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        endpoint = endpoint_at(self.url)
+        endpoint = self._find()
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         batches = open_batches(endpoint.service)
         try:
@@ -144,15 +151,18 @@ class LocalAgent:
             await self._on_its_loop(lambda _: batches.aclose(), None)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
-        fold = await self._on_its_loop(lambda service: service.get(task_id, self._principal), timeout_s, task_id)
-        return fold.to_task()
+        async def work(service: TaskService) -> Task:
+            # Made on the agent's loop: there nothing happens to the fold meanwhile.
+            return (await service.get(task_id, self._principal)).to_task()
+
+        return await self._on_its_loop(work, timeout_s, task_id)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:
             raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
         query = TaskQuery(
             principal=self._principal,
-            agent_name=endpoint_at(self.url).service.agent_name,
+            agent_name=self._find().service.agent_name,
             states=frozenset(wanted.states),
             session_id=wanted.session_id,
             updated_after_micros=micros_from_iso(wanted.updated_after) if wanted.updated_after else 0,
@@ -163,10 +173,10 @@ class LocalAgent:
         return TaskList([_summary(head) for head in page.heads], token_from_cursor(page.next), page.total)
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
-        fold = await self._on_its_loop(
-            lambda service: service.cancel(task_id, self._principal, reason=reason), timeout_s, task_id
-        )
-        return fold.to_task()
+        async def work(service: TaskService) -> Task:
+            return (await service.cancel(task_id, self._principal, reason=reason)).to_task()
+
+        return await self._on_its_loop(work, timeout_s, task_id)
 
 
 async def _next(batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | None:
@@ -174,8 +184,17 @@ async def _next(batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | Non
 
 
 def isolated(task: Task, request_id: str) -> Submission:
-    """What `task` contributes, as copies: the caller goes on to own its task."""
+    """What `task` contributes, as copies: the caller goes on to own its task.
+
+    Raises:
+        InvalidArgumentError: What the gRPC edge would refuse, with the same field.
+    """
     submission = Submission.of(task, request_id=request_id)
+    check_bounds(task.messages, MAX_MESSAGES, "messages", "task.messages")
+    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "task.artifacts")
+    check_id(task.id, "task.id")
+    check_id(submission.session_id, "task.session_id")
+    check_id(request_id, "request_id")
     submission.messages = [copy_message(message) for message in task.messages]
     submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]
     submission.metadata = plain(task.metadata) if task.metadata else {}

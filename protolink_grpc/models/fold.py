@@ -194,25 +194,31 @@ class TaskFold:
             artifact = replace(known, parts=[*known.parts, *artifact.parts], timestamp=artifact.timestamp)
         self._put_artifact(artifact)
 
-    def to_task(self, *, changes: int | None = None) -> Task:
+    def _first_change(self, latest: int | None, turn: bool) -> int:
+        if turn:
+            return self.turn_change
+        return 0 if latest is None else max(0, len(self.history) - latest)
+
+    def to_task(self, *, changes: int | None = None, turn: bool = False) -> Task:
         """A Task that shares nothing with the fold.
 
         Args:
             changes: How many of the latest state changes its `state_history` has; None means all.
+            turn: Only the messages, artifacts and state changes of the latest turn.
         """
         metadata: dict[str, Any] = plain(self.metadata) if self.metadata else {}
         task = Task(
             id=self.task_id,
             state=self.state,
-            messages=CopyOnRead(self.messages, copy_message),
-            artifacts=CopyOnRead(self.artifacts, copy_artifact),
+            messages=CopyOnRead(self.messages[self.turn_message :] if turn else self.messages, copy_message),
+            artifacts=CopyOnRead(self.artifacts[self.turn_artifact :] if turn else self.artifacts, copy_artifact),
             metadata=metadata,
             flow_state=plain(self.flow_state) if self.flow_state else {},
             created_at=iso_from_micros(self.create_micros),
         )
         metadata["state_history"] = [
             {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
-            for before, after, micros in self.history[0 if changes is None else max(len(self.history) - changes, 0) :]
+            for before, after, micros in self.history[self._first_change(changes, turn) :]
         ]
         metadata["session_id"] = self.session_id
         if self.context is not None:

@@ -75,6 +75,8 @@ class Attempt:
         self.ended: Latch[None] = Latch()
         self._on_end = on_end
         self.lost = False
+        self.taken = False
+        self._entered = False
         self._opening = opening
         self._handler = handler
         self._slots = slots
@@ -92,8 +94,8 @@ class Attempt:
 
     def cancel(self, reason: str | None) -> None:
         """Interrupt the handler; the wish must be in the log already."""
-        if self.run.token.cancel(reason) and self._task is not None:
-            self._task.cancel()
+        if self.run.token.cancel(reason):
+            self._interrupt()
 
     def heed(self) -> None:
         """Another process appended to this task: look whether it wishes the run to be canceled."""
@@ -101,7 +103,15 @@ class Attempt:
             self._heeding = asyncio.get_running_loop().create_task(self._heed())
 
     async def _heed(self) -> None:
-        await self.live.refresh()
+        try:
+            await self.live.refresh()
+        except LeaseLostError:
+            self.taken = True
+            self._interrupt()
+            return
+        except StoreError as error:
+            log.warning("task %s: cannot look at what another process appended: %s", self.run.task_id, error)
+            return
         wish = self.live.fold.cancel_requested
         if wish is not None:
             self.cancel(wish.reason)
@@ -109,27 +119,37 @@ class Attempt:
     def abandon(self) -> None:
         """Interrupt the handler because the service goes down; the run is recorded as lost."""
         self.lost = True
-        if self._task is not None:
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        # A task that is canceled before its first step takes none, and would not even end the run.
+        if self._task is not None and self._entered:
             self._task.cancel()
 
     async def _main(self) -> None:
+        self._entered = True
         place = self._place
         failure: BaseException | None = None
         try:
+            if self.lost:
+                raise asyncio.CancelledError
             record = await self._open(held=place is None)
             self.accepted.open(record)
             if record is None:
                 if place is not None:
                     await place
                     await self.live.record([self._begin()], run_id=self.run.run_id, claim=not self._opening)
+                    self.live.running = True
                 await self._work()
         except asyncio.CancelledError:
             failure = await self._interrupted()
-        except LeaseLostError:
-            log.warning("run %s of task %s was taken over by another process", self.run.run_id, self.run.task_id)
+        except LeaseLostError as error:
+            log.warning("task %s was taken by another process, run %s ends here", self.run.task_id, self.run.run_id)
+            failure = None if self.accepted.is_open else error
         except Exception as error:
             failure = error
         finally:
+            self.live.running = False
             self._slots.leave(place)
             self.accepted.open(error=failure or _never_accepted())
             self.ended.open(error=failure)
@@ -139,7 +159,9 @@ class Attempt:
         facts = [*self._opening, self._begin()] if held else self._opening
         if not facts:
             return None
-        return await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
+        record = await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
+        self.live.running = record is None
+        return record
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
@@ -158,7 +180,7 @@ class Attempt:
             run.token.raise_if_cancelled()
             await run.flush()
             end = closing(fold.state, answer)
-            facts = [*changes(fold, answer, last=end.new_state in TERMINAL), end]
+            facts = [*changes(fold, answer, last=end.new_state in TERMINAL, given=answer is task), end]
             await self.live.record(facts, run_id=run.run_id)
         except (asyncio.CancelledError, LeaseLostError):
             raise
@@ -195,6 +217,9 @@ class Attempt:
         """Record why the run was interrupted; returns the error that kept it from being recorded."""
         fold = self.live.fold
         if not fold.sequence or fold.state in TERMINAL:
+            return None
+        if self.taken:
+            log.warning("task %s was taken by another process, run %s ends here", self.run.task_id, self.run.run_id)
             return None
         token = self.run.token
         if token.is_cancelled:

@@ -10,6 +10,7 @@ from typing import Any
 
 from protolink_grpc.errors import (
     InvalidTransitionError,
+    LeaseLostError,
     MessageTooLargeError,
     SequenceConflictError,
     TaskNotFoundError,
@@ -37,15 +38,28 @@ class LiveTask:
     Attributes:
         epoch: The epoch under which this process may append; 0 before the task exists.
         run_id: Run on whose behalf events are recorded.
+        running: A run of this process works on the task: it holds its epoch, and never takes up a later one.
     """
 
-    __slots__ = ("_clock", "_encoder", "_encoder_run", "_lock", "_store", "agent_name", "epoch", "fold", "worker")
+    __slots__ = (
+        "_clock",
+        "_encoder",
+        "_encoder_run",
+        "_lock",
+        "_store",
+        "agent_name",
+        "epoch",
+        "fold",
+        "running",
+        "worker",
+    )
 
     def __init__(self, task_id: str, *, agent_name: str, store: TaskStore, clock: Clock) -> None:
         self.fold = TaskFold(task_id)
         self.agent_name = agent_name
         self.epoch = 0
         self.worker = ""
+        self.running = False
         self._store = store
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -60,7 +74,12 @@ class LiveTask:
         return live
 
     async def refresh(self) -> None:
-        """Take in what other processes have appended."""
+        """Take in what other processes have appended.
+
+        Raises:
+            LeaseLostError: One of them has taken the task from a run of this process.
+            StoreError: The store cannot be read.
+        """
         async with self._lock:
             await self._catch_up()
 
@@ -71,6 +90,8 @@ class LiveTask:
         head = await self._store.head(fold.task_id)
         if head is None:
             raise TaskNotFoundError(f"task {fold.task_id} is not in the store", task_id=fold.task_id)
+        if self.running and head.epoch != self.epoch:
+            raise LeaseLostError("another worker runs this task", task_id=fold.task_id)
         self.epoch, self.worker = head.epoch, head.worker
 
     async def record(

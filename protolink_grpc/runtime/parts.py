@@ -78,7 +78,10 @@ class PartExecutor:
         output = Part.tool_output(call.call_id, result, shown)
         task.add_artifact(Artifact(parts=[output], action_id=action_id))
         await run.publish(task)
-        return None if error is None else str(error)
+        if error is None:
+            return None
+        hint = error.suggestion if isinstance(error, ToolRejectedError) else None
+        return f"{error}. {hint}" if hint else str(error)
 
     @staticmethod
     def _context(call: ToolCall, run: Run) -> ToolContext:

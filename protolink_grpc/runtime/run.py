@@ -179,21 +179,24 @@ def as_fact(item: Any) -> Fact:
             )
 
 
-def changes(fold: TaskFold, task: Task, *, last: bool = False) -> list[Fact]:
+def changes(fold: TaskFold, task: Task, *, last: bool = False, given: bool = True) -> list[Fact]:
     """The facts by which `task`, as a handler left it, goes beyond the log.
 
     Costs what was added, not what was there before. Messages that are in the log already stay as they are.
 
     Args:
         last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
+        given: It is the task that the handler got, so that a metadata key that is missing was removed. A task that the handler made
+            itself only adds.
     """
     added = _added_messages(fold, task.messages)
     messages = tuple(added) if last else tuple(copy_message(message) for message in added)
     said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in _new_artifacts(fold, task.artifacts)]
     facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
-    metadata = _patch(fold.metadata, {key: task.metadata[key] for key in task.metadata if key not in DERIVED_KEYS})
-    flow_state = _patch(fold.flow_state, task.flow_state)
+    free = {key: task.metadata[key] for key in task.metadata if key not in DERIVED_KEYS}
+    metadata = _patch(fold.metadata, free, removing=given)
+    flow_state = _patch(fold.flow_state, task.flow_state, removing=given)
     if metadata or flow_state:
         facts.append(TaskPatched(metadata, flow_state))
     return facts
@@ -217,9 +220,10 @@ def _new_artifacts(fold: TaskFold, artifacts: list[Artifact]) -> Iterator[Artifa
             yield artifact
 
 
-def _patch(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def _patch(known: dict[str, Any], now: dict[str, Any], *, removing: bool) -> dict[str, Any]:
     if not known and not now:
         return {}
     patch = {key: plain(value) for key, value in now.items() if key not in known or known[key] != value}
-    patch.update(dict.fromkeys(known.keys() - now.keys()))
+    if removing:
+        patch.update(dict.fromkeys(known.keys() - now.keys()))
     return patch

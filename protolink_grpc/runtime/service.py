@@ -167,6 +167,7 @@ class TaskService:
         self._unrecorded: dict[str, str] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._accepting = False
+        self._starting = asyncio.Lock()
 
     # -- life ------------------------------------------------------------------------------------------------------------
 
@@ -176,14 +177,20 @@ class TaskService:
         Raises:
             StoreError: The store cannot be opened.
         """
-        if self._accepting:
-            return
-        await self.store.open()
-        self.store.listener = ForeignListener(lambda: list(self._attempts), self._look_at)
-        await self.store.heartbeat(self.limits.lease_ttl_s)
-        self._accepting = True
-        await self._recover()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+        async with self._starting:
+            if self._accepting:
+                return
+            await self.store.open()
+            self.store.listener = ForeignListener(lambda: list(self._attempts), self._look_at)
+            await self.store.heartbeat(self.limits.lease_ttl_s)
+            self._accepting = True
+            await self._recover()
+            self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    @property
+    def is_accepting(self) -> bool:
+        """Between `start` and `stop`."""
+        return self._accepting
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Refuse new work, let runs finish for `grace_s` seconds, record the rest as lost, close the store."""
@@ -354,6 +361,10 @@ class TaskService:
     async def _continue(self, submission: Submission, principal: str) -> Turn:
         task_id = submission.task_id
         attempt = self._under_way(task_id, principal)
+        if attempt is not None and submission.request_id:
+            # It may be this very request, its first caller gone before it was on disk.
+            await attempt.accepted.wait_quietly(None)
+            attempt = self._under_way(task_id, principal)
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
@@ -368,7 +379,9 @@ class TaskService:
             )
         # An attempt may be under way that has not written its first event yet.
         if fold.state not in INTERRUPTED or self._under_way(task_id, principal) is not None:
-            raise TaskAlreadyRunningError(f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id)
+            raise TaskAlreadyRunningError(
+                f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
+            )
         added = [index for index, each in enumerate(submission.messages) if each.id not in fold.message_ids]
         messages = tuple(submission.messages[index] for index in added)
         encoded = tuple(submission.encoded[index] for index in added) if submission.encoded else ()
@@ -378,7 +391,12 @@ class TaskService:
         patch = _patch(fold, submission)
         if patch is not None:
             facts.append(patch)
-        return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
+        try:
+            return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
+        except LeaseLostError:
+            raise TaskAlreadyRunningError(
+                f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
+            ) from None
 
     def _under_way(self, task_id: str, principal: str) -> Attempt | None:
         """The attempt at that task in this process, as the principal may know it.
@@ -522,7 +540,7 @@ class TaskService:
                 await store.wait(task_id, after)
                 continue
             ended = is_final(frames[-1])
-            if stop_at is StopAt.INTERRUPTED and not ended:
+            if stop_at is StopAt.INTERRUPTED:
                 for index, frame in enumerate(frames):
                     if settles(frame):
                         frames, ended = frames[: index + 1], True
@@ -550,6 +568,8 @@ class TaskService:
             TaskNotCancelableError: It has ended otherwise.
         """
         attempt = self._attempts.get(task_id)
+        if attempt is not None and not attempt.live.fold.sequence:
+            attempt = None  # nobody was told yet that there is such a task
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:

@@ -14,13 +14,13 @@ def is_dead(identity: str) -> bool:
     """True when that process ran on this machine and is gone for certain; False when it lives or nobody can tell."""
     machine, _, rest = identity.rpartition("/")
     machine, _, pid = machine.rpartition("/")
-    if machine != _machine() or not pid.isdigit():
+    if machine != _machine() or not pid.isdecimal():
         return False
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except OSError:
+    except (OSError, OverflowError):
         return False
     # The number is taken, but maybe by another process by now.
     start = _start_ticks(int(pid))

@@ -160,6 +160,9 @@ class SQLiteStore:
 
     async def open(self) -> None:
         if self._thread is not None:
+            if self._loop is not None and self._loop.is_closed():
+                # The loop of an earlier `asyncio.run` is gone; file and threads are as good as new.
+                self._loop, self._poller = asyncio.get_running_loop(), None
             return
         self._loop = asyncio.get_running_loop()
         connection = await asyncio.to_thread(connect, self.path, MIGRATIONS)

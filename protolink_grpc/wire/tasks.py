@@ -128,11 +128,12 @@ def messages_from_pb(messages: Any, field: str) -> list[Message]:
         MessageTooLargeError: More than `MAX_MESSAGES`, or one of more than `MAX_PARTS`.
         InvalidArgumentError: As `check_id` and `message_from_pb`.
     """
-    _check_bounds(messages, MAX_MESSAGES, "messages", field)
+    check_bounds(messages, MAX_MESSAGES, "messages", field)
     return [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
 
 
-def _check_bounds(items: Any, most: int, name: str, field: str) -> None:
+def check_bounds(items: Any, most: int, name: str, field: str) -> None:
+    """Pass when messages or artifacts, values or encoded ones, are what a request may carry. Raises as `messages_from_pb`."""
     if len(items) > most:
         raise MessageTooLargeError(f"has {len(items)} {name}, at most {most} are allowed", field=field)
     for index, item in enumerate(items):
@@ -184,7 +185,7 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
         MessageTooLargeError: More than `MAX_ARTIFACTS`, or one of more than `MAX_PARTS`.
         InvalidArgumentError: As `check_id` and `artifact_from_pb`.
     """
-    _check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
+    check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
     return [artifact_from_pb(artifact, f"{field}[{index}]") for index, artifact in enumerate(artifacts)]
 
 

@@ -1,6 +1,7 @@
 """Requests for one task that arrive in the same instant, and a process that lost a task and does not know it yet."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from protolink_grpc import (
     AgentClient,
     Limits,
     Message,
+    SQLiteStore,
     StopAt,
     Task,
     TaskAlreadyRunningError,
@@ -123,6 +125,40 @@ async def test_a_stop_in_the_instant_of_a_submission_answers_its_caller() -> Non
     assert service.active_task_ids == []
 
 
+async def test_a_quiet_run_ends_when_another_process_has_taken_its_task(tmp_path: Path) -> None:
+    begun: asyncio.Queue[str] = asyncio.Queue()
+    go = asyncio.Event()
+
+    def working(name: str) -> Any:
+        async def handler(task: Task, run: Run) -> Task:
+            begun.put_nowait(name)
+            await go.wait()
+            return task.complete(name)
+
+        return handler
+
+    old = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), working("old"), limits=Limits(lease_ttl_s=0.1))
+    new = TaskService(
+        "agent", SQLiteStore(tmp_path / "tasks.db"), working("new"), limits=Limits(lease_ttl_s=0.3), recovery="resume"
+    )
+    await old.start()
+    await new.start()
+    turn = await old.submit(Submission.of(Task.create("go")), "ann")
+    assert await begun.get() == "old"
+    assert old._keeper is not None
+    old._keeper.cancel()  # as a process that does not get the processor for longer than its lease
+    assert await begun.get() == "new"
+    attempt = turn.attempt
+    assert attempt is not None
+    assert await attempt.ended.wait_quietly(5.0)
+    go.set()
+    answers = [(await service.settled(turn)) for service in (old, new)]
+    assert [[message.text for message in fold.messages] for fold in answers] == [["go", "new"]] * 2
+    assert [fold.attempt for fold in answers] == [2, 2]
+    await new.stop()
+    await old.stop()
+
+
 REPLICA = """
     import asyncio, sys
     from protolink_grpc import Agent, AgentCard, AgentCapabilities, Limits, SQLiteStore, TaskProgress, current_run
@@ -149,8 +185,6 @@ REPLICA = """
 async def test_a_process_that_was_frozen_past_its_lease_writes_nothing_more(
     tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
 ) -> None:
-    import signal
-
     path = tmp_path / "tasks.db"
     frozen = await launch(REPLICA, path, "old")
     old = AgentClient(url=await frozen.line())

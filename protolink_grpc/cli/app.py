@@ -1,0 +1,372 @@
+"""`protolink`: the commands and their options. What they do is in a module each, loaded when the command runs.
+
+So `--help` and completion do not pay for gRPC; that is why every command imports its own work.
+"""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.failure import CommandError, ExitCode, usage
+from protolink_grpc.cli.settings import (
+    DebugOption,
+    Output,
+    OutputOption,
+    RegistryOption,
+    Settings,
+    parse_pairs,
+    with_settings,
+)
+
+DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
+
+# Help is plain text: it reads the same in a pipe, and does not load rich.
+app = typer.Typer(
+    name="protolink",
+    help="Talk to agents, run them, and find out what is wrong with them.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+card_app = typer.Typer(help="Agent cards.", rich_markup_mode=None)
+task_app = typer.Typer(help="Tasks of an agent.", rich_markup_mode=None)
+agents_app = typer.Typer(help="Agents in a registry.", rich_markup_mode=None)
+app.add_typer(card_app, name="card")
+app.add_typer(task_app, name="task")
+app.add_typer(agents_app, name="agents")
+
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
+TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
+TLSCertOption = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Certificate, for a grpcs:// URL.")]
+TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
+TLSCaOption = Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Who signs clients, peers and registry.")]
+ClientCertOption = Annotated[bool, typer.Option("--require-client-cert", help="Refuse clients without a certificate.")]
+NameOption = Annotated[str, typer.Option("--name", help="Its name.")]
+RoleOption = Annotated[str, typer.Option("--role", help="Its role, for instance worker.")]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", help="A tag that it has; repeatable, all must match.")]
+SkillOption = Annotated[list[str] | None, typer.Option("--skill", help="A skill that it has; repeatable.")]
+MetaOption = Annotated[
+    list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata that it has; repeatable.")
+]
+
+
+class Until(StrEnum):
+    """Where `task subscribe` ends."""
+
+    TERMINAL = "terminal"
+    INTERRUPTED = "interrupted"
+    CURRENT = "current"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from protolink_grpc import __version__
+
+        output.line(f"protolink {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Talk to agents, run them, and find out what is wrong with them."""
+
+
+@card_app.callback()
+def card() -> None:
+    """Agent cards."""
+
+
+@app.command()
+def version(output_format: OutputOption = Output.TEXT) -> None:
+    """Show the versions of package and protocol."""
+    from protolink_grpc import __version__
+    from protolink_grpc.models.card import PROTOCOL_VERSION
+
+    if output_format is Output.JSON:
+        output.document({"version": __version__, "protocol_version": PROTOCOL_VERSION})
+    else:
+        output.field("Version", __version__)
+        output.field("Protocol", PROTOCOL_VERSION)
+
+
+@card_app.command("get")
+@with_settings
+def card_get(settings: Settings, agent: AgentArgument) -> None:
+    """Show who an agent is and what it can do."""
+    from protolink_grpc.cli.agent_commands import get_card
+
+    get_card(settings, agent)
+
+
+@app.command()
+@with_settings
+def send(
+    settings: Settings,
+    agent: AgentArgument,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The message; - reads standard input.")] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", metavar="JSON", help="A JSON part; repeatable.")] = None,
+    task: Annotated[str, typer.Option("--task", "--task-id", metavar="ID", help="The task to continue.")] = "",
+    session: Annotated[
+        str, typer.Option("--session", "--context-id", metavar="ID", help="The session of a new task.")
+    ] = "",
+    request_id: Annotated[
+        str,
+        typer.Option("--request-id", metavar="ID", help="The same id again is the same request: never a second run."),
+    ] = "",
+    asynchronous: Annotated[bool, typer.Option("--async", help="Do not wait: print the ids and return.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print the events as they come.")] = False,
+) -> None:
+    """Send a message and wait until the task ends or needs an answer."""
+    from protolink_grpc.cli.agent_commands import Sending
+    from protolink_grpc.cli.agent_commands import send as run_send
+
+    run_send(settings, agent, Sending(text, data or (), task, session, request_id, not asynchronous, stream))
+
+
+@app.command()
+@with_settings
+def call(
+    settings: Settings,
+    agent: AgentArgument,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE|KEY:=JSON]...", help="Its arguments, read by the tool's schema, or as JSON."
+        ),
+    ] = None,
+) -> None:
+    """Call a tool of an agent and print its result."""
+    from protolink_grpc.cli.call_command import call as run_call
+
+    run_call(settings, agent, tool, arguments or ())
+
+
+@task_app.command("get")
+@with_settings
+def task_get(
+    settings: Settings,
+    agent: AgentArgument,
+    task_id: TaskArgument,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it ends or needs an answer.")] = False,
+) -> None:
+    """Show a task: where it stands and what came out."""
+    from protolink_grpc.cli import task_commands
+
+    task_commands.get(settings, agent, task_id, wait=wait)
+
+
+@task_app.command("list")
+@with_settings
+def task_list(
+    settings: Settings,
+    agent: AgentArgument,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", "--status", metavar="STATE", help="Tasks in this state; repeatable.")
+    ] = None,
+    session: Annotated[str, typer.Option("--session", "--context", metavar="ID", help="Tasks of this session.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Changed after this ISO 8601 time.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Tasks on one page.")] = 50,
+    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
+) -> None:
+    """List your tasks on an agent, last changed first."""
+    from protolink_grpc.cli import task_commands
+
+    task_commands.list_tasks(settings, agent, state or (), session, since, limit, page_token)
+
+
+@task_app.command("cancel")
+@with_settings
+def task_cancel(
+    settings: Settings,
+    agent: AgentArgument,
+    task_id: TaskArgument,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.")] = "",
+) -> None:
+    """Cancel a task."""
+    from protolink_grpc.cli import task_commands
+
+    task_commands.cancel(settings, agent, task_id, reason)
+
+
+@task_app.command("subscribe")
+@with_settings
+def task_subscribe(
+    settings: Settings,
+    agent: AgentArgument,
+    task_id: TaskArgument,
+    after: Annotated[
+        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Last sequence that you have; 0 is the beginning.")
+    ] = 0,
+    until: Annotated[Until, typer.Option("--until", help="Where to end.")] = Until.TERMINAL,
+) -> None:
+    """Show the events of a task: those that are stored, then those that come."""
+    from protolink_grpc.cli import task_commands
+
+    task_commands.subscribe(settings, agent, task_id, after=after, stop_at=until.value)
+
+
+@agents_app.command("list")
+@with_settings
+def agents_list(
+    settings: Settings,
+    name: NameOption = "",
+    role: RoleOption = "",
+    tag: TagOption = None,
+    skill: SkillOption = None,
+    meta: MetaOption = None,
+) -> None:
+    """List the agents in the registry that match."""
+    from protolink_grpc.cli import registry_commands
+    from protolink_grpc.wire.registry import AgentFilter
+
+    wanted = AgentFilter(name, role, tag or (), skill or (), parse_pairs(meta, "--meta"))
+    registry_commands.list_agents(settings, wanted)
+
+
+@agents_app.command("watch")
+@with_settings
+def agents_watch(
+    settings: Settings,
+    name: NameOption = "",
+    role: RoleOption = "",
+    tag: TagOption = None,
+    skill: SkillOption = None,
+    meta: MetaOption = None,
+) -> None:
+    """Show who is in the registry, then who comes and goes."""
+    from protolink_grpc.cli import registry_commands
+    from protolink_grpc.wire.registry import AgentFilter
+
+    wanted = AgentFilter(name, role, tag or (), skill or (), parse_pairs(meta, "--meta"))
+    registry_commands.watch_agents(settings, wanted)
+
+
+@app.command()
+@with_settings
+def doctor(
+    settings: Settings,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="URL of an agent or registry, or an agent's name.")],
+) -> None:
+    """Find out what is wrong with an address, from its name to its card."""
+    from protolink_grpc.cli.doctor import doctor as run_doctor
+
+    raise typer.Exit(run_doctor(settings, target))
+
+
+@app.command()
+def serve(
+    target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="An Agent, a class of it, or what makes one.")],
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen; port 0 takes a free one.")] = "",
+    registry: RegistryOption = "",
+    store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
+    tls_cert: TLSCertOption = "",
+    tls_key: TLSKeyOption = "",
+    tls_ca: TLSCaOption = "",
+    require_client_cert: ClientCertOption = False,
+    output_format: OutputOption = Output.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Run an agent until SIGTERM or SIGINT."""
+    from protolink_grpc.cli import serve_command
+
+    _log_to_stderr(debug)
+    as_json = output_format is Output.JSON
+    serving = serve_command.Serving(url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json)
+    serve_command.serve(target, serving)
+
+
+@app.command("registry")
+def run_registry(
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen.")] = DEFAULT_REGISTRY_URL,
+    path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
+    tls_cert: TLSCertOption = "",
+    tls_key: TLSKeyOption = "",
+    tls_ca: TLSCaOption = "",
+    require_client_cert: ClientCertOption = False,
+    output_format: OutputOption = Output.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Run a registry until SIGTERM or SIGINT."""
+    from protolink_grpc.cli import serve_command
+
+    _log_to_stderr(debug)
+    as_json = output_format is Output.JSON
+    serving = serve_command.Serving(url, "", path, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json)
+    serve_command.serve_registry(serving)
+
+
+def _log_to_stderr(debug: bool) -> None:
+    level = logging.DEBUG if debug else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code. Errors go to standard error: `error:` and `hint:` lines, or one document."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    if not debug:
+        # The C core of gRPC writes its own lines to standard error, in the middle of ours.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        code = _run(given, debug)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end; the pipe is gone for that too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.BROKEN_PIPE
+    return code
+
+
+# typer exports one class of its usage errors; its parent is what they all are, whichever library it gets them from.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _run(given: list[str], debug: bool) -> int:
+    as_json = _wants_json(given)
+    try:
+        code = app(given, prog_name="protolink", standalone_mode=False)
+        return code if isinstance(code, int) else ExitCode.OK
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except _UsageError as error:
+        failed = _as_usage(error)
+    except CommandError as error:
+        failed = error
+        if debug:
+            traceback.print_exc()
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        said = f"{type(error).__name__}: {error}"
+        failed = CommandError(said, hint="this should not happen; --debug shows more", code="INTERNAL")
+    output.failure(failed, as_json=as_json)
+    return failed.exit_code
+
+
+def _as_usage(error: Exception) -> CommandError:
+    context = getattr(error, "ctx", None)
+    message = getattr(error, "format_message", error.__str__)()
+    path = context.command_path if context is not None else "protolink"
+    return usage(message.strip().rstrip("."), f"{path} --help shows what it takes")
+
+
+def _wants_json(given: Sequence[str]) -> bool:
+    """Whether `-o json` is in the arguments, however spelled: a command line that cannot be parsed has an answer to this too."""
+    for index, each in enumerate(given):
+        following = given[index + 1] if index + 1 < len(given) else ""
+        if each in ("-ojson", "-o=json", "--output=json") or (each in ("-o", "--output") and following == "json"):
+            return True
+    return False

@@ -1,0 +1,321 @@
+"""`doctor`: what is wrong with an address, step by step from the name to the registry. Stops where going on can tell nothing."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from protolink_grpc.cli import output, probe
+from protolink_grpc.cli.connect import (
+    agent_client,
+    is_address,
+    parse_address,
+    registry_client,
+    run,
+    tls_of,
+    url_of,
+)
+from protolink_grpc.cli.failure import CommandError, ExitCode
+from protolink_grpc.cli.probe import Handshake, Speech
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
+from protolink_grpc.errors import AgentNotFoundError, ProtolinkError, UnauthenticatedError, UnimplementedError
+from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCard
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.registry import AgentFilter
+
+AGENT_SERVICE = "protolink.v1.AgentService"
+REGISTRY_SERVICE = "protolink.v1.RegistryService"
+
+RPC_S = 5.0
+"""How long one question to the server may take, where `--timeout` says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One step. A problem has a hint."""
+
+    name: str
+    status: Literal["ok", "problem"]
+    detail: str
+    hint: str = ""
+
+
+class Examination:
+    """The steps of one examination, in order, and what they found."""
+
+    def __init__(self, settings: Settings, target: str) -> None:
+        self._settings = settings
+        self._target = target
+        self.checks: list[Check] = []
+        self.url = ""
+        self.reachable = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        if all(check.status == "ok" for check in self.checks):
+            return ExitCode.OK
+        return ExitCode.FAILURE if self.reachable else ExitCode.UNREACHABLE
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self._target,
+            "url": self.url,
+            "ok": self.exit_code is ExitCode.OK,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+    def _ok(self, name: str, detail: str) -> bool:
+        self.checks.append(Check(name, "ok", detail))
+        return True
+
+    def _problem(self, name: str, detail: str, hint: str) -> bool:
+        self.checks.append(Check(name, "problem", detail, hint))
+        return False
+
+    async def examine(self) -> None:
+        """Take the steps."""
+        address = await self._address()
+        if address is None or not await self._network(address):
+            return
+        self.reachable = True
+        if not await self._speech(address):
+            return
+        await self._health(address)
+        services = await self._services(address)
+        if AGENT_SERVICE in services:
+            await self._agent(address)
+        elif REGISTRY_SERVICE in services:
+            await self._registry_itself(address)
+
+    # -- from the name to the port ---------------------------------------------------------------------------------------
+
+    async def _address(self) -> Address | None:
+        name = "address" if is_address(self._target) else "name"
+        try:
+            address = parse_address(await url_of(self._settings, self._target))
+        except CommandError as error:
+            # What was typed is wrong, not what runs there.
+            self.reachable = error.exit_code is ExitCode.USAGE
+            self._problem(name, str(error), error.hint)
+            return None
+        except ProtolinkError as error:
+            self._problem(name, str(error), "protolink agents list shows who is registered")
+            return None
+        self.url = address.url
+        self._ok(name, address.url)
+        return address
+
+    async def _network(self, address: Address) -> bool:
+        try:
+            found = await probe.addresses_of(address.host, address.port)
+        except OSError as error:
+            hint = "check the spelling of the host; is it known to this machine's DNS?"
+            return self._problem("dns", f"{address.host} has no address: {error.strerror or error}", hint)
+        self._ok("dns", ", ".join(found))
+        try:
+            await probe.connect(address)
+        except TimeoutError:
+            hint = "a firewall may drop the packets, or the machine is off"
+            return self._problem("tcp", f"no answer within {probe.ANSWER_S:g} s", hint)
+        except OSError:
+            hint = "nothing listens on that port: is the server running, and is the port right?"
+            return self._problem("tcp", f"{address.target} refuses connections", hint)
+        return self._ok("tcp", f"{address.target} accepts connections")
+
+    async def _speech(self, address: Address) -> bool:
+        if address.secure:
+            return await self._secure(address)
+        speech = await probe.in_the_clear(address)
+        if speech is Speech.HTTP2:
+            return self._ok("transport", "HTTP/2 in the clear")
+        if speech is Speech.TLS:
+            secure = Address(address.host, address.port, secure=True).url
+            return self._problem("transport", "the server speaks TLS, the URL says it does not", f"use {secure}")
+        return self._problem("transport", *_no_grpc(speech))
+
+    async def _secure(self, address: Address) -> bool:
+        try:
+            shaken = await probe.over_tls(address, tls_of(self._settings))
+        except (OSError, ValueError) as error:
+            return self._problem(
+                "tls", f"the certificates cannot be used: {error}", "check --tls-ca, --tls-cert, --tls-key"
+            )
+        if not shaken.problem:
+            self._ok("tls", "certificate accepted")
+            if shaken.speech is Speech.HTTP2:
+                return self._ok("transport", "HTTP/2 over TLS")
+            return self._problem("transport", *_no_grpc(shaken.speech))
+        return self._problem("tls", *await self._why_no_tls(address, shaken))
+
+    async def _why_no_tls(self, address: Address, shaken: Handshake) -> tuple[str, str]:
+        if shaken.untrusted:
+            hint = "name the authority that signed it with --tls-ca; the URL's host must be in the certificate"
+            return f"the certificate is not trusted: {shaken.problem}", hint
+        if shaken.wants_client_cert:
+            return "the server wants a client certificate (mTLS)", "pass --tls-cert and --tls-key"
+        if await probe.in_the_clear(address) is Speech.HTTP2:
+            clear = Address(address.host, address.port).url
+            return "the server speaks in the clear, the URL says TLS", f"use {clear}"
+        return f"the TLS handshake failed: {shaken.problem}", "does this port speak TLS at all?"
+
+    # -- what serves there -----------------------------------------------------------------------------------------------
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._settings.timeout_s or RPC_S
+
+    def _channel(self, address: Address) -> Any:
+        # The async flavour of the stubs: generated types tell it from the sync one by the channel only.
+        return channel_to(address, ChannelOptions(tls_of(self._settings), self._settings.headers))
+
+    async def _health(self, address: Address) -> bool:
+        stub: Any = health_pb2_grpc.HealthStub(self._channel(address))
+        try:
+            async with typed_errors(address):
+                answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=self._timeout_s)
+        except UnimplementedError:
+            hint = "balancers and orchestrators cannot see whether it is well; is this a protolink server?"
+            return self._problem("health", "the server has no health service", hint)
+        except ProtolinkError as error:
+            return self._problem(
+                "health", str(error), "does gRPC run behind this port, or a proxy that does not know it?"
+            )
+        status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+        if answer.status == health_pb2.HealthCheckResponse.SERVING:
+            return self._ok("health", status)
+        return self._problem("health", status, "it is coming up or going down; look at its log")
+
+    async def _services(self, address: Address) -> Sequence[str]:
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(self._channel(address))
+        request = reflection_pb2.ServerReflectionRequest(list_services="*")
+        names: list[str] = []
+        try:
+            async with typed_errors(address):
+                async for answer in stub.ServerReflectionInfo(iter([request]), timeout=self._timeout_s):
+                    names = sorted(each.name for each in answer.list_services_response.service)
+        except UnimplementedError:
+            # Reflection is a courtesy; an agent without it is still an agent.
+            self._ok("services", "no reflection; taken for an agent")
+            return [AGENT_SERVICE]
+        except ProtolinkError as error:
+            self._problem("services", str(error), "it answers no gRPC calls")
+            return []
+        if AGENT_SERVICE in names or REGISTRY_SERVICE in names:
+            self._ok("services", ", ".join(names))
+        else:
+            hint = f"it serves neither {AGENT_SERVICE} nor {REGISTRY_SERVICE}: another gRPC server has this port"
+            self._problem("services", ", ".join(names), hint)
+        return names
+
+    async def _agent(self, address: Address) -> None:
+        try:
+            card = await agent_client(self._settings, RPC_S).get_agent_card(address.url)
+        except UnauthenticatedError as error:
+            self._problem("card", str(error), "pass credentials with --header")
+            return
+        except (ProtolinkError, DecodeError) as error:
+            self._problem("card", str(error), "the agent gives no valid card; is it of another version?")
+            return
+        self._ok("card", f"{card.name} {card.version}, {len(card.skills)} skills")
+        self._card_url(card, address)
+        self._version(card)
+        if self._settings.registry:
+            await self._registration(card)
+
+    def _card_url(self, card: AgentCard, address: Address) -> bool:
+        try:
+            own = Address.parse(card.url)
+        except ProtolinkError as error:
+            return self._problem("card url", str(error), "peers that find it in a registry cannot call it")
+        if _is_wildcard(own.host):
+            hint = "peers cannot connect to a wildcard address; give the agent a URL with its own name or address"
+            return self._problem("card url", card.url, hint)
+        if (own.port, own.secure) == (address.port, address.secure) and _same_host(own.host, address.host):
+            return self._ok("card url", card.url)
+        hint = f"the card says {card.url}; peers that find it in a registry go there, not to {address.url}"
+        return self._problem("card url", f"{card.url} is not the address that was asked", hint)
+
+    def _version(self, card: AgentCard) -> bool:
+        theirs, ours = card.protocol_version, PROTOCOL_VERSION
+        if theirs == ours:
+            return self._ok("protocol version", ours)
+        if theirs.partition(".")[0] == ours.partition(".")[0]:
+            return self._ok("protocol version", f"theirs is {theirs}, ours {ours}: they understand each other")
+        return self._problem("protocol version", f"theirs is {theirs}, ours {ours}", "upgrade the older side")
+
+    async def _registration(self, card: AgentCard) -> bool:
+        registry = registry_client(self._settings)
+        try:
+            named = await registry.list_agents(AgentFilter(name=card.name))
+        except ProtolinkError as error:
+            return self._problem("registry", str(error), f"protolink doctor {self._settings.registry} looks closer")
+        urls = [agent.card.url for agent in named]
+        if card.url not in urls:
+            found = f"is registered at {', '.join(urls)}, not here" if urls else "is not registered"
+            hint = "start it with --registry, and look into its log for why it is not"
+            return self._problem("registry", f"{card.name} {found}", hint)
+        if len(urls) > 1:
+            hint = "calls by name are refused while several have it; use URLs or other names"
+            return self._problem("registry", f"{len(urls)} agents are called {card.name}: {', '.join(urls)}", hint)
+        return self._ok("registry", f"registered at {registry.url}")
+
+    async def _registry_itself(self, address: Address) -> bool:
+        settings = Settings(
+            registry=address.url,
+            timeout_s=self._timeout_s,
+            headers=self._settings.headers,
+            ca_file=self._settings.ca_file,
+            cert_file=self._settings.cert_file,
+            key_file=self._settings.key_file,
+        )
+        try:
+            agents = await registry_client(settings).list_agents()
+        except (ProtolinkError, AgentNotFoundError) as error:
+            return self._problem("registry", str(error), "pass credentials with --header, or look into its log")
+        return self._ok("registry", f"this is a registry with {len(agents)} agents")
+
+
+def _no_grpc(speech: Speech) -> tuple[str, str]:
+    """What is wrong with a server that does not speak HTTP/2, and what to do."""
+    if speech is Speech.HTTP1:
+        return "an HTTP/1 server has this port, gRPC needs HTTP/2", "use the agent's gRPC port, not its web port"
+    if speech is Speech.NOTHING:
+        return "the server accepts connections and says nothing to HTTP/2", "another kind of server may have this port"
+    return "the server does not speak HTTP/2", "another kind of server has this port"
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _same_host(one: str, other: str) -> bool:
+    return one == other or (_is_loopback(one) and _is_loopback(other))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def doctor(settings: Settings, target: str) -> ExitCode:
+    """Examine a target and print what was found; the exit code says how it is."""
+    examination = Examination(settings, target)
+    run(examination.examine(), target)
+    if settings.json:
+        output.document(examination.to_dict())
+        return examination.exit_code
+    for check in examination.checks:
+        output.line(f"{check.status:8}{check.name}: {output.one_line(check.detail, 300)}", word=check.status)
+        if check.hint:
+            output.line(f"{'hint':8}{output.one_line(check.hint, 300)}")
+    return examination.exit_code

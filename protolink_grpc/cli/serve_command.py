@@ -1,0 +1,201 @@
+"""`serve` and `registry`: servers in the foreground, until SIGTERM or SIGINT."""
+
+import asyncio
+import importlib
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from protolink_grpc.agent import Agent, Registry
+from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import nearest, parse_address, run
+from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.store import SQLiteStore
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+FREE_PORT = "grpc://127.0.0.1:0"
+"""Where an agent listens that names no gRPC URL: this machine, a free port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where a server runs and what it uses; what is empty stays as the program says.
+
+    Args:
+        json: Say on standard output, as one document, where it listens.
+        file: Where tasks, or registrations, are kept.
+        require_client_cert: Refuse clients without a certificate that `ca_file` vouches for.
+    """
+
+    url: str = ""
+    registry: str = ""
+    file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    require_client_cert: bool = False
+    json: bool = False
+
+    def tls(self) -> TLSConfig | None:
+        """The certificates that were named.
+
+        Raises:
+            CommandError: They are not complete, or the URL says that there are none.
+        """
+        if bool(self.cert_file) != bool(self.key_file):
+            raise usage("--tls-cert and --tls-key belong together")
+        if self.require_client_cert and not (self.ca_file and self.cert_file):
+            raise usage("--require-client-cert needs --tls-cert, --tls-key and --tls-ca")
+        if not (self.cert_file or self.ca_file):
+            return None
+        if self.cert_file and self.url and not parse_address(self.url).secure:
+            raise usage(f"{self.url} is served in the clear", "a URL with certificates begins with grpcs://")
+        return TLSConfig(self.cert_file or None, self.key_file or None, self.ca_file or None, self.require_client_cert)
+
+
+def serve(target: str, serving: Serving) -> None:
+    """Run the agent that `module:attribute` names."""
+    tls = serving.tls()
+    agent = load_agent(target)
+    url = serving.url or _own_url(agent, secure=bool(serving.cert_file))
+    if url:
+        parse_address(url)
+    if serving.registry:
+        parse_address(serving.registry)
+    try:
+        agent.relocate(
+            url=url or None,
+            registry=serving.registry or None,
+            store=SQLiteStore(serving.file) if serving.file else None,
+            tls=tls,
+        )
+    except RuntimeError:
+        raise CommandError(f"{target} is running already", hint="leave starting it to protolink serve") from None
+    run(_until_stopped(agent, lambda: {"name": agent.card.name, "url": agent.card.url}, serving), url)
+
+
+def _own_url(agent: Agent, *, secure: bool) -> str:
+    """The URL to move the agent to; empty where its own will do."""
+    url = agent.card.url
+    if "://" in url and not url.startswith(("grpc://", "grpcs://")):
+        url = FREE_PORT
+    if secure and url.startswith("grpc://"):
+        url = url.replace("grpc://", "grpcs://", 1)
+    return "" if url == agent.card.url else url
+
+
+def serve_registry(serving: Serving) -> None:
+    """Run a registry."""
+    tls = serving.tls()
+    url = serving.url
+    parse_address(url)
+    registry = Registry(url, path=serving.file or None, tls=tls)
+    run(_until_stopped(registry, lambda: {"url": registry.url}, serving), url)
+
+
+async def _until_stopped(
+    server: Agent | Registry, announcement: Callable[[], dict[str, str]], serving: Serving
+) -> None:
+    # Listening for signals first: one that comes while the server comes up must not be lost.
+    asked = asyncio.ensure_future(until_asked_to_stop(None))
+    await asyncio.sleep(0)
+    try:
+        await server.serve()
+        if serving.json:
+            output.document(announcement())
+        await asked
+    finally:
+        asked.cancel()
+        log.info("stopping")
+        await server.aclose()
+
+
+def load_agent(target: str) -> Agent:
+    """The agent that `module:attribute` names: an Agent, a class of agents, or a function that makes one.
+
+    Raises:
+        CommandError: Something on the way is not there, or is none of these; says what.
+    """
+    module_name, separator, attribute = target.partition(":")
+    if not separator or not module_name or not attribute:
+        raise usage(f"{target!r} is not module:attribute", "for instance examples.weather:agent")
+    return _as_agent(_attribute(_module(module_name), attribute, target), target)
+
+
+def _module(name: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            hint = f"{name.removesuffix('.py').replace('/', '.')} without .py" if name.endswith(".py") else ""
+            hint = hint or f"it is looked for in {os.getcwd()} and where Python finds its packages"
+            raise CommandError(f"there is no module {error.name!r}", hint=hint, code="MODULE_NOT_FOUND") from error
+        raise _broken(name, error) from error
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> CommandError:
+    said = f"{type(error).__name__}: {error}"
+    return CommandError(f"importing {name} failed: {said}", hint="--debug shows the traceback", code="MODULE_FAILED")
+
+
+def _attribute(module: ModuleType, path: str, target: str) -> Any:
+    found: Any = module
+    for name in path.split("."):
+        if not hasattr(found, name):
+            near = nearest(name, [each for each in dir(found) if not each.startswith("_")]) or _agents_of(found)
+            hint = f"did you mean {near!r}?" if near else ""
+            raise CommandError(f"{target.partition(':')[0]} has no {name!r}", hint=hint, code="ATTRIBUTE_NOT_FOUND")
+        found = getattr(found, name)
+    return found
+
+
+def _agents_of(module: Any) -> str:
+    """The first agent in a module, for a hint."""
+    return next((name for name, value in vars(module).items() if isinstance(value, Agent)), "")
+
+
+def _as_agent(found: Any, target: str) -> Agent:
+    if callable(found) and not isinstance(found, Agent):
+        found = _made(found, target)
+    if isinstance(found, Agent):
+        return found
+    kind = type(found).__name__
+    raise CommandError(
+        f"{target} is no Agent but {kind}", hint="name an Agent, a class of it, or a function that makes one"
+    )
+
+
+def _made(factory: Callable[[], Any], target: str) -> Any:
+    if inspect.isclass(factory) and not issubclass(factory, Agent):
+        raise CommandError(f"{target} is no Agent but another class", hint="its class must derive from Agent")
+    missing = _required(factory)
+    if missing:
+        hint = "write a function without arguments that makes it, and name that"
+        raise CommandError(f"{target} needs arguments: {', '.join(missing)}", hint=hint)
+    try:
+        return factory()
+    except Exception as error:
+        raise CommandError(
+            f"{target}() failed: {type(error).__name__}: {error}", hint="--debug shows the traceback"
+        ) from error
+
+
+def _required(factory: Callable[..., Any]) -> list[str]:
+    positional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        each.name
+        for each in inspect.signature(factory).parameters.values()
+        if each.default is inspect.Parameter.empty and each.kind not in positional
+    ]

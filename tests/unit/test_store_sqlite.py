@@ -1,0 +1,834 @@
+"""What only the store in a file promises: durability, groups, other processes, and clear words when the file is not usable."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from protolink_grpc.errors import (
+    SequenceConflictError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreVersionError,
+)
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.store import database, liveness, sqlite
+from protolink_grpc.store.database import connect, explain
+from protolink_grpc.store.liveness import is_dead, process_identity
+from protolink_grpc.store.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
+from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore, now_micros
+
+PATIENCE_S = 20.0
+"""How long something that must happen may take; far more than it needs on a busy machine."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SQLiteStore]:
+    store = SQLiteStore(path)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def other(path: Path, store: SQLiteStore) -> AsyncIterator[SQLiteStore]:
+    """A second store on the same file: to the first one, another process."""
+    other = SQLiteStore(path)
+    await other.open()
+    yield other
+    await other.close()
+
+
+def addition(task_id: str = "task", *events: Any, after: int = 0, request_id: str = "", **known: Any) -> Append:
+    frames = list(events) or [b"event %d" % (after + 1)]
+    sequence = after + len(frames)
+    head = TaskHead(
+        task_id, "ada", "agent", "session", TaskState.WORKING, sequence, "run", 1_000, 1_000 + sequence, "worker", 1
+    )
+    return Append(replace(head, **known), frames, after, 1 if after else 0, request_id)
+
+
+async def whole(store: SQLiteStore) -> list[bytes]:
+    frames: list[bytes] = []
+    while more := await store.read("task", len(frames), 100):
+        frames += more
+    return frames
+
+
+def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    """What any other program finds in the file."""
+    db = sqlite3.connect(path)
+    try:
+        return db.execute(sql).fetchall()
+    finally:
+        db.close()
+
+
+@asynccontextmanager
+async def held_writer(store: SQLiteStore) -> AsyncIterator[None]:
+    """Keep the writer thread busy: what is asked for meanwhile becomes one group when it is let go."""
+    busy, release = threading.Event(), threading.Event()
+
+    def hold(db: sqlite3.Connection) -> None:
+        busy.set()
+        release.wait(PATIENCE_S)
+
+    holding = asyncio.ensure_future(store._write(hold))
+    await asyncio.to_thread(busy.wait, PATIENCE_S)
+    try:
+        yield
+    finally:
+        release.set()
+        await holding
+
+
+async def settle(store: SQLiteStore) -> None:
+    """Let everyone who has begun to wait get as far as the wait itself."""
+    for _ in range(4):
+        await asyncio.sleep(0)
+        await store.head("nobody")
+        await store._write(lambda db: None)
+
+
+# -- durability ----------------------------------------------------------------------------------------------------------
+
+
+async def test_commits_go_through_a_write_ahead_log_and_wait_for_the_disk(store: SQLiteStore) -> None:
+    def pragmas(db: sqlite3.Connection) -> list[Any]:
+        return [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+
+    full = 2
+    assert await store._write(pragmas) == ["wal", full]
+
+
+async def test_an_answered_append_is_in_the_file(store: SQLiteStore, path: Path) -> None:
+    await store.append(addition("task", b"one", b"two", request_id="request"))
+    assert rows(path, "SELECT sequence, frame FROM events ORDER BY sequence") == [(1, b"one"), (2, b"two")]
+    assert rows(path, "SELECT task_id, sequence, state FROM tasks") == [("task", 2, "working")]
+    assert rows(path, "SELECT principal, request_id, task_id, after_sequence FROM requests") == [
+        ("ada", "request", "task", 0)
+    ]
+
+
+async def test_everything_is_there_after_closing_and_opening(path: Path) -> None:
+    last = addition("task", b"two", after=1, request_id="request", state=TaskState.FAILED, reason="because")
+    first = SQLiteStore(path)
+    await first.open()
+    await first.append(addition("task", b"one"))
+    await first.append(last)
+    await first.close()
+    second = SQLiteStore(path)
+    await second.open()
+    assert await second.head("task") == last.head
+    assert await second.read("task", 0, 10) == [b"one", b"two"]
+    assert await second.append(last) == RequestRecord("task", 1)
+    assert second.worker != first.worker
+    await second.close()
+
+
+async def test_nobody_sees_an_append_before_its_commit(store: SQLiteStore, path: Path) -> None:
+    await store.append(addition("task", b"one"))
+    reader = asyncio.create_task(store.wait("task", 1))
+    lock = sqlite3.connect(path, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")  # from here on nobody else can commit
+    writer = asyncio.create_task(store.append(addition("task", b"two", after=1)))
+    for _ in range(5):
+        head = await store.head("task")
+        assert head is not None
+        assert head.sequence == 1
+        assert await store.read("task", 1, 10) == []
+    assert not writer.done()
+    assert not reader.done()
+    lock.execute("COMMIT")
+    lock.close()
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(writer, reader)
+    assert await store.read("task", 1, 10) == [b"two"]
+
+
+async def test_closing_waits_for_the_appends_that_were_accepted(path: Path) -> None:
+    store = SQLiteStore(path)
+    await store.open()
+    appends = [asyncio.create_task(store.append(addition(f"task {number}"))) for number in range(50)]
+    await asyncio.sleep(0)
+    await store.close()
+    await asyncio.gather(*appends)
+    assert rows(path, "SELECT count(*) FROM events") == [(50,)]
+
+
+async def test_a_closed_store_refuses_everything_and_says_why(path: Path) -> None:
+    store = SQLiteStore(path)
+    await store.open()
+    await store.append(addition("task"))
+    await store.close()
+    for refused in (
+        store.append(addition("other")),
+        store.read("task", 0, 10),
+        store.head("task"),
+        store.wait("task", 1),
+        store.heartbeat(1.0),
+    ):
+        with pytest.raises(StoreError, match="the store is closed"):
+            await refused
+
+
+# -- groups --------------------------------------------------------------------------------------------------------------
+
+
+async def test_appends_that_wait_together_share_one_commit(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    transact = store._transact
+    monkeypatch.setattr(store, "_transact", lambda db, jobs: (sizes.append(len(jobs)), transact(db, jobs)))
+    async with held_writer(store):
+        appends = [asyncio.create_task(store.append(addition(f"task {number}"))) for number in range(64)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*appends)
+    assert sizes == [1, 64]
+
+
+async def test_in_a_group_an_append_that_lost_a_race_fails_alone(store: SQLiteStore) -> None:
+    await store.append(addition("task"))
+    async with held_writer(store):
+        appends = [
+            asyncio.create_task(store.append(append))
+            for append in (
+                addition("before", request_id="request 1"),
+                addition("task", b"x", b"y", request_id="request 2"),
+                addition("after", request_id="request 3"),
+            )
+        ]
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), SequenceConflictError, type(None)]
+    assert await store.request("ada", "request 2") is None
+    assert await store.read("task", 0, 10) == [b"event 1"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        addition("no Unicode: \ud800", request_id="wrong"),
+        addition("wrong", b"one", None, request_id="wrong"),
+        addition("wrong", request_id="wrong", create_micros=2**70),
+    ],
+    ids=["text", "event", "number"],
+)
+async def test_in_a_group_an_append_with_impossible_values_fails_alone_and_as_a_whole(
+    store: SQLiteStore, wrong: Append
+) -> None:
+    async with held_writer(store):
+        appends = [asyncio.create_task(store.append(each)) for each in (addition("a"), wrong, addition("b"))]
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), StoreError, type(None)]
+    assert await store.read("a", 0, 10) == await store.read("b", 0, 10) == [b"event 1"]
+    assert await store.head("wrong") is None
+    assert await store.read("wrong", 0, 10) == []
+    assert await store.request("ada", "wrong") is None
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_read_from_the_file_is_cut_before_it_fills_the_memory(store: SQLiteStore, other: SQLiteStore) -> None:
+    piece = bytes(READ_BYTES // 4)
+    await other.append(addition("task", *[piece] * 6))
+    assert [len(frame) for frame in await store.read("task", 0, 100)] == [len(piece)] * 4
+    assert len(await store.read("task", 4, 100)) == 2
+
+
+async def test_what_is_kept_in_memory_agrees_with_the_file(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "TAIL_TASKS", 2)
+    monkeypatch.setattr(sqlite, "TAIL_EVENTS", 3)
+    lengths = {f"task {number}": 0 for number in range(4)}
+    for step in range(60):
+        task_id = f"task {step * 7 % 4}"
+        after, count = lengths[task_id], step % 3 + 1
+        frames = [b"%d" % number for number in range(after, after + count)]
+        await store.append(addition(task_id, *frames, after=after))
+        lengths[task_id] += count
+        for each, length in lengths.items():
+            for start in {0, length // 2, max(length - 1, 0), length}:
+                assert await store.read(each, start, 1000) == [b"%d" % number for number in range(start, length)]
+
+
+# -- opening -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path: Path) -> None:
+    connect(path, MIGRATIONS).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreVersionError) as refused:
+        await SQLiteStore(path).open()
+    assert str(path) in str(refused.value)
+    assert "99" in str(refused.value)
+    assert "upgrade" in str(refused.value)
+    assert refused.value.metadata == {"found": "99", "known": str(len(MIGRATIONS))}
+    assert rows(path, "PRAGMA user_version") == [(99,)]
+
+
+async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = SQLiteStore(path)
+    monkeypatch.setattr(sqlite, "MIGRATIONS", MIGRATIONS[:1])
+    await older.open()
+    await older.append(addition("task", b"one", request_id="request"))
+    await older.close()
+    assert rows(path, "PRAGMA user_version") == [(1,)]
+    further = ("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('hello')", "DROP TABLE notes")
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (*MIGRATIONS[:1], further[0]))
+    newer = SQLiteStore(path)
+    await newer.open()
+    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "SELECT text FROM notes") == [("hello",)]
+    assert await newer.read("task", 0, 10) == [b"one"]
+    assert await newer.request("ada", "request") == RequestRecord("task", 0)
+    await newer.close()
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (*MIGRATIONS[:1], *further))
+    await newer.open()
+    assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
+    await newer.close()
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    connect(path, MIGRATIONS[:1]).close()
+    with pytest.raises(StoreError):
+        connect(path, (*MIGRATIONS[:1], "CREATE TABLE notes(text TEXT); NOT EVEN SQL"))
+    assert rows(path, "PRAGMA user_version") == [(1,)]
+    assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
+    connect(path, MIGRATIONS).close()
+
+
+async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
+    for attempt in range(15):  # the moments in which they could hinder each other are short
+        path = tmp_path / f"{attempt}.db"
+        starting = threading.Barrier(4)
+
+        def begin(path: Path = path, starting: threading.Barrier = starting) -> str:
+            starting.wait(PATIENCE_S)
+            db = connect(path, MIGRATIONS)
+            mode = str(db.execute("PRAGMA journal_mode").fetchone()[0])
+            db.close()
+            return mode
+
+        modes = await asyncio.gather(*[asyncio.to_thread(begin) for _ in range(4)])
+        assert modes == ["wal"] * 4
+
+
+async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_bytes(b"Dear diary, " * 100)
+    with pytest.raises(StoreError, match="is not a SQLite database") as refused:
+        await SQLiteStore(path).open()
+    assert type(refused.value) is StoreError
+    assert str(path) in str(refused.value)
+    assert path.read_bytes() == b"Dear diary, " * 100
+
+
+async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "such" / "tasks.db"
+    with pytest.raises(StoreError, match="does its directory exist") as refused:
+        await SQLiteStore(path).open()
+    assert type(refused.value) is StoreError
+    assert str(path) in str(refused.value)
+    assert not path.parent.exists()
+
+
+async def test_a_directory_in_place_of_the_file_is_refused(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await SQLiteStore(path).open()
+
+
+async def test_a_store_that_could_not_open_opens_once_the_cause_is_gone(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "new" / "tasks.db")
+    with pytest.raises(StoreError):
+        await store.open()
+    with pytest.raises(StoreError, match="the store is closed"):
+        await store.append(addition())
+    (tmp_path / "new").mkdir()
+    await store.open()
+    await store.append(addition())
+    await store.close()
+
+
+def test_an_error_of_the_file_never_shows_a_statement(path: Path) -> None:
+    db = connect(path, MIGRATIONS)
+    with pytest.raises(sqlite3.Error) as caught:
+        db.execute("INSERT INTO tasks(principal) VALUES ('secret words')")
+    assert "secret words" not in str(explain(caught.value, path))
+    db.close()
+
+
+# -- files that cannot be written ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a file system of its own in memory, and mounts it again with other options."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = False
+
+    def mount(options: str) -> Path:
+        nonlocal mounted
+        again = "remount," if mounted else ""
+        command = ["mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(place)]
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("this user may not mount a file system")
+        mounted = True
+        return place
+
+    yield mount
+    if mounted:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("name", ["tasks.db", "new.db"], ids=["old file", "new file"])
+async def test_a_read_only_disk_is_found_when_the_store_opens(small_disk: Callable[[str], Path], name: str) -> None:
+    store = SQLiteStore(small_disk("size=1m") / "tasks.db")
+    await store.open()
+    await store.append(addition("task"))
+    await store.close()
+    path = small_disk("ro") / name
+    with pytest.raises(StoreReadOnlyError) as refused:
+        await SQLiteStore(path).open()
+    assert refused.value.metadata == {"path": str(path)}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to files of any mode")
+async def test_a_read_only_file_is_found_when_the_store_opens(path: Path) -> None:
+    connect(path, MIGRATIONS).close()
+    path.chmod(0o400)
+    with pytest.raises(StoreReadOnlyError):
+        await SQLiteStore(path).open()
+
+
+async def test_a_file_that_becomes_read_only_refuses_appends_and_can_still_be_read(store: SQLiteStore) -> None:
+    await store.append(addition("task"))
+    # The same refusal by SQLite as that of a disk that turned read-only, without one.
+    await store._write(lambda db: db.execute("PRAGMA query_only = ON"))
+    with pytest.raises(StoreReadOnlyError) as refused:
+        await store.append(addition("task", after=1, request_id="request"))
+    assert refused.value.metadata == {"path": str(store.path)}
+    assert await store.read("task", 0, 10) == [b"event 1"]
+    assert await store.request("ada", "request") is None
+    await store.close()
+    await store.open()
+    await store.append(addition("task", after=1, request_id="request"))
+
+
+async def fill(store: SQLiteStore) -> int:
+    """Append to `task` until there is no space; how many events it has then."""
+    for after in range(1000):
+        try:
+            await store.append(addition("task", bytes([after % 256]) * 50_000, after=after))
+        except StoreFullError as error:
+            assert str(store.path) in str(error)  # noqa: PT017 -- the loop ends with the first failure, whenever it comes
+            return after
+    raise AssertionError("the disk never was full")
+
+
+async def check_full(store: SQLiteStore) -> None:
+    """A full disk costs the append that did not fit, and nothing else; once there is space, the store goes on."""
+    written = await fill(store)
+    assert written > 1
+    with pytest.raises(StoreFullError):
+        await store.append(addition("another", bytes(50_000), request_id="request"))
+    assert await store.head("another") is None
+    assert await store.request("ada", "request") is None
+    head = await store.head("task")
+    assert head is not None
+    assert head.sequence == written
+    for after in range(written):
+        assert await store.read("task", after, 1) == [bytes([after % 256]) * 50_000]
+
+
+async def test_a_full_file_costs_only_the_append_that_did_not_fit(store: SQLiteStore) -> None:
+    await store._write(lambda db: db.execute("PRAGMA max_page_count = 300"))
+    await check_full(store)
+    await store._write(lambda db: db.execute("PRAGMA max_page_count = 100000"))
+    await store.append(addition("another", bytes(50_000), request_id="request"))
+    assert await store.request("ada", "request") == RequestRecord("another", 0)
+
+
+async def test_a_full_disk_costs_only_the_append_that_did_not_fit(small_disk: Callable[[str], Path]) -> None:
+    store = SQLiteStore(small_disk("size=1m") / "tasks.db")
+    await store.open()
+    await check_full(store)
+    small_disk("size=8m")
+    await store.append(addition("another", bytes(50_000), request_id="request"))
+    await store.close()
+    await store.open()
+    assert await store.request("ada", "request") == RequestRecord("another", 0)
+    await store.close()
+
+
+async def test_a_store_on_a_full_disk_can_still_be_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SQLiteStore(path)
+    await store.open()
+    # Signing off writes; here every write fails.
+    await store._write(lambda db: db.execute("PRAGMA query_only = ON"))
+    await store.close()
+    assert "cannot sign off" in caplog.text
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("protolink-store")]
+    await store.open()
+    await store.append(addition("task"))
+    await store.close()
+
+
+async def test_a_lock_that_is_held_too_long_is_named_and_then_forgotten(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_MS", 20)
+    store = SQLiteStore(path)
+    await store.open()
+    lock = sqlite3.connect(path, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="is locked by another process"):
+        await store.append(addition("task"))
+    lock.execute("COMMIT")
+    lock.close()
+    await store.append(addition("task"))
+    await store.close()
+
+
+# -- several stores on one file ------------------------------------------------------------------------------------------
+
+
+async def test_another_stores_append_is_read_and_wakes_who_waits(store: SQLiteStore, other: SQLiteStore) -> None:
+    await store.append(addition("task", b"one"))
+    reader = asyncio.create_task(store.wait("task", 1))
+    await settle(store)
+    assert not reader.done()
+    await other.append(addition("task", b"two", after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await reader
+    assert await store.read("task", 1, 10) == [b"two"]
+    assert await store.read("task", 0, 10) == [b"one", b"two"]
+
+
+async def test_what_this_store_remembers_is_not_mixed_with_what_others_wrote(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    for after in range(0, 20, 2):
+        await store.append(addition("task", b"%d" % after, after=after))
+        await other.append(addition("task", b"%d" % (after + 1), after=after + 1))
+        for each in (store, other):
+            assert await whole(each) == [b"%d" % number for number in range(after + 2)]
+
+
+async def test_an_append_between_a_readers_look_and_its_wait_is_not_missed(
+    store: SQLiteStore, other: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.append(addition("task"))
+    look = store.head
+
+    async def look_then_lose_the_race(task_id: str) -> TaskHead | None:
+        head = await look(task_id)
+        await other.append(addition("task", after=1))
+        return head
+
+    monkeypatch.setattr(store, "head", look_then_lose_the_race)
+    async with asyncio.timeout(PATIENCE_S):
+        await store.wait("task", 1)
+
+
+async def test_a_reader_that_comes_while_others_are_waited_for_is_not_missed(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    await store.append(addition("quiet"))
+    await store.append(addition("task"))
+    first = asyncio.create_task(store.wait("quiet", 1))
+    await settle(store)
+    second = asyncio.create_task(store.wait("task", 1))
+    await settle(store)
+    await other.append(addition("task", after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await second
+    first.cancel()
+    await asyncio.wait([first])
+
+
+async def test_the_listener_hears_of_other_processes_appends_to_the_tasks_that_run_here(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    heard: list[str] = []
+    told = asyncio.Event()
+
+    def appended(task_id: str) -> None:
+        heard.append(task_id)
+        told.set()
+
+    store.listener = ForeignListener(lambda: ["task"], appended)
+    await store.append(addition("task"))
+    await store.append(addition("not running"))
+    await settle(store)
+    assert heard == []
+    await other.append(addition("not running", after=1))
+    await other.append(addition("task", after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await told.wait()
+    assert set(heard) == {"task"}
+    store.listener = None
+
+
+async def test_the_listener_hears_of_an_append_that_follows_its_own_at_once(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    told = asyncio.Event()
+    store.listener = ForeignListener(lambda: ["task"], lambda task_id: told.set())
+    await store.append(addition("task"))
+    await other.append(addition("task", after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await told.wait()
+    store.listener = None
+
+
+async def test_readers_ask_again_when_other_processes_cannot_be_followed(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.append(addition("task"))
+
+    def fail(db: sqlite3.Connection, probe: Any) -> None:
+        probe.outcome = StoreError("no look today")
+
+    monkeypatch.setattr(store, "_look", fail)
+    async with asyncio.timeout(PATIENCE_S):
+        await store.wait("task", 1)
+    assert "no look today" in caplog.text
+
+
+WRITER = """
+    import asyncio, sys
+    from protolink_grpc.errors import SequenceConflictError
+    from protolink_grpc.models.lifecycle import TaskState
+    from protolink_grpc.store.port import Append, TaskHead
+    from protolink_grpc.store.sqlite import SQLiteStore
+
+    path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+    def addition(task_id, frame, after):
+        head = TaskHead(task_id, "ada", "agent", "s", TaskState.WORKING, after + 1, "run", 1, after + 2, "w", 1)
+        return Append(head, [frame], after, 1 if after else 0)
+
+    async def own(store):
+        for after in range(count):
+            await store.append(addition("of " + name, f"{name} {after}".encode(), after))
+
+    async def shared(store):
+        for number in range(count):
+            while True:
+                head = await store.head("shared")
+                try:
+                    await store.append(addition("shared", f"{name} {number}".encode(), head.sequence if head else 0))
+                    break
+                except SequenceConflictError:
+                    continue
+
+    async def main():
+        store = SQLiteStore(path)
+        await store.open()
+        print("open", flush=True)
+        sys.stdin.readline()
+        await asyncio.gather(own(store), shared(store))
+        await store.close()
+
+    asyncio.run(main())
+"""
+
+
+async def test_two_processes_on_one_file_lose_nothing_and_repeat_nothing(store: SQLiteStore, tmp_path: Path) -> None:
+    count, names = 60, ["left", "right"]
+    program = tmp_path / "writer.py"
+    program.write_text(dedent(WRITER))
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, program, store.path, name, str(count)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for name in names
+    ]
+    async with asyncio.timeout(60):
+        for process in processes:
+            assert await process.stdout.readline() == b"open\n"
+        followed: list[bytes] = []
+        for process in processes:
+            process.stdin.write(b"go\n")
+        while len(followed) < 2 * count:
+            frames = await store.read("shared", len(followed), 7)
+            if frames:
+                followed += frames
+            else:
+                await store.wait("shared", len(followed))
+        assert [await process.wait() for process in processes] == [0, 0]
+    for name in names:
+        own = [f"{name} {number}".encode() for number in range(count)]
+        assert await store.read(f"of {name}", 0, 1000) == own
+        assert [frame for frame in followed if frame in own] == own
+    assert await store.read("shared", 0, 1000) == followed
+    assert rows(store.path, "SELECT sequence FROM events WHERE task_id = 'shared' ORDER BY sequence") == [
+        (sequence,) for sequence in range(1, 2 * count + 1)
+    ]
+
+
+# -- workers -------------------------------------------------------------------------------------------------------------
+
+WORKER = """
+    import asyncio, sys
+    from protolink_grpc.models.lifecycle import TaskState
+    from protolink_grpc.store.liveness import process_identity
+    from protolink_grpc.store.port import Append, TaskHead
+    from protolink_grpc.store.sqlite import SQLiteStore
+
+    async def main():
+        store = SQLiteStore(sys.argv[1])
+        await store.open()
+        await store.heartbeat(3600)
+        head = TaskHead("task", "ada", "agent", "s", TaskState.WORKING, 1, "run", 1, 2, store.worker, 1)
+        await store.append(Append(head, [b"event"], 0, 0))
+        print(process_identity(), flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Callable[[Path], tuple[subprocess.Popen[str], str]]]:
+    """Starts a process that has taken `task` and lives on; its identity comes with it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(path: Path) -> tuple[subprocess.Popen[str], str]:
+        program = tmp_path / "worker.py"
+        program.write_text(dedent(WORKER))
+        process = subprocess.Popen([sys.executable, program, path], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        if process.stdout is None:
+            raise AssertionError("started without a pipe")
+        return process, process.stdout.readline().strip()
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_killed_workers_tasks_are_orphans_at_once_and_a_living_ones_are_not(
+    store: SQLiteStore, worker: Callable[[Path], tuple[subprocess.Popen[str], str]]
+) -> None:
+    process, identity = await asyncio.to_thread(worker, store.path)
+    assert await store.orphans("agent") == []
+    assert not is_dead(identity)
+    process.send_signal(signal.SIGKILL)
+    # Waits for the end without taking notice of it: to the system it is a zombie, to us it must be dead already.
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert is_dead(identity)
+    assert await store.orphans("agent") == [await store.head("task")]
+    process.wait()
+    assert is_dead(identity)
+    assert await store.orphans("agent") == [await store.head("task")]
+    assert await store.orphans("another agent") == []
+
+
+async def test_a_closed_stores_tasks_are_orphans(store: SQLiteStore, other: SQLiteStore) -> None:
+    await other.heartbeat(3600.0)
+    await other.append(addition("task", worker=other.worker))
+    assert await store.orphans("agent") == []
+    await other.close()
+    assert [head.task_id for head in await store.orphans("agent")] == ["task"]
+
+
+async def test_a_worker_whose_lease_ran_out_counts_as_dead_even_if_its_process_lives(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    await other.append(addition("task", worker=other.worker))
+    await other.heartbeat(-1.0)
+    assert [head.task_id for head in await store.orphans("agent")] == ["task"]
+    await other.heartbeat(60.0)
+    assert await store.orphans("agent") == []
+
+
+async def test_orphans_are_what_is_unfinished_and_not_waiting_oldest_first(store: SQLiteStore) -> None:
+    for number, state in enumerate(TaskState):
+        await store.append(addition(state.value, state=state, worker="gone", update_micros=100 - number))
+    assert [head.state for head in await store.orphans("agent")] == [TaskState.WORKING, TaskState.SUBMITTED]
+
+
+async def test_a_heartbeat_forgets_requests_that_are_too_old(path: Path) -> None:
+    store = SQLiteStore(path, request_ttl_s=2 * 86_400)
+    await store.open()
+    day = 86_400 * 1_000_000
+    now = now_micros()
+    await store.append(addition("old", request_id="old", update_micros=now - 3 * day))
+    await store.append(addition("recent", request_id="recent", update_micros=now - day))
+    await store.heartbeat(60.0)
+    assert await store.request("ada", "old") is None
+    assert await store.request("ada", "recent") == RequestRecord("recent", 0)
+    await store.close()
+
+
+async def test_request_ids_are_remembered_for_a_day_at_least(path: Path) -> None:
+    store = SQLiteStore(path, request_ttl_s=1.0)
+    await store.open()
+    await store.append(addition("task", request_id="request", update_micros=now_micros() - 3_600_000_000))
+    await store.heartbeat(60.0)
+    assert await store.request("ada", "request") is not None
+    await store.close()
+
+
+# -- liveness ------------------------------------------------------------------------------------------------------------
+
+
+def test_this_process_is_alive() -> None:
+    assert not is_dead(process_identity())
+
+
+def test_a_process_whose_number_was_given_to_another_is_dead() -> None:
+    machine, pid, start = process_identity().rsplit("/", 2)
+    if not start:
+        pytest.skip("this system does not tell when a process started")
+    assert is_dead(f"{machine}/{pid}/{int(start) - 1}")
+
+
+@pytest.mark.parametrize("identity", ["", "x", "//", "elsewhere/1/1", "a/b/c"])
+def test_of_a_process_elsewhere_nobody_knows(identity: str) -> None:
+    assert not is_dead(identity)
+
+
+@pytest.mark.parametrize("pid", ["", "one", "-1", "99999999999999999999"])
+def test_of_a_number_that_is_none_nobody_knows(pid: str) -> None:
+    machine = process_identity().rsplit("/", 2)[0]
+    assert not is_dead(f"{machine}/{pid}/1")
+
+
+def test_where_the_system_does_not_tell_the_start_only_a_missing_process_is_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(liveness, "_start_ticks", lambda pid: "")
+    machine, pid, start = process_identity().rsplit("/", 2)
+    assert start == ""
+    assert not is_dead(f"{machine}/{pid}/12345")
