@@ -113,7 +113,8 @@ def card_get(settings: Settings, agent: AgentArgument) -> None:
 def send(
     settings: Settings,
     agent: AgentArgument,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The message; - reads standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The message; - reads standard input.")] = None,
+    *,
     data: Annotated[list[str] | None, typer.Option("--data", metavar="JSON", help="A JSON part; repeatable.")] = None,
     task: Annotated[str, typer.Option("--task", "--task-id", metavar="ID", help="The task to continue.")] = "",
     session: Annotated[
@@ -141,9 +142,7 @@ def call(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KEY=VALUE|KEY:=JSON]...", help="Its arguments, read by the tool's schema, or as JSON."
-        ),
+        typer.Argument(metavar="KEY=VALUE|KEY:=JSON", help="Its arguments, read by the tool's schema, or as JSON."),
     ] = None,
 ) -> None:
     """Call a tool of an agent and print its result."""
@@ -171,6 +170,7 @@ def task_get(
 def task_list(
     settings: Settings,
     agent: AgentArgument,
+    *,
     state: Annotated[
         list[str] | None, typer.Option("--state", "--status", metavar="STATE", help="Tasks in this state; repeatable.")
     ] = None,
@@ -220,6 +220,7 @@ def task_subscribe(
 @with_settings
 def agents_list(
     settings: Settings,
+    *,
     name: NameOption = "",
     role: RoleOption = "",
     tag: TagOption = None,
@@ -238,6 +239,7 @@ def agents_list(
 @with_settings
 def agents_watch(
     settings: Settings,
+    *,
     name: NameOption = "",
     role: RoleOption = "",
     tag: TagOption = None,
@@ -267,6 +269,7 @@ def doctor(
 @app.command()
 def serve(
     target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="An Agent, a class of it, or what makes one.")],
+    *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen; port 0 takes a free one.")] = "",
     registry: RegistryOption = "",
     store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
@@ -288,6 +291,7 @@ def serve(
 
 @app.command("registry")
 def run_registry(
+    *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen.")] = DEFAULT_REGISTRY_URL,
     path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
     tls_cert: TLSCertOption = "",

@@ -23,7 +23,7 @@ from protolink_grpc.cli.failure import CommandError, ExitCode
 from protolink_grpc.cli.probe import Handshake, Speech
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
-from protolink_grpc.errors import AgentNotFoundError, ProtolinkError, UnauthenticatedError, UnimplementedError
+from protolink_grpc.errors import ProtolinkError, UnauthenticatedError, UnimplementedError
 from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCard
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.registry import AgentFilter
@@ -275,7 +275,7 @@ class Examination:
         )
         try:
             agents = await registry_client(settings).list_agents()
-        except (ProtolinkError, AgentNotFoundError) as error:
+        except ProtolinkError as error:
             return self._problem("registry", str(error), "pass credentials with --header, or look into its log")
         return self._ok("registry", f"this is a registry with {len(agents)} agents")
 

@@ -37,10 +37,10 @@ def watch_agents(settings: Settings, wanted: AgentFilter) -> None:
         client = registry_client(settings)
         # A watch bridges outages; a registry that was never there is better found out at once.
         await client.list_agents(AgentFilter(name="-"))
-        async with within(settings.timeout_s, "the watch", url=settings.registry):
-            async with aclosing(cast(Any, client.watch(wanted))) as changes:
-                async for change in changes:
-                    _show_change(settings, change)
+        watch = cast(Any, client.watch(wanted))
+        async with within(settings.timeout_s, "the watch", url=settings.registry), aclosing(watch) as changes:
+            async for change in changes:
+                _show_change(settings, change)
 
     run(work(), settings.registry)
 

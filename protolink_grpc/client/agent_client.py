@@ -6,8 +6,10 @@ event seen, without gap or duplicate.
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from protolink_grpc.client.channel import ChannelOptions
@@ -37,6 +39,9 @@ Item = TypeVar("Item", Message, Artifact)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
 """Between attempts to take a stream up again: doubling, with jitter."""
+
+KNOWN_TASKS = 1000
+"""Unfinished tasks of which a client remembers what their agents have."""
 
 _SETTLED = TERMINAL | INTERRUPTED
 
@@ -73,6 +78,8 @@ class AgentClient:
         self.timeout = timeout
         self.outage_s = outage_s
         self._options = ChannelOptions(tls, tuple(metadata))
+        # How many messages and artifacts of a task its agent is known to have: they are not sent again.
+        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     @property
     def sync(self) -> SyncFacade:
@@ -103,23 +110,43 @@ class AgentClient:
         Returns:
             The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
         """
-        agent = self._agent(agent_url)
-        sent = await agent.send(task, request_id or new_request_id(), wait=True, timeout_s=self.timeout)
-        return await self._whole(agent, task, sent)
+        return await self._send(agent_url, task, request_id, wait=True)
 
     async def submit_task(self, agent_url: str | None, task: Task, *, request_id: str | None = None) -> Task:
         """Start or continue a task and return as soon as the agent has accepted it."""
+        return await self._send(agent_url, task, request_id, wait=False)
+
+    async def _send(self, agent_url: str | None, task: Task, request_id: str | None, *, wait: bool) -> Task:
         agent = self._agent(agent_url)
-        sent = await agent.send(task, request_id or new_request_id(), wait=False, timeout_s=self.timeout)
-        return await self._whole(agent, task, sent)
+        sent = await agent.send(self._news(task), request_id or new_request_id(), wait=wait, timeout_s=self.timeout)
+        answer = await self._whole(agent, task, sent)
+        if answer.is_terminal:
+            self._known.pop(answer.id, None)
+        else:
+            self._known[answer.id] = (len(answer.messages), len(answer.artifacts))
+            if len(self._known) > KNOWN_TASKS:
+                self._known.popitem(last=False)
+        return answer
+
+    def _news(self, task: Task) -> Task:
+        """What the agent does not have of a task: a turn costs the same however long the conversation is.
+
+        The agent itself leaves out what it has, so knowing too little here only costs bytes.
+        """
+        messages, artifacts = self._known.get(task.id, (0, 0))
+        if messages > len(task.messages) or artifacts > len(task.artifacts):
+            messages = artifacts = 0
+        metadata = {key: value for key, value in task.metadata.items() if key != "state_history"}
+        return replace(task, messages=task.messages[messages:], artifacts=task.artifacts[artifacts:], metadata=metadata)
 
     async def _whole(self, agent: AgentPort, task: Task, sent: Sent) -> Task:
         """The whole task: what the turn added comes back, the rest the caller has. Where it has not, it is fetched."""
         answer = sent.task
         if len(answer.messages) == sent.message_count and len(answer.artifacts) == sent.artifact_count:
             return answer
-        messages = _joined(task.messages, answer.messages)
-        artifacts = _joined(task.artifacts, answer.artifacts)
+        had = self._known.get(task.id, (0, 0))
+        messages = task.messages[: had[0]] + _joined(task.messages[had[0] :], answer.messages)
+        artifacts = task.artifacts[: had[1]] + _joined(task.artifacts[had[1] :], answer.artifacts)
         history = _joined_history(task, answer)
         if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count or history is None:
             return await agent.get(answer.id, self.timeout)
@@ -139,7 +166,7 @@ class AgentClient:
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
                 return agent.watch(task.id, seen, StopAt.INTERRUPTED, timeout_s=None)
-            return agent.stream(task, request, timeout_s=None)
+            return agent.stream(self._news(task), request, timeout_s=None)
 
         pauses = _Pauses(self.outage_s)
         while True:
@@ -250,14 +277,19 @@ class _Pauses:
     def __init__(self, outage_s: float) -> None:
         self._outage_s = outage_s
         self.reset()
+        self._reached = False
 
     def reset(self) -> None:
         """The stream works: the next cut begins from the start."""
+        self._reached = True
         self._pause_s = FIRST_PAUSE_S
         self._since: float | None = None
 
     async def after(self, error: UnavailableError | ResourceExhaustedError) -> None:
-        """Wait before the next attempt; raises `error` when the outage has lasted too long."""
+        """Wait before the next attempt; raises `error` when the outage has lasted too long, or nobody was there from the start."""
+        self._reached = self._reached or not error.metadata.get("unreached")
+        if not self._reached:
+            raise error
         now = asyncio.get_running_loop().time()
         self._since = now if self._since is None else self._since
         if now - self._since >= self._outage_s:

@@ -105,6 +105,8 @@ def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> Pro
         return from_status(status)
     code, details = error.code().name, error.details() or ""
     if code == "UNAVAILABLE":
+        if "failed to connect" in details:
+            metadata["unreached"] = "true"
         return UnavailableError(f"{address.url} is not reachable: {details}", url=address.url, **metadata)
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceededError(
