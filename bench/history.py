@@ -10,7 +10,7 @@ from bench.rows import Row, Sample, row_of
 
 STORES = ("log-memory", "log-sqlite")
 
-AGES = {1: 1, 1_000: 10, 10_000: 60}
+AGES = {1: 1, 1_000: 10, 10_000: 15}
 """Events or messages before the first turn, and turns per task: few enough that the age stays what it says."""
 
 TURNS = 60

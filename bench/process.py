@@ -68,6 +68,10 @@ class Server:
         """CPU time so far, of the `process` and of each of its Python threads."""
         return await self._ask("cpu")
 
+    async def begin_profile(self) -> None:
+        """From now on its event loop's thread is recorded, and gets slower."""
+        await self._ask("profile")
+
     async def collect(self) -> None:
         """Let it collect its garbage now, and not while somebody measures."""
         await self._ask("rss")

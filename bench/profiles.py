@@ -2,6 +2,7 @@
 
 import os
 import pstats
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ async def profile(plan: Plan) -> None:
             environment = {"BENCH_PROFILE": str(directory)}
             async with servers(kind, environment=environment) as (server,), channel_to(server) as channel:
                 send = unary(channel, "SendTask")
+                await closed_loop(send, message("x" * 100), 16, 0.5)
+                await server.begin_profile()
                 sample = await closed_loop(send, message("x" * 100), 16, max(1.0, 2 * plan.seconds))
             _print(kind, directory / f"{kind}.pstats", sample.done)
 
@@ -27,10 +30,21 @@ def _print(kind: str, path: Path, requests: int) -> None:
     stats: Any = pstats.Stats(str(path))
     # By function: (calls, calls without recursion, own seconds, seconds with callees, callers).
     entries = sorted(stats.stats.items(), key=lambda entry: -entry[1][2])
-    say(f"\n{kind}: own time per request under the profiler, {requests} requests")
+    micros = 1e6 / requests
+    layers: Counter[str] = Counter()
+    for (file, _, _), (_, _, own, _, _) in entries:
+        layers[_layer(file)] += own * micros
+    say(f"\n{kind}: own CPU per request under the profiler, {requests} requests")
+    say("  " + ", ".join(f"{name} {own:.0f} us" for name, own in layers.most_common(12)))
     for (file, line, name), (_, calls, own, whole, _) in entries[:TOP]:
         where = f"{os.sep.join(Path(file).parts[-2:])}:{line}" if line else "built in"
-        micros = 1e6 / requests
-        say(
-            f"  {own * micros:7.1f} us  {whole * micros:8.1f} with callees  {calls / requests:6.1f} calls  {name}  ({where})"
-        )
+        times = f"{own * micros:7.1f} us  {whole * micros:8.1f} with callees  {calls / requests:6.1f} calls"
+        say(f"  {times}  {name}  ({where})")
+
+
+def _layer(file: str) -> str:
+    """The layer of the house, or the library, that a function belongs to."""
+    parts = Path(file).parts
+    if "protolink_grpc" in parts:
+        return "/".join(parts[parts.index("protolink_grpc") :][:2])
+    return parts[-2] if len(parts) > 1 else "built in"

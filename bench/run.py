@@ -8,6 +8,7 @@ the bench, which exits with 1 only when something could not be measured.
 
 import argparse
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -31,13 +32,22 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
 }
 
 
-async def measure(plan: Plan, groups: list[str]) -> list[Row]:
-    """The rows of these groups, in this order."""
+async def measure(plan: Plan, groups: list[str]) -> tuple[list[Row], list[str]]:
+    """The rows of these groups, in this order, and the groups that could not be measured."""
     process.pin_load()
     rows: list[Row] = []
+    failed = []
     for name in groups:
-        rows += await GROUPS[name](plan)
-    return rows
+        try:
+            rows += await GROUPS[name](plan)
+        except Exception:  # whatever it is: the minutes that the other groups took must not be lost
+            say(f"{name} could not be measured:\n{traceback.format_exc()}")
+            failed.append(name)
+    cases = {(row.case, row.in_flight, row.bytes): row for row in rows}
+    floor, local_call = cases.get(("send.floor", 16, 100)), cases.get(("runtime.memory", 1, 100))
+    if floor is not None and local_call is not None:
+        send.at_design_speed(local_call, floor)
+    return rows, failed
 
 
 def chosen(patterns: str) -> list[str]:
@@ -67,10 +77,12 @@ def main() -> None:
     if process.SERVER_CORE is None:
         say("there is one core only, or no way to choose: server and load share it, and the numbers show it")
     began = time.monotonic()
-    rows = run(measure(plan, groups))
+    rows, failed = run(measure(plan, groups))
     write_json(rows, options.out)
     print_table(rows)
     say(f"{time.monotonic() - began:.0f} s; written to {options.out}")
+    if failed:
+        raise SystemExit(f"not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ async def with_await() -> None:
         task = await client.send_task(None, Task.create_tool_call("echo", {"text": "hello", "times": 2}))
         print(task.state, task.get_output())
         task = await client.send_task(None, Task.create_tool_call("echo", {"times": "many"}))
-        print(task.state, task.metadata["error"])
+        part = task.get_last_part()
+        print(task.state, part.as_tool_output().error["code"] if part else "")
 
 
 def without_await() -> None:

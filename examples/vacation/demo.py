@@ -64,12 +64,13 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
             console.print(booking_table(task))
         else:
             console.print(f"Not booked: the task is {task.state}.")
+        asked = _asked_to_stop() if arguments.keep_running else None
         _say_where(console, task, directory, url, keeps_running=arguments.keep_running)
-        if arguments.keep_running:
+        if asked is not None:
             console.print(
                 f"  {_words(_protolink(), 'agents', 'list', '--registry', mesh.registry_url)}", soft_wrap=True
             )
-            await mesh.while_up(_until_interrupted())
+            await mesh.while_up(asked.wait())
     return 0 if booked else 1
 
 
@@ -115,12 +116,12 @@ def _words(*words: str) -> str:
     return shlex.join(words)
 
 
-async def _until_interrupted() -> None:
+def _asked_to_stop() -> asyncio.Event:
+    """Set by Ctrl-C and SIGTERM, which from now on are the way to end and not an interruption."""
     asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked.set)
-    await asked.wait()
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return asked
 
 
 def _end_on_signals() -> None:

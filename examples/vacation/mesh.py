@@ -71,7 +71,8 @@ class Mesh:
     @property
     def processes(self) -> dict[str, int]:
         """Process ids by name."""
-        return {child.name: child.process.pid for child in self._children}
+        found = {child.name: child.process.pid for child in self._children}
+        return {name: found[name] for name in ("registry", *AGENTS) if name in found}
 
     async def url_of(self, name: str) -> str:
         return (await self.registry.get(name)).card.url

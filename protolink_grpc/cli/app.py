@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from protolink_grpc.cli import output
-from protolink_grpc.cli.failure import CommandError, ExitCode, usage
+from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, explained, usage
 from protolink_grpc.cli.settings import (
     DebugOption,
     Output,
@@ -24,6 +24,7 @@ from protolink_grpc.cli.settings import (
     parse_pairs,
     with_settings,
 )
+from protolink_grpc.errors import ProtolinkError
 
 DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
 
@@ -324,8 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         code = _run(given, debug)
-        sys.stdout.flush()
-    except BrokenPipeError:
+        output.flush()
+    except ReaderGoneError:
         # Python flushes once more at its end; the pipe is gone for that too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
@@ -343,7 +344,7 @@ def _run(given: list[str], debug: bool) -> int:
         return code if isinstance(code, int) else ExitCode.OK
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    except ReaderGoneError:
         raise
     except _UsageError as error:
         failed = _as_usage(error)
@@ -351,6 +352,8 @@ def _run(given: list[str], debug: bool) -> int:
         failed = error
         if debug:
             traceback.print_exc()
+    except ProtolinkError as error:
+        failed = explained(error)
     except Exception as error:
         if debug:
             traceback.print_exc()

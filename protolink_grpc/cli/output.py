@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from protolink_grpc.cli.failure import CommandError
+from protolink_grpc.cli.failure import CommandError, ReaderGoneError
 
 CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 """Deleted from shown text: C0, DEL and C1, which terminals take for commands."""
@@ -58,18 +58,23 @@ def json_line(value: Any) -> None:
 
 def line(text: str = "", *, word: str = "") -> None:
     """One line of text. On a terminal `word`, when it is one of `STYLES` and in the text, has its colour."""
+    shown = printable(text)
     style = STYLES.get(word)
-    if style is None or not sys.stdout.isatty():
-        _write(printable(text))
-        return
+    _write(shown if style is None or not sys.stdout.isatty() else _coloured(shown, word, style))
+
+
+def _coloured(text: str, word: str, style: str) -> str:
     # Only a terminal needs rich: piped output starts a tenth of a second sooner without it.
     from rich.console import Console
     from rich.text import Text
 
-    styled = Text(printable(text))
-    at = text.find(word)
+    styled = Text(text)
+    at = text.rfind(word)
     styled.stylize(style, at, at + len(word))
-    Console(highlight=False, soft_wrap=True).print(styled)
+    console = Console(highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        console.print(styled, end="")
+    return captured.get()
 
 
 def field(label: str, value: str) -> None:
@@ -96,7 +101,7 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def note(kind: str, text: str) -> None:
     """`kind: text` on standard error, where notes, warnings and hints for people go."""
-    sys.stdout.flush()
+    flush()
     print(f"{kind}: {printable(text)}", file=sys.stderr, flush=True)
 
 
@@ -110,6 +115,17 @@ def failure(error: CommandError, *, as_json: bool) -> None:
         note("hint", error.hint)
 
 
+def flush() -> None:
+    """Send what was printed. Raises ReaderGoneError when nobody reads any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+
+
 def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+    flush()

@@ -97,7 +97,7 @@ def serve_registry(serving: Serving) -> None:
     tls = serving.tls()
     url = serving.url
     parse_address(url)
-    registry = Registry(url, path=serving.file or None, tls=tls)
+    registry = Registry(url=url, path=serving.file or None, tls=tls)
     run(_until_stopped(registry, lambda: {"url": registry.url}, serving), url)
 
 

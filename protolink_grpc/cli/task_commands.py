@@ -9,9 +9,12 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import advise, show_event, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import task_fields
+from protolink_grpc.cli.failure import usage
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.lifecycle import TERMINAL, parse_state
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.service import StopAt
 
@@ -40,11 +43,17 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     settings: Settings, agent: str, states: Sequence[str], session: str, since: str, limit: int, page_token: str
 ) -> None:
     """Print one page of the caller's tasks, last changed first."""
+    try:
+        wanted = [parse_state(state, field="--state") for state in states]
+        if since:
+            micros_from_iso(since, field="--since")
+    except InvalidArgumentError as error:
+        raise usage(str(error)) from None
 
     async def work() -> TaskList:
         return await agent_client(settings, QUICK_S).list_tasks(
             agent_url=await url_of(settings, agent),
-            states=states,
+            states=wanted,
             session_id=session,
             updated_after=since,
             page_size=limit,
@@ -103,5 +112,5 @@ def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_
         return
     for label, value in task_fields(task):
         output.field(label, value)
-    if task.state in INTERRUPTED or task.state not in TERMINAL:
+    if task.state not in TERMINAL:
         advise(settings, agent, task)

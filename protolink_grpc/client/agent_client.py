@@ -9,7 +9,7 @@ import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from protolink_grpc.client.channel import ChannelOptions
@@ -17,12 +17,7 @@ from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.local_agent import SCHEME, LocalAgent
 from protolink_grpc.client.port import AgentPort, ListFilter, Sent, TaskList
 from protolink_grpc.client.sync import SyncFacade
-from protolink_grpc.errors import (
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    TaskExecutionError,
-    UnavailableError,
-)
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import micros_from_iso
@@ -78,8 +73,8 @@ class AgentClient:
         self.timeout = timeout
         self.outage_s = outage_s
         self._options = ChannelOptions(tls, tuple(metadata))
-        # How many messages and artifacts of a task its agent is known to have: they are not sent again.
-        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     @property
     def sync(self) -> SyncFacade:
@@ -118,33 +113,29 @@ class AgentClient:
 
     async def _send(self, agent_url: str | None, task: Task, request_id: str | None, *, wait: bool) -> Task:
         agent = self._agent(agent_url)
-        sent = await agent.send(self._news(task), request_id or new_request_id(), wait=wait, timeout_s=self.timeout)
-        answer = await self._whole(agent, task, sent)
+        key = (agent_url or self.url or "", task.id)
+        had = self._had(key, task)
+        request = request_id or new_request_id()
+        sent = await agent.send(_news(task, had), request, wait=wait, timeout_s=self.timeout)
+        answer = await self._whole(agent, task, had, sent)
         if answer.is_terminal:
-            self._known.pop(answer.id, None)
+            self._known.pop(key, None)
         else:
-            self._known[answer.id] = (len(answer.messages), len(answer.artifacts))
+            self._known[key] = _Known.of(answer)
             if len(self._known) > KNOWN_TASKS:
                 self._known.popitem(last=False)
         return answer
 
-    def _news(self, task: Task) -> Task:
-        """What the agent does not have of a task: a turn costs the same however long the conversation is.
+    def _had(self, key: tuple[str, str], task: Task) -> tuple[int, int]:
+        """How many of the task's messages and artifacts its agent has: those of its last answer, if they are still in place."""
+        known = self._known.get(key)
+        return (known.messages, known.artifacts) if known is not None and known.begins(task) else (0, 0)
 
-        The agent itself leaves out what it has, so knowing too little here only costs bytes.
-        """
-        messages, artifacts = self._known.get(task.id, (0, 0))
-        if messages > len(task.messages) or artifacts > len(task.artifacts):
-            messages = artifacts = 0
-        metadata = {key: value for key, value in task.metadata.items() if key != "state_history"}
-        return replace(task, messages=task.messages[messages:], artifacts=task.artifacts[artifacts:], metadata=metadata)
-
-    async def _whole(self, agent: AgentPort, task: Task, sent: Sent) -> Task:
+    async def _whole(self, agent: AgentPort, task: Task, had: tuple[int, int], sent: Sent) -> Task:
         """The whole task: what the turn added comes back, the rest the caller has. Where it has not, it is fetched."""
         answer = sent.task
         if len(answer.messages) == sent.message_count and len(answer.artifacts) == sent.artifact_count:
             return answer
-        had = self._known.get(task.id, (0, 0))
         messages = task.messages[: had[0]] + _joined(task.messages[had[0] :], answer.messages)
         artifacts = task.artifacts[: had[1]] + _joined(task.artifacts[had[1] :], answer.artifacts)
         history = _joined_history(task, answer)
@@ -161,12 +152,13 @@ class AgentClient:
         A cut is survived: the events go on where they stopped, each exactly once.
         """
         agent, request = self._agent(agent_url), request_id or new_request_id()
+        news = _news(task, self._had((agent_url or self.url or "", task.id), task))
         seen, settled = 0, False
 
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
                 return agent.watch(task.id, seen, StopAt.INTERRUPTED, timeout_s=None)
-            return agent.stream(self._news(task), request, timeout_s=None)
+            return agent.stream(news, request, timeout_s=None)
 
         pauses = _Pauses(self.outage_s)
         while True:
@@ -178,7 +170,9 @@ class AgentClient:
                             seen, settled = event.sequence or seen, event.state in _SETTLED
                             yield event
                 return
-            except (UnavailableError, ResourceExhaustedError) as error:
+            except ProtolinkError as error:
+                if not error.rule.retryable:
+                    raise
                 if settled:
                     return  # only the end of the stream was cut off
                 await pauses.after(error)
@@ -210,7 +204,9 @@ class AgentClient:
                             after, ended = event.sequence or after, event.state in ends
                             yield event
                 return
-            except (UnavailableError, ResourceExhaustedError) as error:
+            except ProtolinkError as error:
+                if not error.rule.retryable:
+                    raise
                 if ended and stop_at is not StopAt.CURRENT:
                     return  # only the end of the stream was cut off
                 await pauses.after(error)
@@ -271,6 +267,48 @@ class AgentClient:
         return task
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How much of a task its agent had at its last answer, and the ids by which that beginning is recognised."""
+
+    messages: int
+    artifacts: int
+    last_message: str
+    last_artifact: str
+
+    @classmethod
+    def of(cls, task: Task) -> "_Known":
+        messages, artifacts = task.messages, task.artifacts
+        return cls(
+            len(messages),
+            len(artifacts),
+            messages[-1].id if messages else "",
+            artifacts[-1].id if artifacts else "",
+        )
+
+    def begins(self, task: Task) -> bool:
+        """Whether the task, as the caller has it now, begins with what the agent had."""
+        return _at(task.messages, self.messages) == self.last_message and (
+            _at(task.artifacts, self.artifacts) == self.last_artifact
+        )
+
+
+def _at(items: Sequence[Message] | Sequence[Artifact], count: int) -> str:
+    """The id of the last of the first `count`; nobody's id when there are not so many."""
+    if not count:
+        return ""
+    return items[count - 1].id if count <= len(items) else "\n"
+
+
+def _news(task: Task, had: tuple[int, int]) -> Task:
+    """What the agent does not have of a task: a turn costs the same however long the conversation is.
+
+    The agent itself leaves out what it has, so knowing too little here only costs bytes.
+    """
+    metadata = {key: value for key, value in task.metadata.items() if key != "state_history"}
+    return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], metadata=metadata)
+
+
 class _Pauses:
     """How long to wait between attempts, and when to give up."""
 
@@ -285,7 +323,7 @@ class _Pauses:
         self._pause_s = FIRST_PAUSE_S
         self._since: float | None = None
 
-    async def after(self, error: UnavailableError | ResourceExhaustedError) -> None:
+    async def after(self, error: ProtolinkError) -> None:
         """Wait before the next attempt; raises `error` when the outage has lasted too long, or nobody was there from the start."""
         self._reached = self._reached or not error.metadata.get("unreached")
         if not self._reached:

@@ -38,6 +38,9 @@ _SERVICE_CONFIG = json.dumps(
 MAX_RESPONSE_BYTES = 64 << 20
 """Bound of one response: a whole task may be larger than what gRPC receives by default."""
 
+RETRY_BYTES = 8 << 20
+"""How much of a request is kept until it is answered, so that it can be repeated: more than an agent accepts by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
@@ -55,7 +58,13 @@ _channels: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, grpc.
 
 def channel_to(address: Address, options: ChannelOptions) -> grpc.aio.Channel:
     """The channel of the running loop to that address. It connects when first used and reconnects by itself."""
-    channels = _channels.setdefault(asyncio.get_running_loop(), {})
+    loop = asyncio.get_running_loop()
+    channels = _channels.get(loop)
+    if channels is None:
+        # A channel holds on to its loop, so that the weak key alone would never let either of them go.
+        for gone in [known for known in _channels if known.is_closed()]:
+            del _channels[gone]
+        channels = _channels[loop] = {}
     key = (address, options.tls)
     channel = channels.get(key)
     if channel is None:
@@ -67,10 +76,15 @@ def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
     arguments: list[tuple[str, Any]] = [
         ("grpc.service_config", _SERVICE_CONFIG),
         ("grpc.enable_retries", 1),
+        # A request that does not fit in here is never retried; the default is 256 KiB.
+        ("grpc.per_rpc_retry_buffer_size", RETRY_BYTES),
         ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        # Without these two, gRPC waits a minute for the answer, and stops asking while a stream is quiet.
+        ("grpc.http2.ping_timeout_ms", 10_000),
+        ("grpc.http2.max_pings_without_data", 0),
         # An agent that comes back is found within this time, however long it was away.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),

@@ -220,9 +220,9 @@ class TaskFold:
             {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
             for before, after, micros in self.history[self._first_change(changes, turn) :]
         ]
-        metadata["session_id"] = self.session_id
         if self.context is not None:
             self.context.attach_to_task(task)
+        metadata["session_id"] = self.session_id  # a context may name another: the task is in this one
         if self.reason:
             metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
         return task

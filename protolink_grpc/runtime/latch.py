@@ -36,19 +36,23 @@ class Latch(Generic[T]):
                 waiter.set_result(None)
         self._waiters.clear()
 
-    async def wait(self) -> T | None:
-        """The value, as soon as there is one. Raises the error that it was opened with."""
+    async def opened(self) -> None:
+        """Return as soon as it is open, whatever the outcome."""
         if not self.is_open:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
+
+    async def wait(self) -> T | None:
+        """The value, as soon as there is one. Raises the error that it was opened with."""
+        await self.opened()
         if self._error is not None:
             raise self._error
         return self._value
 
     async def wait_quietly(self, timeout_s: float | None) -> bool:
         """Wait at most that long, whatever the outcome; whether it is open."""
-        with suppress(Exception):  # TimeoutError, or an outcome that is not asked for
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self.wait()
+                await self.opened()
         return self.is_open

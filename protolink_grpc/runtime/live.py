@@ -15,7 +15,14 @@ from protolink_grpc.errors import (
     SequenceConflictError,
     TaskNotFoundError,
 )
-from protolink_grpc.models.events import Payload, RunEvent, TaskStatusChanged, TaskSubmitted
+from protolink_grpc.models.events import (
+    Payload,
+    RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.runtime.clock import Clock
@@ -82,6 +89,11 @@ class LiveTask:
         """
         async with self._lock:
             await self._catch_up()
+
+    async def at_rest(self) -> None:
+        """Wait for the append under way, if there is one: what a reader of the log has seen is then in the fold."""
+        async with self._lock:
+            pass
 
     async def _catch_up(self) -> None:
         fold = self.fold
@@ -209,20 +221,18 @@ def _check(state: TaskState, payload: TaskStatusChanged) -> None:
 def _counts(fold: TaskFold, facts: Sequence[Fact], state: TaskState) -> tuple[int, int, str]:
     """What the head says about the task after the facts: messages, artifacts, reason."""
     messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
-    new_artifacts = set()
+    new_artifacts: set[str] = set()
     for fact in facts:
         payload = fact.payload if isinstance(fact, RunEvent) else fact
-        match payload:
-            case TaskSubmitted(task=task):
-                messages += len(task.messages)
-                artifacts += len(task.artifacts)
-            case TaskStatusChanged():
-                reason = payload.reason
-            case None:
-                pass
-            case _:
-                messages += len(getattr(payload, "messages", ()))
-                artifact = getattr(payload, "artifact", None)
-                if artifact is not None and fold.artifact(artifact.id) is None:
-                    new_artifacts.add(artifact.id)
+        kind = type(payload)
+        if kind is TaskStatusChanged:
+            reason = payload.reason  # type: ignore[union-attr]  # narrowed by the class itself: this runs for every event
+        elif kind is TaskMessagesAdded:
+            messages += len(payload.messages)  # type: ignore[union-attr]  # as above
+        elif isinstance(payload, TaskArtifactUpdated):
+            if fold.artifact(payload.artifact.id) is None:
+                new_artifacts.add(payload.artifact.id)
+        elif isinstance(payload, TaskSubmitted):
+            messages += len(payload.task.messages)
+            artifacts += len(payload.task.artifacts)
     return messages, artifacts + len(new_artifacts), reason

@@ -276,7 +276,7 @@ class TaskService:
             InvalidArgumentError, TaskNotFoundError, TaskFinishedError, TaskAlreadyRunningError, ResourceExhaustedError,
             StoreError: As `submit`; or the end of the run could not be recorded.
         """
-        return await self.settled(await self.submit(submission, principal))
+        return await self.settled(await self._submit(submission, principal, to_end=True))
 
     async def settled(self, turn: Turn) -> TaskFold:
         """Wait for the end of a turn, wherever it runs."""
@@ -305,10 +305,14 @@ class TaskService:
             UnavailableError: The service is stopping.
             StoreError: The store refused; nothing was accepted.
         """
+        return await self._submit(submission, principal)
+
+    async def _submit(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
+        """`submit`; with `to_end`, return when the run has ended, which saves a caller that waits anyhow a second wait."""
         if not self._accepting:
             raise UnavailableError(f"agent {self.agent_name} is not accepting tasks", agent=self.agent_name)
         if not submission.request_id:
-            return await self._accept(submission, principal)
+            return await self._accept(submission, principal, to_end=to_end)
         key = (principal, submission.request_id)
         while (known := self._requests.get(key)) is not None:
             try:
@@ -336,7 +340,7 @@ class TaskService:
         del self._requests[key]
         return turn
 
-    async def _accept(self, submission: Submission, principal: str) -> Turn:
+    async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
         if submission.must_exist:
             return await self._continue(submission, principal)
         task_id = submission.task_id or new_task_id()
@@ -353,7 +357,7 @@ class TaskService:
             _opening_task(submission, task_id), principal, submission.request_id, submission.encoded
         )
         try:
-            return await self._opened(self._begin(live, [opening], principal, submission.request_id))
+            return await self._opened(self._begin(live, [opening], principal, submission.request_id), to_end=to_end)
         except SequenceConflictError:
             # Somebody knows this id already: the caller means that task.
             return await self._continue(submission, principal)
@@ -361,9 +365,12 @@ class TaskService:
     async def _continue(self, submission: Submission, principal: str) -> Turn:
         task_id = submission.task_id
         attempt = self._under_way(task_id, principal)
-        if attempt is not None and submission.request_id:
-            # It may be this very request, its first caller gone before it was on disk.
-            await attempt.accepted.wait_quietly(None)
+        if attempt is not None:
+            if submission.request_id:
+                # It may be this very request, its first caller gone before it was on disk.
+                await attempt.accepted.wait_quietly(None)
+            # The caller may have seen its last event before the run itself has ended.
+            await attempt.live.at_rest()
             attempt = self._under_way(task_id, principal)
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
@@ -428,8 +435,10 @@ class TaskService:
         attempt.start()
         return attempt
 
-    async def _opened(self, attempt: Attempt) -> Turn:
+    async def _opened(self, attempt: Attempt, *, to_end: bool = False) -> Turn:
         after = attempt.live.fold.sequence
+        if to_end:
+            await attempt.ended.opened()
         record = await attempt.accepted.wait()
         if record is not None:
             return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
@@ -471,6 +480,7 @@ class TaskService:
         """
         attempt = self._attempts.get(task_id)
         if attempt is not None and attempt.live.fold.sequence:
+            await attempt.live.at_rest()
             if attempt.live.fold.principal != principal:
                 raise _not_found(task_id)
             return attempt.live.fold
@@ -515,11 +525,14 @@ class TaskService:
             Batches, shape [k], 1 <= k <= `Limits.batch_events`. An event is shown only after its commit.
 
         Raises:
+            InvalidArgumentError: `after` is negative.
             TaskNotFoundError: Unknown, or not the caller's.
-            SequenceOutOfRangeError: `after` is not a position of this log.
+            SequenceOutOfRangeError: `after` lies behind the end of this log.
         """
+        if after < 0:
+            raise InvalidArgumentError("must not be negative", field="after_sequence")
         head = await self.head(task_id, principal)
-        if not 0 <= after <= head.sequence:
+        if after > head.sequence:
             raise SequenceOutOfRangeError(
                 f"after_sequence {after} is not in the log of task {task_id}, which ends with {head.sequence}",
                 after_sequence=str(after),
@@ -568,6 +581,10 @@ class TaskService:
             TaskNotCancelableError: It has ended otherwise.
         """
         attempt = self._attempts.get(task_id)
+        if attempt is not None:
+            # What is being appended may be the end of the run: the wish is for what comes after.
+            await attempt.live.at_rest()
+            attempt = self._attempts.get(task_id)
         if attempt is not None and not attempt.live.fold.sequence:
             attempt = None  # nobody was told yet that there is such a task
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
@@ -584,6 +601,8 @@ class TaskService:
             else:
                 await live.record([wish, canceled(fold.state, wish)])
         except InvalidTransitionError:
+            if fold.state is TaskState.CANCELED:
+                return fold
             raise TaskNotCancelableError(
                 f"task {task_id} is {fold.state}", task_id=task_id, state=str(fold.state)
             ) from None

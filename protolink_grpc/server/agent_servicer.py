@@ -14,7 +14,7 @@ from protolink_grpc.server.call import Context, caller
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
-from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
+from protolink_grpc.wire.tasks import check_id, fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
 
@@ -79,6 +79,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         return pb.ListTasksResponse(tasks=tasks, next_page_token=token_from_cursor(page.next), total_size=page.total)
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
+        check_id(request.request_id, "request_id")  # else unused: canceling twice is the same as once
         fold = await self._service.cancel(
             convert.required_id(request.task_id, "task_id"),
             caller(),

@@ -103,6 +103,7 @@ class GrpcServer:
     def _build(self) -> grpc.aio.Server:
         options = self._options
         keepalive_ms = int(options.keepalive_s * 1000)
+        answer_ms = min(keepalive_ms, 20_000)
         server = grpc.aio.server(
             options=[
                 # Two servers on one port would share its calls by chance; a taken port must be an error.
@@ -111,7 +112,9 @@ class GrpcServer:
                 ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.keepalive_time_ms", keepalive_ms),
-                ("grpc.keepalive_timeout_ms", min(keepalive_ms, 20_000)),
+                ("grpc.keepalive_timeout_ms", answer_ms),
+                # Without this, gRPC waits a minute for the answer to a ping, whatever the keepalive timeout says.
+                ("grpc.http2.ping_timeout_ms", answer_ms),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

@@ -26,6 +26,10 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
     task_id, own_id = request.task_id, task.id
     if task_id and own_id and task_id != own_id:
         raise InvalidArgumentError(f"names another task than task.id, {own_id}", field="task_id")
+    if task.state:
+        state_from_pb(
+            task.state, "task.state"
+        )  # the server decides the state; a value that is none is a mistake all the same
     messages, encoded = encoded_messages_from_pb(task.messages, "task.messages")
     return Submission(
         messages=messages,

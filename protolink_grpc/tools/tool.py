@@ -200,13 +200,25 @@ class Tool:
 
     async def _bounded(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
         limit = runner.timeout_s if self.timeout_s is None else self.timeout_s
+        if limit is None:
+            return await self._run(keywords, runner)
+        # A task of its own: a function that ignores its cancellation is left behind, as a blocked thread is.
+        work = asyncio.ensure_future(self._run(keywords, runner))
         try:
-            async with asyncio.timeout(limit):
-                return await self._run(keywords, runner)
-        except TimeoutError:  # Ours: `_failures` has turned those of the function into ToolFailedError.
-            raise ToolTimeoutError(
-                f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
-            ) from None
+            done, _ = await asyncio.wait([work], timeout=limit)
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.wait([work])
+            raise
+        if done:
+            return work.result()
+        work.cancel()
+        _, pending = await asyncio.wait([work], timeout=CLEANUP_S)
+        _left_behind.update(pending)
+        work.add_done_callback(_forget)
+        raise ToolTimeoutError(
+            f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
+        )
 
     async def _run(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
         if self._is_async:
@@ -232,6 +244,19 @@ class Tool:
                 tool=self.name,
                 result_type=kind,
             ) from error
+
+
+CLEANUP_S = 1.0
+"""How long a canceled async function may take to let go of what it holds before it is left behind."""
+
+# Calls that were given up and have not ended: a task that nobody refers to may be collected while it runs.
+_left_behind: "set[asyncio.Task[Any]]" = set()
+
+
+def _forget(work: "asyncio.Task[Any]") -> None:
+    _left_behind.discard(work)
+    if not work.cancelled():
+        work.exception()  # asked for, so that the loop does not report it as lost
 
 
 def _checked_name(fn: Callable[..., Any], name: str | None) -> str:

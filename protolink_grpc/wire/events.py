@@ -5,6 +5,7 @@ element of `repeated RunEvent events = 1` looks like. Frames put end to end are 
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
@@ -16,6 +17,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.wire.actions import (
     action_from_pb,
     action_to_pb,
@@ -215,8 +217,22 @@ def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
         return _encode_messages_added(payload)  # type: ignore[arg-type]  # see above
     if kind is ev.TaskSubmitted:
         return _encode_submitted(payload)  # type: ignore[arg-type]  # as above
+    if kind is ev.TaskStatusChanged and payload.context is None and len(payload.reason) <= MAX_SHARED_REASON:  # type: ignore[union-attr]  # as above
+        return _encode_status(payload.previous_state, payload.new_state, payload.reason, payload.attempt, payload.cause)  # type: ignore[union-attr]  # as above
     encoded: bytes = payload_to_pb(payload).SerializeToString()
     return encoded
+
+
+MAX_SHARED_REASON: Final = 80
+"""Characters of a reason up to which an encoded status is kept for the next one like it."""
+
+
+# Nearly all status events of an agent are the same few; 512 of them take some 50 KiB.
+@lru_cache(maxsize=512)
+def _encode_status(previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str) -> bytes:
+    return pb.TaskStatusChanged(
+        previous_state=STATES[previous], new_state=STATES[new], reason=reason, attempt=attempt, cause=cause
+    ).SerializeToString()
 
 
 def _encode_messages_added(payload: ev.TaskMessagesAdded) -> bytes:

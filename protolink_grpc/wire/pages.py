@@ -22,7 +22,7 @@ def cursor_from_token(token: str) -> tuple[int, str]:
     except (InvalidArgumentError, binascii.Error, ValueError):
         value = None
     match value:
-        case [int(micros), str(task_id)]:
+        case [int(micros), str(task_id)] if type(micros) is int and abs(micros) < 1 << 63:
             return micros, task_id
         case _:
             raise InvalidArgumentError("is not a token of this method", field="page_token")

@@ -4,6 +4,7 @@
 a log already, or an answer made of one: a task may grow beyond what one request may bring, and must stay readable.
 """
 
+from time import time_ns
 from typing import Any, Final
 
 from protolink_pb.v1 import task_pb2 as pb
@@ -13,7 +14,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.ids import new_artifact_id, new_message_id, new_task_id
+from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
@@ -91,17 +92,18 @@ def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], 
     Raises:
         InvalidArgumentError: Names the path below `field`.
     """
-    values = messages_from_pb(messages, field)
-    for value, message in zip(values, messages, strict=True):
-        # What was made up for the sender must be in the log too.
+    # What is made up for the sender must be in the log too, so it is put into the message before that is read and encoded.
+    now = time_ns() // 1000
+    for message in messages:
         if not message.id:
-            message.id = value.id
+            message.id = new_message_id()
         if not message.HasField("create_time"):
-            message.create_time.CopyFrom(timestamp_to_pb(value.timestamp))
-        for part, known in zip(message.parts, value.parts, strict=True):
-            if part.WhichOneof("content") == "tool_call" and not part.tool_call.call_id:
-                part.tool_call.call_id = known.content.call_id
-    return values, tuple([message.SerializeToString() for message in messages])
+            message.create_time.seconds, rest = divmod(now, 1_000_000)
+            message.create_time.nanos = rest * 1000
+        for part in message.parts:
+            if part.HasField("tool_call") and not part.tool_call.call_id:
+                part.tool_call.call_id = new_call_id()
+    return messages_from_pb(messages, field), tuple([message.SerializeToString() for message in messages])
 
 
 def message_from_pb(message: pb.Message, field: str = "message") -> Message:
@@ -213,11 +215,14 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
     if CONTEXT_KEY in metadata:
         context = RunContext.from_task(task)
         out.context.CopyFrom(context_to_pb(context))
-        twin = context.to_dict()
         del metadata[CONTEXT_KEY]
         for key in _CONTEXT_MIRRORS:
-            if metadata.get(key) == twin[key]:
-                metadata.pop(key, None)
+            # What is empty is not written back by the reader, so it stays where it is.
+            if metadata.get(key) and metadata[key] == getattr(context, key):
+                del metadata[key]
+        if context.session_id:
+            # The session has a field beside the context, and that is where a server looks for it.
+            metadata.setdefault("session_id", context.session_id)
     error_key = _error_key(task.state)
     for key, name in (("session_id", "session_id"), (error_key, "error"), ("cancel_reason", "cancel_reason")):
         if isinstance(metadata.get(key), str) and metadata[key]:
@@ -235,7 +240,7 @@ def _error_key(state: TaskState) -> str:
     return "reject_reason" if state is TaskState.REJECTED else "error"
 
 
-_CONTEXT_MIRRORS = ("run_id", "session_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
+_CONTEXT_MIRRORS = ("run_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
 
 
 def _changes_to_pb(history: Any) -> list[pb.StateChange]:
@@ -328,15 +333,19 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType") -> bytes:
     first = fold.turn_message if turn else 0
     for artifact in fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts:
         header.artifacts.append(artifact_to_pb(artifact))
-    for before, after, micros in fold.history[fold.turn_change :] if turn else fold.history:
-        header.state_history.add(
-            previous_state=STATES[before], new_state=STATES[after], change_time=micros_to_pb(micros)
-        )
     encoded = fold.encoded
     for index in range(first, len(encoded)):
         if encoded[index] is None:
             encoded[index] = encode_message(fold.messages[index])
-    return header.SerializeToString() + delimited(MESSAGES_TAG, encoded[first:])
+    history = [_encode_change(*change) for change in (fold.history[fold.turn_change :] if turn else fold.history)]
+    # protobuf merges what is concatenated: fields may come in pieces and in any order.
+    return header.SerializeToString() + delimited(HISTORY_TAG, history) + delimited(MESSAGES_TAG, encoded[first:])
+
+
+def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
+    """A StateChange; all of its fields have numbers below 16 and lengths below 128."""
+    time = micros_to_pb(micros).SerializeToString()
+    return bytes((0x08, STATES[before], 0x10, STATES[after], 0x1A, len(time))) + time
 
 
 def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
@@ -345,6 +354,7 @@ def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
 
 
 MESSAGES_TAG: Final = tag(pb.Task.DESCRIPTOR.fields_by_name["messages"].number)
+HISTORY_TAG: Final = tag(pb.Task.DESCRIPTOR.fields_by_name["state_history"].number)
 
 
 def encode_message(message: Message) -> bytes:

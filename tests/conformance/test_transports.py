@@ -390,6 +390,21 @@ async def test_a_turn_can_be_continued_knowing_nothing_but_the_id(link: Link) ->
     assert done.to_dict() == (await link.client.get_task(asked.id)).to_dict()
 
 
+async def test_a_turn_may_bring_several_messages_without_the_earlier_ones(link: Link) -> None:
+    asked = await link.send("ask city")
+    news = [Message.user("one"), Message.user("echo two")]
+    done = await link.client.send_task(None, Task(id=asked.id, messages=news))
+    assert [message.text for message in done.messages] == ["ask city", "which city?", "one", "echo two", "two"]
+
+
+async def test_a_task_that_waits_at_one_agent_can_be_sent_to_another_with_all_it_has(link: Link) -> None:
+    asked = await link.send("ask city")
+    name = f"other-{new_uuid()}"
+    async with Worker(AgentCard(name=name, description="d", url=f"runtime://{name}")) as other:
+        await link.client.send_task(other.card.url, asked.add_message(Message.user("echo Athens")))
+        assert [message.text for message in other.seen[0].messages] == ["ask city", "which city?", "echo Athens"]
+
+
 async def test_a_streamed_turn_ends_when_the_task_waits_and_the_next_one_shows_only_its_own_events(link: Link) -> None:
     task = Task.create("ask city")
     first = [event async for event in link.client.send_task_streaming(None, task)]
@@ -553,6 +568,10 @@ async def _subscribe_behind_the_end(link: Link) -> Any:
     return [event async for event in link.client.subscribe("done", after=99)]
 
 
+async def _subscribe_before_the_beginning(link: Link) -> Any:
+    return [event async for event in link.client.subscribe("done", after=-1)]
+
+
 async def _list_too_much(link: Link) -> Any:
     await link.client.list_tasks(page_size=1001)
 
@@ -599,6 +618,11 @@ ERRORS: dict[str, tuple[Callable[[Link], Any], str, dict[str, str]]] = {
         _subscribe_behind_the_end,
         "SEQUENCE_OUT_OF_RANGE",
         {"after_sequence": "99", "last_sequence": "5"},
+    ),
+    "subscribe before the beginning": (
+        _subscribe_before_the_beginning,
+        "INVALID_ARGUMENT",
+        {"field": "after_sequence"},
     ),
     "list too much": (_list_too_much, "INVALID_ARGUMENT", {"field": "page_size"}),
     "list from nowhere": (_list_from_nowhere, "INVALID_ARGUMENT", {"field": "page_token"}),

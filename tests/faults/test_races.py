@@ -1,19 +1,15 @@
-"""Requests for one task that arrive in the same instant, and a process that lost a task and does not know it yet."""
+"""Requests for one task that arrive in the same instant, and a process that has lost a task without knowing it."""
 
 import asyncio
-import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protolink_grpc import (
-    AgentClient,
     Limits,
     Message,
     SQLiteStore,
-    StopAt,
     Task,
     TaskAlreadyRunningError,
     TaskNotFoundError,
@@ -46,6 +42,7 @@ class Asking:
 
     def __init__(self) -> None:
         self.turns = 0
+        self.question = ""
         self.go = asyncio.Event()
 
     async def __call__(self, task: Task, run: Run) -> Task:
@@ -53,7 +50,7 @@ class Asking:
             return task.require_input(Message.agent("which?"))
         self.turns += 1
         await self.go.wait()
-        return task.complete("done")
+        return task.require_input(Message.agent(self.question)) if self.question else task.complete("done")
 
 
 def further(task_id: str, text: str) -> Submission:
@@ -114,6 +111,26 @@ async def test_a_cancel_that_overtakes_its_submission_finds_no_task() -> None:
     await service.stop()
 
 
+async def test_a_cancel_that_meets_the_last_append_of_a_turn_cancels_what_that_turn_left() -> None:
+    handler, store = Asking(), GatedStore()
+    service = TaskService("agent", store, handler)
+    await service.start()
+    asked = await service.send(Submission.of(Task.create("one")), "ann")
+    turn = await service.submit(further(asked.task_id, "two"), "ann")
+    store.gate.clear()
+    store.arrived.clear()
+    handler.question = "and which else?"
+    handler.go.set()
+    await store.arrived.wait()
+    canceling = asyncio.create_task(service.cancel(asked.task_id, "ann", reason="enough"))
+    await asyncio.sleep(0)  # one turn of the loop: the cancel waits behind the append
+    store.gate.set()
+    await canceling
+    fold = await service.get(turn.task_id, "ann")
+    assert (fold.state, fold.reason) == (TaskState.CANCELED, "enough")
+    await service.stop()
+
+
 async def test_a_stop_in_the_instant_of_a_submission_answers_its_caller() -> None:
     service = TaskService("agent", MemoryStore(), Asking())
     await service.start()
@@ -157,66 +174,3 @@ async def test_a_quiet_run_ends_when_another_process_has_taken_its_task(tmp_path
     assert [fold.attempt for fold in answers] == [2, 2]
     await new.stop()
     await old.stop()
-
-
-REPLICA = """
-    import asyncio, sys
-    from protolink_grpc import Agent, AgentCard, AgentCapabilities, Limits, SQLiteStore, TaskProgress, current_run
-
-    class Reporter(Agent):
-        async def handle_task_streaming(self, task):
-            for step in range(1_000_000):
-                yield TaskProgress(None, sys.argv[2])
-                await asyncio.sleep(0.005)
-
-    async def main():
-        card = AgentCard(name="reporter", description="reports", url="grpc://127.0.0.1:0",
-                         capabilities=AgentCapabilities(max_concurrency=8))
-        agent = Reporter(card, store=SQLiteStore(sys.argv[1]), recovery="resume",
-                         limits=Limits(max_concurrency=8, lease_ttl_s=1.0))
-        await agent.serve()
-        print(agent.card.url, flush=True)
-        await asyncio.Event().wait()
-
-    asyncio.run(main())
-"""
-
-
-async def test_a_process_that_was_frozen_past_its_lease_writes_nothing_more(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
-) -> None:
-    path = tmp_path / "tasks.db"
-    frozen = await launch(REPLICA, path, "old")
-    old = AgentClient(url=await frozen.line())
-    other = await launch(REPLICA, path, "new")
-    new = AgentClient(url=await other.line())
-    task = await old.submit_task(None, Task.create("go"))
-    watch = new.subscribe(task.id)
-    async for event in watch:
-        if event.type == "task.progress":
-            break
-    frozen.process.send_signal(signal.SIGSTOP)
-    run_ids = [event.run_id]
-    async for event in watch:
-        if event.run_id != run_ids[-1]:
-            run_ids.append(event.run_id)
-            break
-    frozen.process.send_signal(signal.SIGCONT)
-    # Whatever the old one still does, it does while the new one writes this much.
-    count = 0
-    async for event in watch:
-        assert event.run_id == run_ids[-1]
-        assert event.payload is not None
-        count += 1
-        if count == 300:
-            break
-    await watch.aclose()
-    texts = [
-        event.payload.message
-        async for event in new.subscribe(task.id, stop_at=StopAt.CURRENT)
-        if event.type == "task.progress"
-    ]
-    first_new = texts.index("new")
-    assert set(texts[:first_new]) == {"old"}
-    assert set(texts[first_new:]) == {"new"}
-    assert (await new.cancel_task(None, task.id)).state is TaskState.CANCELED

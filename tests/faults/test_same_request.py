@@ -36,9 +36,7 @@ class Counter(Agent):
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://counter"])
-async def test_fifty_at_once_are_one_run_with_fifty_equal_answers(
-    url: str, store: TaskStore, channel: object
-) -> None:
+async def test_fifty_at_once_are_one_run_with_fifty_equal_answers(url: str, store: TaskStore, channel: object) -> None:
     async with Counter(url, store=store) as agent:
         clients = [AgentClient(url=agent.card.url) for _ in range(TIMES)]
         # As from fifty processes: every one makes the task anew, with an id of its own.
@@ -89,7 +87,12 @@ async def test_a_continuation_sent_fifty_times_is_one_run(store: TaskStore, chan
         answers = [answer.to_dict() for answer in await asyncio.gather(*sent)]
         assert agent.runs == 1
         assert answers == [answers[0]] * TIMES
-        assert [message["parts"][0]["content"] for message in answers[0]["messages"]] == ["one", "which?", "this", "run 1"]
+        assert [message["parts"][0]["content"] for message in answers[0]["messages"]] == [
+            "one",
+            "which?",
+            "this",
+            "run 1",
+        ]
 
 
 REPLICA = """

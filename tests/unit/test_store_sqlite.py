@@ -484,8 +484,8 @@ async def test_a_full_disk_costs_only_the_append_that_did_not_fit(small_disk: Ca
     await store.close()
 
 
-async def test_a_store_on_a_full_disk_can_still_be_closed(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_store_that_cannot_write_any_more_can_still_be_closed(
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SQLiteStore(path)
     await store.open()

@@ -20,10 +20,13 @@ def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
         if call.method not in methods:
             yield
             return
+        bound = asyncio.timeout(max_wait_s)
         try:
-            async with asyncio.timeout(max_wait_s):
+            async with bound:
                 yield
         except TimeoutError:
+            if not bound.expired():
+                raise  # somebody else's timeout, or an error that is one
             raise DeadlineExceededError(
                 f"the server waits at most {max_wait_s:g} s; the task goes on, get or subscribe to it",
                 max_wait_s=f"{max_wait_s:g}",

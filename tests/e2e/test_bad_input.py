@@ -1,0 +1,341 @@
+"""What nobody should send, sent as bytes or through the bare stub: a clear refusal that names the field, and the server goes on."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+from protolink_pb.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_pb2
+
+from protolink_grpc import Agent, Registry, Task
+from protolink_grpc.wire.pages import token_from_cursor
+
+pb, rpb = agent_service_pb2, registry_service_pb2
+
+
+class Echo(Agent):
+    """Answers with the number of parts that it got."""
+
+    async def handle_task(self, task: Task) -> Task:
+        return task.complete(f"{len(task.messages[-1].parts)} parts")
+
+
+@dataclass
+class Edge:
+    """A running server, seen from outside."""
+
+    channel: grpc.aio.Channel
+
+    async def call(self, method: str, request: Any) -> bytes:
+        """The bytes of the answer, for a unary method; of the first answer, for a stream."""
+        data = request if isinstance(request, bytes) else request.SerializeToString()
+        if method.rpartition("/")[2] in ("StreamTask", "SubscribeTask", "WatchAgents"):
+            async for answer in self.channel.unary_stream(method)(data):
+                return bytes(answer)
+            return b""
+        return bytes(await self.channel.unary_unary(method)(data))
+
+    async def refused(self, method: str, request: Any) -> "Refusal":
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await self.call(method, request)
+        return Refusal(caught.value)
+
+
+class Refusal:
+    """What the answer to a bad request says."""
+
+    def __init__(self, error: grpc.aio.AioRpcError) -> None:
+        self.code = error.code()
+        self.text = error.details() or ""
+        self.fields: list[str] = []
+        self.info = error_details_pb2.ErrorInfo()
+        status = rpc_status.from_call(error)
+        for detail in status.details if status is not None else ():
+            request = error_details_pb2.BadRequest()
+            if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+                detail.Unpack(self.info)
+            elif detail.Unpack(request):
+                self.fields = [violation.field for violation in request.field_violations]
+
+    def must_name(self, field: str, *, reason: str = "INVALID_ARGUMENT") -> None:
+        assert self.code is grpc.StatusCode.INVALID_ARGUMENT, self.text
+        assert (self.info.reason, self.info.domain) == (reason, "protolink.dev")
+        assert self.info.metadata["field"] == field
+        assert self.fields == [field]
+        assert self.text.startswith(f"{field}: ")
+        assert len(self.text) < 500
+
+
+AGENT, REGISTRY = "/protolink.v1.AgentService/", "/protolink.v1.RegistryService/"
+SENDING = ("SendTask", "StreamTask")
+
+
+@pytest.fixture
+async def edge(channel: Callable[[str], grpc.aio.Channel]) -> AsyncIterator[Edge]:
+    async with Echo(name="echo", description="echoes", url="grpc://127.0.0.1:0") as agent:
+        found = Edge(channel(agent.card.url))
+        yield found
+        # Whatever the test sent, the same connection still serves.
+        answer = pb.SendTaskResponse.FromString(await found.call(f"{AGENT}SendTask", send(text("well?"))))
+        assert answer.task.state == task_pb2.TASK_STATE_COMPLETED
+        assert answer.task.messages[-1].parts[0].text == "1 parts"
+
+
+@pytest.fixture
+async def registry(channel: Callable[[str], grpc.aio.Channel]) -> AsyncIterator[Edge]:
+    async with Registry() as running:
+        found = Edge(channel(running.url))
+        yield found
+        good = rpb.RegisterAgentRequest(card=agent_card_pb2.AgentCard(name="a", description="b", url="grpc://h:1"))
+        answer = rpb.RegisterAgentResponse.FromString(await found.call(f"{REGISTRY}RegisterAgent", good))
+        assert answer.lease_id
+
+
+def text(content: str) -> part_pb2.Part:
+    return part_pb2.Part(text=content)
+
+
+def send(*parts: part_pb2.Part, **task: Any) -> Any:
+    """A request to either sending method: the two have the same fields under the same numbers."""
+    return pb.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message(parts=parts)], **task))
+
+
+MALFORMED = {
+    "junk": b"\xff\xff\xff\xff",
+    "cut off": b"\x0a\x7f\x01",
+    "half a length": b"\x0a\x80",
+    "text that is not UTF-8": b"\x0a\x01\xff",
+    "groups inside groups": b"\x0b" * 5000,
+}
+
+
+@pytest.mark.parametrize("method", ["SendTask", "StreamTask", "SubscribeTask", "GetTask", "ListTasks", "CancelTask"])
+@pytest.mark.parametrize("kind", MALFORMED)
+async def test_malformed_bytes_are_the_callers_mistake(edge: Edge, method: str, kind: str) -> None:
+    (await edge.refused(AGENT + method, MALFORMED[kind])).must_name("request")
+
+
+async def test_malformed_bytes_to_the_registry_are_the_callers_mistake(registry: Edge) -> None:
+    for method in ("RegisterAgent", "RenewLease", "GetAgent", "ListAgents", "WatchAgents"):
+        (await registry.refused(REGISTRY + method, b"\xff\xff\xff\xff")).must_name("request")
+
+
+PARTS = "task.messages[0].parts"
+DEEP = "[" * 1000 + "]" * 1000
+BAD_PARTS = {
+    "no content": (part_pb2.Part(), f"{PARTS}[0]"),
+    "metadata only": (part_pb2.Part(metadata_json='{"a":1}'), f"{PARTS}[0]"),
+    "no JSON": (part_pb2.Part(data_json="{nope"), f"{PARTS}[0].data_json"),
+    "empty JSON": (part_pb2.Part(data_json=""), f"{PARTS}[0].data_json"),
+    "JSON with a tail": (part_pb2.Part(data_json="1 2"), f"{PARTS}[0].data_json"),
+    "NaN": (part_pb2.Part(data_json="NaN"), f"{PARTS}[0].data_json"),
+    "deep JSON": (part_pb2.Part(data_json=DEEP), f"{PARTS}[0].data_json"),
+    "deep JSON objects": (part_pb2.Part(data_json='{"a":' * 1000 + "1" + "}" * 1000), f"{PARTS}[0].data_json"),
+    "deep arguments": (
+        part_pb2.Part(tool_call={"tool_name": "add", "args_json": '{"a":' + DEEP + "}"}),
+        f"{PARTS}[0].tool_call.args_json",
+    ),
+    "arguments that are a list": (
+        part_pb2.Part(tool_call={"tool_name": "add", "args_json": "[1]"}),
+        f"{PARTS}[0].tool_call.args_json",
+    ),
+    "a call of nothing": (part_pb2.Part(tool_call={}), f"{PARTS}[0].tool_call.tool_name"),
+    "a custom part of no kind": (part_pb2.Part(custom={"content_json": "1"}), f"{PARTS}[0].custom.type"),
+    "a route to nowhere": (part_pb2.Part(route={}), f"{PARTS}[0].route.route_key"),
+    "a file of an unknown kind": (part_pb2.Part(file={"kind": "tape"}), f"{PARTS}[0].file.kind"),
+    "metadata that is no object": (part_pb2.Part(text="a", metadata_json="1"), f"{PARTS}[0].metadata_json"),
+}
+
+
+@pytest.mark.parametrize("method", SENDING)
+@pytest.mark.parametrize("kind", BAD_PARTS)
+async def test_a_bad_part_is_refused_by_its_path(edge: Edge, method: str, kind: str) -> None:
+    part, field = BAD_PARTS[kind]
+    (await edge.refused(AGENT + method, send(part))).must_name(field)
+    (await edge.refused(AGENT + method, send(text("fine"), part))).must_name(field.replace("parts[0]", "parts[1]"))
+
+
+def many_messages() -> Any:
+    return pb.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message(parts=[text("a")])] * 1001))
+
+
+OVERSIZED = {
+    "10,000 parts": (lambda: send(*[text("a")] * 10_000), PARTS),
+    "1,001 messages": (many_messages, "task.messages"),
+    "5 MB of text": (lambda: send(text("a" * 5_000_000)), "request"),
+    "an agent chain of 65": (lambda: send(text("a"), context={"agent_chain": ["a"] * 65}), "task.context.agent_chain"),
+}
+
+
+@pytest.mark.parametrize("method", SENDING)
+@pytest.mark.parametrize("kind", OVERSIZED)
+async def test_what_is_too_large_is_refused_with_its_limit(edge: Edge, method: str, kind: str) -> None:
+    make, field = OVERSIZED[kind]
+    (await edge.refused(AGENT + method, make())).must_name(field, reason="MESSAGE_TOO_LARGE")
+
+
+@pytest.mark.parametrize("method", SENDING)
+async def test_what_is_far_too_large_is_refused_before_it_is_read(edge: Edge, method: str) -> None:
+    refusal = await edge.refused(AGENT + method, send(text("a" * 40_000_000)))
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_what_is_just_within_the_limits_is_done(edge: Edge) -> None:
+    answer = pb.SendTaskResponse.FromString(await edge.call(f"{AGENT}SendTask", send(*[text("a" * 3000)] * 1000)))
+    assert answer.task.messages[-1].parts[0].text == "1000 parts"
+
+
+LONG = "x" * 129
+
+
+def bad_requests() -> Iterator[tuple[str, str, Any, str]]:
+    message = task_pb2.Message(parts=[text("a")])
+    for method in SENDING:
+        yield "long task id", method, send(text("a"), id=LONG), "task.id"
+        yield "task id with a line break", method, send(text("a"), id="a\nb"), "task.id"
+        yield "long session id", method, send(text("a"), session_id=LONG), "task.session_id"
+        yield "no message", method, pb.SendTaskRequest(), "task.messages"
+        yield "unknown task state", method, send(text("a"), state=99), "task.state"
+        yield "metadata no object", method, send(text("a"), metadata_json="[]"), "task.metadata_json"
+        yield "metadata no JSON", method, send(text("a"), metadata_json="{"), "task.metadata_json"
+        yield "flow state no JSON", method, send(text("a"), flow_state_json="{"), "task.flow_state_json"
+        message = task_pb2.Message(parts=[text("a")], role=99)
+        yield "unknown role", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].role"
+        message = task_pb2.Message(parts=[text("a")], id=LONG)
+        yield "long message id", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].id"
+        message = task_pb2.Message(parts=[text("a")], create_time=Timestamp(seconds=1 << 60))
+        yield "no time", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].create_time"
+        message = task_pb2.Message(parts=[text("a")])
+        request = pb.SendTaskRequest(task={"messages": [message]}, request_id=LONG)
+        yield "long request id", method, request, "request_id"
+        request = pb.SendTaskRequest(task={"messages": [message], "id": "a"}, task_id="b")
+        yield "two task ids", method, request, "task_id"
+    yield "unknown view", "SendTask", pb.SendTaskRequest(task={"messages": [message]}, view=99), "view"
+    yield "unknown view", "GetTask", pb.GetTaskRequest(task_id="a", view=99), "view"
+    yield "no task id", "GetTask", pb.GetTaskRequest(), "task_id"
+    yield "long task id", "GetTask", pb.GetTaskRequest(task_id=LONG), "task_id"
+    yield "no task id", "SubscribeTask", pb.SubscribeTaskRequest(), "task_id"
+    yield "long task id", "SubscribeTask", pb.SubscribeTaskRequest(task_id=LONG), "task_id"
+    yield "unknown end", "SubscribeTask", pb.SubscribeTaskRequest(task_id="a", stop_at=99), "stop_at"
+    yield (
+        "negative position",
+        "SubscribeTask",
+        pb.SubscribeTaskRequest(task_id="a", after_sequence=-1),
+        "after_sequence",
+    )
+    yield "no task id", "CancelTask", pb.CancelTaskRequest(), "task_id"
+    yield "long task id", "CancelTask", pb.CancelTaskRequest(task_id=LONG), "task_id"
+    yield "long request id", "CancelTask", pb.CancelTaskRequest(task_id="a", request_id=LONG), "request_id"
+    yield "metadata no object", "CancelTask", pb.CancelTaskRequest(task_id="a", metadata_json="1"), "metadata_json"
+    yield "unknown state", "ListTasks", pb.ListTasksRequest(states=[99]), "states[0]"
+    yield "no state", "ListTasks", pb.ListTasksRequest(states=[1, 0]), "states[1]"
+    yield "unknown view", "ListTasks", pb.ListTasksRequest(view=99), "view"
+    yield "negative page", "ListTasks", pb.ListTasksRequest(page_size=-1), "page_size"
+    yield "large page", "ListTasks", pb.ListTasksRequest(page_size=1001), "page_size"
+    yield "long session id", "ListTasks", pb.ListTasksRequest(session_id=LONG), "session_id"
+    no_time = Timestamp(nanos=-5)
+    yield "no time", "ListTasks", pb.ListTasksRequest(updated_after=no_time), "updated_after"
+    for name, token in JUNK_TOKENS.items():
+        yield name, "ListTasks", pb.ListTasksRequest(page_token=token), "page_token"
+
+
+JUNK_TOKENS = {
+    "token of letters": "junk",
+    "token of no alphabet": "\u00e4\u00f6\u00fc",
+    "token of other JSON": token_from_cursor((1, "a"))[:-4] + "AAAA",
+    "token with a number of 31 digits": token_from_cursor((10**30, "a")),
+    "token with a negative number of 31 digits": token_from_cursor((-(10**30), "a")),
+    "token with a truth in place of a number": token_from_cursor((True, "a")),
+    "very long token": "A" * 100_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "field"),
+    [pytest.param(method, request, field, id=f"{method}: {name}") for name, method, request, field in bad_requests()],
+)
+async def test_a_bad_request_is_refused_by_its_field(edge: Edge, method: str, request_: Any, field: str) -> None:
+    (await edge.refused(AGENT + method, request_)).must_name(field)
+
+
+async def test_a_refused_request_leaves_no_task_behind(edge: Edge) -> None:
+    for part, _ in BAD_PARTS.values():
+        await edge.refused(f"{AGENT}SendTask", send(part, id="mine"))
+    answer = pb.ListTasksResponse.FromString(await edge.call(f"{AGENT}ListTasks", pb.ListTasksRequest()))
+    assert answer.total_size == 0
+
+
+async def test_a_position_after_the_end_of_a_log_is_out_of_range(edge: Edge) -> None:
+    sent = pb.SendTaskResponse.FromString(await edge.call(f"{AGENT}SendTask", send(text("a"))))
+    request = pb.SubscribeTaskRequest(task_id=sent.task.id, after_sequence=1 << 62)
+    refusal = await edge.refused(f"{AGENT}SubscribeTask", request)
+    assert refusal.code is grpc.StatusCode.OUT_OF_RANGE
+    assert refusal.info.reason == "SEQUENCE_OUT_OF_RANGE"
+    assert refusal.info.metadata["last_sequence"] == str(sent.task.sequence)
+
+
+async def test_fields_of_a_newer_contract_are_ignored(edge: Edge) -> None:
+    unknown = b"\xfa\x3f\x03new"  # field 1023
+    data = send(text("a")).SerializeToString() + unknown
+    answer = pb.SendTaskResponse.FromString(await edge.call(f"{AGENT}SendTask", data))
+    assert answer.task.state == task_pb2.TASK_STATE_COMPLETED
+
+
+async def test_a_method_that_is_not_in_the_contract_is_unimplemented(edge: Edge) -> None:
+    assert (await edge.refused(f"{AGENT}EatTask", b"")).code is grpc.StatusCode.UNIMPLEMENTED
+
+
+def card(**fields: Any) -> agent_card_pb2.AgentCard:
+    return agent_card_pb2.AgentCard(**{"name": "a", "description": "b", "url": "grpc://h:1", **fields})
+
+
+BAD_CARDS = {
+    "no card": (rpb.RegisterAgentRequest(), "card.name"),
+    "no name": (rpb.RegisterAgentRequest(card=card(name="")), "card.name"),
+    "no description": (rpb.RegisterAgentRequest(card=card(description="")), "card.description"),
+    "no url": (rpb.RegisterAgentRequest(card=card(url="")), "card.url"),
+    "long name": (rpb.RegisterAgentRequest(card=card(name="\u00e4" * 65)), "card.name"),
+    "skill without id": (rpb.RegisterAgentRequest(card=card(skills=[{}])), "card.skills[0].id"),
+    "schema no JSON": (
+        rpb.RegisterAgentRequest(card=card(skills=[{"id": "s", "input_schema_json": "{"}])),
+        "card.skills[0].input_schema_json",
+    ),
+    "deep schema": (
+        rpb.RegisterAgentRequest(card=card(skills=[{"id": "s", "input_schema_json": '{"a":' + DEEP + "}"}])),
+        "card.skills[0].input_schema_json",
+    ),
+    "a skill twice": (rpb.RegisterAgentRequest(card=card(skills=[{"id": "s"}] * 2)), "card.skills[1].id"),
+    "negative concurrency": (
+        rpb.RegisterAgentRequest(card=card(capabilities={"max_concurrency": -1})),
+        "card.capabilities.max_concurrency",
+    ),
+    "negative lease": (rpb.RegisterAgentRequest(card=card(), lease_ttl={"seconds": -1}), "lease_ttl"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CARDS)
+async def test_a_bad_card_is_refused_by_its_path(registry: Edge, kind: str) -> None:
+    request, field = BAD_CARDS[kind]
+    (await registry.refused(f"{REGISTRY}RegisterAgent", request)).must_name(field)
+    listed = rpb.ListAgentsResponse.FromString(await registry.call(f"{REGISTRY}ListAgents", rpb.ListAgentsRequest()))
+    assert not listed.agents
+
+
+@pytest.mark.parametrize("token", JUNK_TOKENS)
+async def test_a_junk_page_token_to_the_registry_is_refused(registry: Edge, token: str) -> None:
+    request = rpb.ListAgentsRequest(page_token=JUNK_TOKENS[token])
+    (await registry.refused(f"{REGISTRY}ListAgents", request)).must_name("page_token")
+
+
+async def test_other_bad_requests_to_the_registry_are_refused_by_their_field(registry: Edge) -> None:
+    (await registry.refused(f"{REGISTRY}RenewLease", rpb.RenewLeaseRequest())).must_name("lease_id")
+    (await registry.refused(f"{REGISTRY}GetAgent", rpb.GetAgentRequest())).must_name("name")
+    (await registry.refused(f"{REGISTRY}ListAgents", rpb.ListAgentsRequest(page_size=-1))).must_name("page_size")
+    wish = rpb.ListAgentsRequest(filter={"capabilities": ["telepathy"]})
+    (await registry.refused(f"{REGISTRY}ListAgents", wish)).must_name("filter.capabilities[0]")
+    watch = rpb.WatchAgentsRequest(after_revision=-1)
+    (await registry.refused(f"{REGISTRY}WatchAgents", watch)).must_name("after_revision")

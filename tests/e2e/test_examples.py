@@ -1,0 +1,96 @@
+"""Every example runs as its first line says, and prints what it is there to show."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from protolink_grpc import AgentClient, Task
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+OUTPUT = {
+    "call_echo.py": """\
+echo offers ['echo']
+completed hello hello
+failed invalid_arguments
+completed hello again
+""",
+    "streaming.py": """\
+1 task.submitted submitted
+2 task.status working
+3 task.progress mix
+4 task.progress knead
+-- cut --
+5 task.progress bake
+6 task.artifact
+7 task.message
+8 task.status completed
+""",
+    "input_required.py": """\
+input-required - Where do you want to go?
+completed - One ticket to Athens.
+""",
+    "durable.py": """\
+completed 3
+completed 4
+-- restart --
+2 tasks, newest first: [True, False]
+1 task.submitted
+2 task.status
+3 action.started
+4 action.completed
+5 task.artifact
+6 task.status
+""",
+    "registry_watch.py": """\
+up ferry
+up train
+for travel: ['ferry', 'train']
+by sea: ['ferry']
+down train
+down ferry
+""",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OUTPUT))
+def test_an_example_prints_what_it_is_there_to_show(name: str, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    lines = [line.rstrip() for line in ran.stdout.splitlines()]
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert lines == OUTPUT[name].splitlines()
+
+
+def test_no_example_goes_untested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUT, "__init__.py", "echo.py"}
+
+
+def test_a_whole_agent_takes_no_more_than_fifteen_lines() -> None:
+    assert len((EXAMPLES / "echo.py").read_text().splitlines()) <= 15
+
+
+async def test_the_echo_agent_serves_until_it_is_asked_to_stop(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = tmp_path / "echo.py"
+    # Only its port is another one: 50051 may be taken on this machine.
+    script.write_text((EXAMPLES / "echo.py").read_text().replace("50051", str(port)))
+    agent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            await channel.channel_ready()
+        client = AgentClient(url=f"grpc://127.0.0.1:{port}")
+        task = await client.send_task(None, Task.create_tool_call("echo", {"text": "hello", "times": 2}))
+        assert task.get_output() == "hello hello"
+    finally:
+        agent.terminate()
+        said, _ = agent.communicate(timeout=30)
+    assert (agent.returncode, said) == (0, f"echo: grpc://127.0.0.1:{port}, until Ctrl-C\n")

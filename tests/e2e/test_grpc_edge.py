@@ -1,0 +1,638 @@
+"""The gRPC edge as a stranger sees it: generated stubs, health, reflection, statuses, and what a server can be told to do."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_status import rpc_status
+from protolink_pb.v1 import agent_service_pb2 as pb
+from protolink_pb.v1 import control_service_pb2, control_service_pb2_grpc, task_pb2
+
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    AgentClient,
+    DeadlineExceededError,
+    Limits,
+    MemoryStore,
+    Message,
+    Principal,
+    ServerOptions,
+    Task,
+    TaskProgress,
+    TaskState,
+    UnavailableError,
+    current_run,
+)
+from protolink_grpc.errors import DOMAIN
+from protolink_grpc.server.call import Call
+from protolink_grpc.server.interceptors import Interceptor
+
+Channel = Callable[[str], grpc.aio.Channel]
+Stub = Callable[[str], Any]
+
+WAIT_S = 20.0
+"""Bound of what must happen soon; reached only by a failure."""
+
+AGENT_SERVICE = "protolink.v1.AgentService"
+CONTROL_SERVICE = "protolink.v1.ControlService"
+
+
+class Worker(Agent):
+    """Does what the first word of the latest message says; `hold` waits for `release`."""
+
+    def __init__(self, **options: Any) -> None:
+        card = AgentCard(name="worker", description="does as told", url="grpc://127.0.0.1:0")
+        super().__init__(card, grace_s=options.pop("grace_s", 0.1), **options)
+        self.holding = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def handle_task(self, task: Task) -> Task:
+        word, _, rest = task.messages[-1].text.partition(" ")
+        if word == "hold":
+            self.holding.set()
+            await self.release.wait()
+        if word == "ask":
+            return task.require_input(Message.agent("which one?"))
+        if word == "count":
+            run = current_run()
+            assert run is not None
+            for step in range(int(rest)):
+                await run.emit(TaskProgress(None, f"step {step}"))
+        return task.complete(rest)
+
+
+@asynccontextmanager
+async def serving(**options: Any) -> AsyncIterator[Worker]:
+    worker = Worker(**options)
+    async with worker:
+        yield worker
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[Worker]:
+    async with serving() as running:
+        yield running
+
+
+def asking(text: str, task_id: str = "") -> task_pb2.Task:
+    part = {"text": text}
+    return task_pb2.Task(id=task_id, messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part])])
+
+
+def submitted(text: str, task_id: str = "") -> pb.SendTaskRequest:
+    return pb.SendTaskRequest(task=asking(text, task_id), return_immediately=True)
+
+
+async def events_of(call: Any) -> list[Any]:
+    return [event async for response in call for event in response.events]
+
+
+@dataclass
+class Refusal:
+    """A status as a caller in another language reads it."""
+
+    code: str
+    message: str
+    info: error_details_pb2.ErrorInfo
+    details: dict[str, Any]
+
+
+async def refused(call: Any) -> Refusal:
+    """The status of a call that must fail."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        if hasattr(call, "__aiter__"):
+            async for _ in call:
+                pass
+        else:
+            await call
+    error = caught.value
+    status = rpc_status.from_call(error)
+    assert status is not None, f"{error.code()} without details: {error.details()}"
+    assert (status.code, status.message) == (error.code().value[0], error.details())
+    details: dict[str, Any] = {}
+    for detail in status.details:
+        for kind in (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo):
+            message = kind()
+            if detail.Unpack(message):
+                details[kind.DESCRIPTOR.name] = message
+    assert details["ErrorInfo"].domain == DOMAIN
+    return Refusal(error.code().name, status.message, details["ErrorInfo"], details)
+
+
+# -- health ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("service", ["", AGENT_SERVICE, CONTROL_SERVICE])
+async def test_health_is_serving_for_the_server_and_each_of_its_services(
+    worker: Worker, channel: Channel, service: str
+) -> None:
+    health = health_pb2_grpc.HealthStub(channel(worker.card.url))
+    answer = await health.Check(health_pb2.HealthCheckRequest(service=service))
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_health_of_a_service_that_is_not_here_is_not_found(worker: Worker, channel: Channel) -> None:
+    health = health_pb2_grpc.HealthStub(channel(worker.card.url))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await health.Check(health_pb2.HealthCheckRequest(service="protolink.v1.RegistryService"))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_drain_says_not_serving_first_and_lets_runs_finish(channel: Channel, stub: Stub) -> None:
+    worker = Worker(grace_s=WAIT_S)
+    await worker.serve()
+    url = worker.card.url
+    health = health_pb2_grpc.HealthStub(channel(url))
+    watch = health.Watch(health_pb2.HealthCheckRequest(service=AGENT_SERVICE))
+    assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+    waiting = asyncio.ensure_future(stub(url).SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+    await worker.holding.wait()
+    closing = asyncio.create_task(worker.aclose())
+    assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+    late = await refused(stub(url).SendTask(pb.SendTaskRequest(task=asking("echo too late"))))
+    assert (late.code, late.info.reason) == ("UNAVAILABLE", "UNAVAILABLE")
+    worker.release.set()
+    assert (await waiting).task.state == task_pb2.TASK_STATE_COMPLETED
+    watch.cancel()
+    await closing
+
+
+# -- reflection --------------------------------------------------------------------------------------------------------------
+
+
+async def test_reflection_lets_a_stranger_list_build_and_call(worker: Worker) -> None:
+    """The whole way of a generic client: nothing of the contract is compiled in, all is learned from the server."""
+
+    def explore() -> tuple[set[str], Any]:
+        with grpc.insecure_channel(worker.card.url.removeprefix("grpc://")) as channel:
+            database = ProtoReflectionDescriptorDatabase(channel)
+            services = set(database.get_services())
+            method = DescriptorPool(database).FindServiceByName(AGENT_SERVICE).methods_by_name["GetAgentCard"]
+            call = channel.unary_unary(
+                f"/{AGENT_SERVICE}/GetAgentCard",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            return services, call(GetMessageClass(method.input_type)())
+
+    services, response = await asyncio.to_thread(explore)
+    assert services == {
+        AGENT_SERVICE,
+        CONTROL_SERVICE,
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }
+    assert response.card.name == "worker"
+
+
+async def test_buf_curl_sends_a_task_by_reflection(worker: Worker, tmp_path: Path) -> None:
+    request = {"task": {"messages": [{"role": "ROLE_USER", "parts": [{"text": "echo by curl"}]}]}}
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("buf")),
+        "curl",
+        "--protocol=grpc",
+        "--http2-prior-knowledge",
+        f"--data={json.dumps(request)}",
+        f"{worker.card.url.replace('grpc://', 'http://')}/{AGENT_SERVICE}/SendTask",
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    task = json.loads(out)["task"]
+    assert (task["state"], task["messages"][-1]["parts"]) == ("TASK_STATE_COMPLETED", [{"text": "by curl"}])
+
+
+# -- ControlService ----------------------------------------------------------------------------------------------------------
+
+CONTROL = control_service_pb2.DESCRIPTOR.services_by_name["ControlService"]
+HERE = {"ListTools"}
+"""Methods of ControlService whose behavior exists. The others must say that theirs does not."""
+
+
+@pytest.mark.parametrize("method", [method.name for method in CONTROL.methods if method.name not in HERE])
+async def test_a_method_without_behavior_says_so(worker: Worker, channel: Channel, method: str) -> None:
+    control = control_service_pb2_grpc.ControlServiceStub(channel(worker.card.url))
+    request = GetMessageClass(CONTROL.methods_by_name[method].input_type)()
+    answer = await refused(getattr(control, method)(request))
+    assert (answer.code, answer.info.reason) == ("UNIMPLEMENTED", "UNIMPLEMENTED")
+    assert answer.message == f"{method} is not implemented by this version"
+    assert dict(answer.info.metadata) == {"method": method}
+
+
+async def test_tools_are_listed_by_name_with_their_schemas(channel: Channel) -> None:
+    def subtract(a: int, b: int = 1) -> int:
+        """Take b from a."""
+        return a - b
+
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    async with serving(tools=[subtract, add]) as worker:
+        control = control_service_pb2_grpc.ControlServiceStub(channel(worker.card.url))
+        tools = (await control.ListTools(control_service_pb2.ListToolsRequest())).tools
+    assert [(tool.id, tool.description) for tool in tools] == [("add", "Add."), ("subtract", "Take b from a.")]
+    assert json.loads(tools[1].input_schema_json)["required"] == ["a"]
+
+
+# -- statuses ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_unknown_task_is_not_found_with_its_id(worker: Worker, stub: Stub) -> None:
+    answer = await refused(stub(worker.card.url).GetTask(pb.GetTaskRequest(task_id="nobody")))
+    assert (answer.code, answer.info.reason) == ("NOT_FOUND", "TASK_NOT_FOUND")
+    assert dict(answer.info.metadata) == {"task_id": "nobody"}
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "field"),
+    [
+        ("GetTask", pb.GetTaskRequest(), "task_id"),
+        ("CancelTask", pb.CancelTaskRequest(), "task_id"),
+        ("CancelTask", pb.CancelTaskRequest(task_id="x", metadata_json="[1]"), "metadata_json"),
+        ("SubscribeTask", pb.SubscribeTaskRequest(), "task_id"),
+        ("SubscribeTask", pb.SubscribeTaskRequest(task_id="x", stop_at=99), "stop_at"),
+        ("SubscribeTask", pb.SubscribeTaskRequest(task_id="x", after_sequence=-1), "after_sequence"),
+        ("GetTask", pb.GetTaskRequest(task_id="x", view=99), "view"),
+        ("ListTasks", pb.ListTasksRequest(page_size=-1), "page_size"),
+        ("ListTasks", pb.ListTasksRequest(page_size=1001), "page_size"),
+        ("ListTasks", pb.ListTasksRequest(page_token="x"), "page_token"),
+        ("ListTasks", pb.ListTasksRequest(states=[1, 99]), "states[1]"),
+        ("SendTask", pb.SendTaskRequest(), "task.messages"),
+        ("SendTask", pb.SendTaskRequest(task=asking("x", "one"), task_id="two"), "task_id"),
+        ("SendTask", pb.SendTaskRequest(task={"messages": [{"role": 99}]}), "task.messages[0].role"),
+        ("StreamTask", pb.StreamTaskRequest(task={"metadata_json": "{"}), "task.metadata_json"),
+        ("StreamTask", pb.StreamTaskRequest(task=asking("x"), request_id="r" * 129), "request_id"),
+    ],
+)
+async def test_a_wrong_field_is_named(worker: Worker, stub: Stub, method: str, request_: Any, field: str) -> None:
+    answer = await refused(getattr(stub(worker.card.url), method)(request_))
+    assert (answer.code, answer.info.reason) == ("INVALID_ARGUMENT", "INVALID_ARGUMENT")
+    assert answer.info.metadata["field"] == field
+    (violation,) = answer.details["BadRequest"].field_violations
+    assert violation.field == field
+    assert answer.message == f"{field}: {violation.description}"
+
+
+async def test_a_full_queue_says_when_to_come_back(stub: Stub) -> None:
+    async with serving(limits=Limits(max_concurrency=1, max_queue=0)) as worker:
+        agent = stub(worker.card.url)
+        await agent.SendTask(submitted("hold on"))
+        await worker.holding.wait()
+        answer = await refused(agent.SendTask(submitted("echo x")))
+        assert (answer.code, answer.info.reason) == ("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED")
+        assert answer.details["RetryInfo"].retry_delay.ToMilliseconds() > 0
+
+
+async def test_a_request_over_the_limit_is_refused_with_the_limit(stub: Stub) -> None:
+    async with serving(server=ServerOptions(max_request_bytes=1000)) as worker:
+        agent = stub(worker.card.url)
+        answer = await refused(agent.SendTask(pb.SendTaskRequest(task=asking("echo " + "x" * 1000))))
+        assert (answer.code, answer.info.reason) == ("INVALID_ARGUMENT", "MESSAGE_TOO_LARGE")
+        assert answer.info.metadata["max_bytes"] == "1000"
+        assert (await agent.SendTask(pb.SendTaskRequest(task=asking("echo x")))).task.message_count == 2
+
+
+class BrokenStore(MemoryStore):
+    """Fails as no store should: with what nobody expected."""
+
+    async def head(self, task_id: str) -> Any:
+        raise KeyError("the password is hunter2")
+
+
+@pytest.mark.parametrize("method", ["GetTask", "SubscribeTask"])
+async def test_what_nobody_expected_is_internal_with_an_incident_and_nothing_else(
+    stub: Stub, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    request: Any = pb.GetTaskRequest if method == "GetTask" else pb.SubscribeTaskRequest
+    with caplog.at_level(logging.ERROR):
+        async with serving(store=BrokenStore()) as worker:
+            answer = await refused(getattr(stub(worker.card.url), method)(request(task_id="x")))
+    assert (answer.code, answer.info.reason) == ("INTERNAL", "INTERNAL")
+    incident = answer.info.metadata["incident"]
+    assert answer.message == f"internal error, incident {incident}"
+    (record,) = [record for record in caplog.records if incident in record.getMessage()]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+
+
+# -- views -------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_turn_shows_what_the_turn_added_and_counts_the_rest(worker: Worker, stub: Stub) -> None:
+    agent = stub(worker.card.url)
+    asked = (await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))).task
+    assert (asked.state, len(asked.messages)) == (task_pb2.TASK_STATE_INPUT_REQUIRED, 2)
+    done = (await agent.SendTask(pb.SendTaskRequest(task=asking("echo this"), task_id="t"))).task
+    assert (done.message_count, [part.text for message in done.messages for part in message.parts]) == (
+        4,
+        ["echo this", "this"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "messages"), [("TASK_VIEW_HEADER", 0), ("TASK_VIEW_TURN", 2), ("TASK_VIEW_FULL", 4), (None, 4)]
+)
+async def test_get_shows_as_much_as_was_asked_for(worker: Worker, stub: Stub, view: str | None, messages: int) -> None:
+    agent = stub(worker.card.url)
+    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+    task = (await agent.GetTask(pb.GetTaskRequest(task_id="t", view=view))).task
+    assert (len(task.messages), task.message_count, task.id) == (messages, 4, "t")
+    (listed,) = (await agent.ListTasks(pb.ListTasksRequest(view=view or "TASK_VIEW_FULL"))).tasks
+    assert listed == task
+
+
+async def test_a_task_to_continue_must_exist(worker: Worker, stub: Stub) -> None:
+    answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("x"), task_id="nobody")))
+    assert answer.info.reason == "TASK_NOT_FOUND"
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stored_log_arrives_in_few_messages(worker: Worker, stub: Stub) -> None:
+    agent = stub(worker.card.url)
+    done = (await agent.SendTask(pb.SendTaskRequest(task=asking("count 2000", "t")))).task
+    sizes, sequences = [], []
+    async for response in agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t")):
+        sizes.append(len(response.events))
+        sequences += [event.sequence for event in response.events]
+    assert sequences == list(range(1, done.sequence + 1))
+    assert done.sequence > 2000
+    assert max(sizes) <= 256
+    assert len(sizes) == -(-done.sequence // 256)
+
+
+async def test_a_batch_has_as_many_events_as_it_is_told_to(stub: Stub) -> None:
+    async with serving(limits=Limits(batch_events=10)) as worker:
+        agent = stub(worker.card.url)
+        await agent.SendTask(pb.SendTaskRequest(task=asking("count 21", "t")))
+        call = agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t"))
+        sizes = [len(response.events) async for response in call]
+    assert sizes == [10, 10, 5]
+
+
+async def test_a_streamed_turn_ends_when_the_task_waits(worker: Worker, stub: Stub) -> None:
+    events = await events_of(stub(worker.card.url).StreamTask(pb.StreamTaskRequest(task=asking("ask"))))
+    assert events[-1].task_status.new_state == task_pb2.TASK_STATE_INPUT_REQUIRED
+    assert not events[-1].final
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "after", "expected"),
+    [
+        (pb.STOP_AT_UNSPECIFIED, 0, range(1, 9)),
+        (pb.STOP_AT_TERMINAL, 0, range(1, 9)),
+        (pb.STOP_AT_INTERRUPTED, 0, range(1, 5)),
+        (pb.STOP_AT_INTERRUPTED, 3, range(4, 5)),
+        (pb.STOP_AT_INTERRUPTED, 4, range(5, 9)),
+        (pb.STOP_AT_CURRENT, 0, range(1, 9)),
+        (pb.STOP_AT_CURRENT, 8, range(0)),
+        (pb.STOP_AT_TERMINAL, 8, range(0)),
+    ],
+)
+async def test_a_subscription_stops_where_it_was_told_to(
+    worker: Worker, stub: Stub, stop_at: int, after: int, expected: range
+) -> None:
+    agent = stub(worker.card.url)
+    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+    request = pb.SubscribeTaskRequest(task_id="t", after_sequence=after, stop_at=stop_at)
+    async with asyncio.timeout(WAIT_S):
+        events = await events_of(agent.SubscribeTask(request))
+    assert [event.sequence for event in events] == list(expected)
+
+
+async def test_a_subscription_to_what_is_stored_ends_while_the_task_waits(worker: Worker, stub: Stub) -> None:
+    agent = stub(worker.card.url)
+    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    request = pb.SubscribeTaskRequest(task_id="t", stop_at=pb.STOP_AT_CURRENT)
+    async with asyncio.timeout(WAIT_S):
+        assert len(await events_of(agent.SubscribeTask(request))) == 4
+
+
+@pytest.mark.parametrize("after", [5, 2**62])
+async def test_a_position_behind_the_end_is_out_of_range(worker: Worker, stub: Stub, after: int) -> None:
+    agent = stub(worker.card.url)
+    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    answer = await refused(agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t", after_sequence=after)))
+    assert (answer.code, answer.info.reason) == ("OUT_OF_RANGE", "SEQUENCE_OUT_OF_RANGE")
+    assert dict(answer.info.metadata) == {"after_sequence": str(after), "last_sequence": "4"}
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_beyond_the_limit_are_refused_at_once(stub: Stub) -> None:
+    async with serving(server=ServerOptions(max_concurrent_rpcs=1)) as worker:
+        held = asyncio.ensure_future(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+        await worker.holding.wait()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub(worker.card.url).GetAgentCard(pb.GetAgentCardRequest())
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        worker.release.set()
+        assert (await held).task.state == task_pb2.TASK_STATE_COMPLETED
+        await stub(worker.card.url).GetAgentCard(pb.GetAgentCardRequest())
+
+
+async def test_the_server_waits_only_as_long_as_it_is_told_to_and_the_task_goes_on(stub: Stub) -> None:
+    async with serving(server=ServerOptions(max_wait_s=0.1)) as worker:
+        agent = stub(worker.card.url)
+        answer = await refused(agent.SendTask(pb.SendTaskRequest(task=asking("hold on", "t"))))
+        assert (answer.code, answer.info.reason) == ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED")
+        assert dict(answer.info.metadata) == {"max_wait_s": "0.1"}
+        client = AgentClient(url=worker.card.url)
+        with pytest.raises(DeadlineExceededError, match="the task goes on"):
+            await client.send_task(None, Task.create("hold on"))
+        assert (await client.get_task("t")).state is TaskState.WORKING
+        # Streams are not waits: this one outlasts the bound.
+        watch = client.subscribe("t")
+        assert (await anext(watch)).sequence == 1
+        await refused(agent.SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+        worker.release.set()
+        assert [event.sequence async for event in watch] == [2, 3, 4]
+
+
+async def test_an_own_timeout_of_a_call_is_not_taken_for_the_bound(stub: Stub) -> None:
+    @asynccontextmanager
+    async def impatient(call: Call) -> AsyncIterator[None]:
+        raise TimeoutError("the identity provider did not answer")
+        yield
+
+    options = ServerOptions(max_wait_s=WAIT_S, interceptors=(impatient,))
+    async with serving(server=options) as worker:
+        answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("echo x"))))
+    assert answer.info.reason == "INTERNAL"
+
+
+# -- interceptors ------------------------------------------------------------------------------------------------------------
+
+
+def noting(name: str, notes: list[str]) -> Interceptor:
+    @asynccontextmanager
+    async def around(call: Call) -> AsyncIterator[None]:
+        notes.append(f"{name} in {call.method.rpartition('/')[2]} for {call.principal}")
+        try:
+            yield
+        finally:
+            notes.append(f"{name} out")
+
+    return around
+
+
+@pytest.mark.parametrize("method", ["GetAgentCard", "StreamTask"])
+async def test_interceptors_run_in_order_around_unary_calls_and_streams_after_authentication(
+    stub: Stub, method: str
+) -> None:
+    notes: list[str] = []
+
+    async def authenticate(method: str, metadata: Any) -> Principal:
+        notes.append("authenticated")
+        return Principal("ann")
+
+    interceptors = (noting("outer", notes), noting("inner", notes))
+    async with serving(server=ServerOptions(authenticate=authenticate, interceptors=interceptors)) as worker:
+        agent = stub(worker.card.url)
+        if method == "GetAgentCard":
+            await agent.GetAgentCard(pb.GetAgentCardRequest())
+        else:
+            await events_of(agent.StreamTask(pb.StreamTaskRequest(task=asking("echo x"))))
+    assert notes == [
+        "authenticated",
+        f"outer in {method} for ann",
+        f"inner in {method} for ann",
+        "inner out",
+        "outer out",
+    ]
+
+
+async def test_an_interceptor_is_left_when_the_caller_hangs_up(stub: Stub) -> None:
+    left = asyncio.Event()
+
+    @asynccontextmanager
+    async def around(call: Call) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            left.set()
+
+    async with serving(server=ServerOptions(interceptors=(around,))) as worker:
+        call = stub(worker.card.url).StreamTask(pb.StreamTaskRequest(task=asking("hold on")))
+        await call.read()
+        call.cancel()
+        async with asyncio.timeout(WAIT_S):
+            await left.wait()
+
+
+async def test_an_interceptor_may_refuse_with_any_error_of_the_table(stub: Stub) -> None:
+    @asynccontextmanager
+    async def closed(call: Call) -> AsyncIterator[None]:
+        raise UnavailableError("closed on Sundays", day="Sunday")
+        yield
+
+    async with serving(server=ServerOptions(interceptors=(closed,))) as worker:
+        agent = stub(worker.card.url)
+        for call in (
+            agent.GetAgentCard(pb.GetAgentCardRequest()),
+            agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="x")),
+        ):
+            answer = await refused(call)
+            assert (answer.code, answer.message) == ("UNAVAILABLE", "closed on Sundays")
+            assert dict(answer.info.metadata) == {"day": "Sunday"}
+
+
+# -- connections -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_peer_that_vanished_without_a_word_is_noticed(
+    wire: Callable[[str], Awaitable[Any]], stub: Stub
+) -> None:
+    """A connection that is silent in both directions and never closed: only keepalive can tell."""
+    left = asyncio.Event()
+
+    @asynccontextmanager
+    async def around(call: Call) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            left.set()
+
+    async with serving(server=ServerOptions(keepalive_s=1.0, interceptors=(around,))) as worker:
+        between = await wire(worker.card.url)
+        call = stub(between.url).StreamTask(pb.StreamTaskRequest(task=asking("hold on")))
+        await call.read()
+        between.fall_silent()
+        async with asyncio.timeout(WAIT_S):
+            await left.wait()
+        call.cancel()
+
+
+# -- telemetry ---------------------------------------------------------------------------------------------------------------
+
+TRACED = """
+    import asyncio, json
+    import grpc.aio
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from protolink_pb.v1 import agent_service_pb2 as pb, agent_service_pb2_grpc
+    from protolink_grpc import Agent
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+    async def main():
+        caller = (("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),)
+        async with Agent(name="traced", transport="grpc") as agent:
+            async with grpc.aio.insecure_channel(agent.card.url.removeprefix("grpc://")) as channel:
+                stub = agent_service_pb2_grpc.AgentServiceStub(channel)
+                await stub.GetAgentCard(pb.GetAgentCardRequest(), metadata=caller)
+                try:
+                    async for _ in stub.SubscribeTask(pb.SubscribeTaskRequest(task_id="nobody"), metadata=caller):
+                        pass
+                except grpc.aio.AioRpcError:
+                    pass
+        print(json.dumps([
+            {"name": span.name, "kind": span.kind.name, "trace": f"{span.context.trace_id:032x}",
+             "parent": f"{span.parent.span_id:016x}", "status": span.status.status_code.name, **span.attributes}
+            for span in exporter.get_finished_spans()
+        ]), flush=True)
+
+    asyncio.run(main())
+"""
+
+
+async def test_each_call_is_a_server_span_in_the_callers_trace(launch: Callable[..., Awaitable[Any]]) -> None:
+    program = await launch(TRACED)
+    card, subscribe = json.loads(await program.line())
+    assert await program.end() == 0
+    for span, method in ((card, "GetAgentCard"), (subscribe, "SubscribeTask")):
+        assert span["name"] == f"{AGENT_SERVICE}/{method}"
+        assert span["kind"] == "SERVER"
+        assert (span["trace"], span["parent"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+        assert (span["rpc.system"], span["rpc.service"], span["rpc.method"]) == ("grpc", AGENT_SERVICE, method)
+    assert "error.type" not in card
+    # A caller's mistake is no failure of the server.
+    assert (subscribe["error.type"], subscribe["status"]) == ("TASK_NOT_FOUND", "UNSET")

@@ -1,0 +1,277 @@
+"""A tool that does not do what it should: its task fails and says why, and the others do not notice."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Task, TaskState, ToolRejectedError
+
+
+class Broken:
+    """Tools that fail in every way, and what the test needs to watch and to free them."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.blocked = threading.Semaphore(0)
+        self.hanging: asyncio.Queue[str] = asyncio.Queue()
+
+    def functions(self) -> list[Callable[..., Any]]:
+        return [
+            self.add,
+            self.raises,
+            self.raises_in_thread,
+            self.exits,
+            self.stops,
+            self.refuses,
+            self.hangs,
+            self.blocks,
+            self.blocks_for_long,
+            self.returns_a_lock,
+            self.returns_itself,
+            self.returns_half_a_character,
+            self.returns_deep,
+            self.returns_much,
+            self.cancels_itself,
+            self.swallows_the_end,
+            self.never_ends,
+        ]
+
+    async def add(self, a: int, b: int) -> int:
+        return a + b
+
+    async def raises(self) -> None:
+        raise RuntimeError("the wire is cut")
+
+    def raises_in_thread(self) -> None:
+        raise RuntimeError("the wire is cut")
+
+    def exits(self) -> None:
+        raise SystemExit(3)
+
+    def stops(self) -> None:
+        raise StopIteration
+
+    async def refuses(self) -> None:
+        raise ToolRejectedError("not on Sundays", code="closed")
+
+    async def hangs(self) -> None:
+        self.hanging.put_nowait("hangs")
+        await asyncio.Event().wait()
+
+    def blocks(self) -> None:
+        self.blocked.release()
+        self.free.wait()
+
+    def blocks_for_long(self) -> None:
+        self.blocked.release()
+        self.free.wait()
+
+    async def returns_a_lock(self) -> Any:
+        return threading.Lock()
+
+    async def returns_itself(self) -> Any:
+        circle: list[Any] = []
+        circle.append(circle)
+        return circle
+
+    def returns_half_a_character(self) -> str:
+        return "\ud800"
+
+    def returns_deep(self) -> Any:
+        value: Any = 1
+        for _ in range(1000):
+            value = [value]
+        return value
+
+    async def returns_much(self) -> str:
+        return "a" * 5_000_000
+
+    async def cancels_itself(self) -> None:
+        raise asyncio.CancelledError
+
+    async def swallows_the_end(self) -> str:
+        self.hanging.put_nowait("swallows_the_end")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "what was that?"
+        return ""
+
+    async def never_ends(self) -> None:
+        while not self.free.is_set():
+            try:
+                await asyncio.sleep(0.01)  # a tool that only time frees
+            except asyncio.CancelledError:
+                pass
+
+
+@pytest.fixture
+async def broken(channel: object) -> AsyncIterator[tuple[Broken, AgentClient]]:
+    tools = Broken()
+    capabilities = AgentCapabilities(max_concurrency=8)
+    card = AgentCard(name="broken", description="fails", url="grpc://127.0.0.1:0", capabilities=capabilities)
+    agent = Agent(card, max_sync_workers=2, grace_s=0.0)
+    for function in tools.functions():
+        limit = 0.05 if function.__name__ in ("hangs", "blocks", "swallows_the_end", "never_ends") else 60.0
+        agent.tool(timeout_s=limit)(function)
+    async with agent:
+        yield tools, AgentClient(url=agent.card.url)
+        tools.free.set()
+
+
+async def call(client: AgentClient, tool: str, **arguments: Any) -> Task:
+    return await client.send_task(None, Task.create_tool_call(tool, arguments))
+
+
+FAILURES = {
+    "raises": ("TOOL_FAILED", "the wire is cut"),
+    "raises_in_thread": ("TOOL_FAILED", "the wire is cut"),
+    "exits": ("TOOL_FAILED", "SystemExit"),
+    "stops": ("TOOL_FAILED", "StopIteration"),
+    "hangs": ("TOOL_TIMEOUT", "timed out after 0.05 s"),
+    "blocks": ("TOOL_TIMEOUT", "timed out after 0.05 s"),
+    "swallows_the_end": ("TOOL_TIMEOUT", "timed out after 0.05 s"),
+    "never_ends": ("TOOL_TIMEOUT", "timed out after 0.05 s"),
+    "returns_a_lock": ("TOOL_FAILED", "lock"),
+    "returns_itself": ("TOOL_FAILED", "list"),
+    "returns_half_a_character": ("TOOL_FAILED", "Unicode"),
+    "returns_deep": ("TOOL_FAILED", "100 levels"),
+}
+
+
+@pytest.mark.parametrize("tool", FAILURES)
+async def test_a_failing_tool_fails_its_task_with_a_reason(broken: tuple[Broken, AgentClient], tool: str) -> None:
+    _, client = broken
+    code, text = FAILURES[tool]
+    task = await call(client, tool)
+    assert task.state is TaskState.FAILED
+    assert text in task.metadata["error"]
+    (artifact,) = task.artifacts
+    error = artifact.parts[0].as_tool_output().error
+    assert (error["status"], error["code"]) == ("failed", code)
+    assert text in error["message"]
+    assert (await call(client, "add", a=1, b=2)).get_output() == 3
+
+
+async def test_a_tool_that_raises_a_cancellation_of_its_own_fails_its_task(broken: tuple[Broken, AgentClient]) -> None:
+    _, client = broken
+    task = await call(client, "cancels_itself")
+    assert (task.state, task.metadata["error"]) == (TaskState.FAILED, "the handler canceled itself")
+    assert (await call(client, "add", a=1, b=2)).get_output() == 3
+
+
+async def test_the_log_of_a_failed_call_says_what_was_tried_and_how_it_ended(
+    broken: tuple[Broken, AgentClient],
+) -> None:
+    _, client = broken
+    events = [event async for event in client.send_task_streaming(None, Task.create_tool_call("raises"))]
+    started, ended = (event for event in events if event.action_id)
+    assert (started.type, ended.type) == ("action.started", "action.failed")
+    assert started.action_id == ended.action_id
+    assert ended.severity == "error"
+    assert "the wire is cut" in ended.summary
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_a_refusal_says_that_nothing_was_changed(broken: tuple[Broken, AgentClient]) -> None:
+    _, client = broken
+    for tool, arguments, code in (
+        ("refuses", {}, "closed"),
+        ("add", {"a": 1}, "invalid_arguments"),
+        ("add", {"a": 1, "b": 2, "c": 3}, "invalid_arguments"),
+        ("subtract", {}, "unknown_tool"),
+    ):
+        task = await call(client, tool, **arguments)
+        assert task.state is TaskState.FAILED
+        error = task.artifacts[0].parts[0].as_tool_output().error
+        assert (error["status"], error["code"], error["changes_made"]) == ("rejected", code, False)
+
+
+async def test_a_result_too_large_for_an_event_fails_the_task_with_the_limit(
+    broken: tuple[Broken, AgentClient],
+) -> None:
+    _, client = broken
+    task = await call(client, "returns_much")
+    assert task.state is TaskState.FAILED
+    assert "larger than the limit" in task.metadata["error"]
+    assert (await call(client, "add", a=1, b=2)).get_output() == 3
+
+
+async def test_other_tasks_go_on_while_every_thread_is_blocked(broken: tuple[Broken, AgentClient]) -> None:
+    tools, client = broken
+    blocked = [asyncio.create_task(call(client, "blocks_for_long")) for _ in range(2)]
+    for _ in blocked:
+        await asyncio.to_thread(tools.blocked.acquire)
+    # Both threads hang now, and the tasks with them; async tools, reads and watches do not need one.
+    assert (await call(client, "add", a=1, b=2)).get_output() == 3
+    assert (await client.list_tasks(states=["working"])).total_size == 2
+    assert not any(each.done() for each in blocked)
+    tools.free.set()
+    assert {(await each).state for each in blocked} == {TaskState.COMPLETED}
+
+
+async def test_threads_that_never_return_do_not_use_up_the_pool(broken: tuple[Broken, AgentClient]) -> None:
+    tools, client = broken
+    # More than there are threads, one after the other: each is abandoned at its limit.
+    for _ in range(5):
+        assert "timed out" in (await call(client, "blocks")).metadata["error"]
+    assert (await call(client, "raises_in_thread")).metadata["error"].endswith("the wire is cut")
+    tools.free.set()
+
+
+async def test_other_tasks_go_on_while_one_hangs(broken: tuple[Broken, AgentClient]) -> None:
+    tools, client = broken
+    hanging = asyncio.create_task(call(client, "hangs"))
+    await tools.hanging.get()
+    assert (await call(client, "add", a=1, b=2)).get_output() == 3
+    assert (await hanging).state is TaskState.FAILED
+
+
+async def test_a_blocked_tool_can_be_canceled(broken: tuple[Broken, AgentClient]) -> None:
+    tools, client = broken
+    task = await client.submit_task(None, Task.create_tool_call("blocks_for_long"))
+    await asyncio.to_thread(tools.blocked.acquire)
+    canceled = await client.cancel_task(None, task.id, reason="too slow")
+    assert (canceled.state, canceled.metadata["cancel_reason"]) == (TaskState.CANCELED, "too slow")
+
+
+async def test_a_handler_that_raises_makes_a_failed_task_with_the_error_part(channel: object) -> None:
+    class Raising(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            raise ZeroDivisionError("by nothing")
+
+    async with Raising(name="raising", description="raises", url="grpc://127.0.0.1:0") as agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create("go"))
+        assert (task.state, task.metadata["error"]) == (TaskState.FAILED, "ZeroDivisionError: by nothing")
+        part = task.messages[-1].parts[0]
+        assert (part.type, part.content["code"]) == ("error", "AGENT_FAILED")
+
+
+async def test_an_agent_that_hides_its_errors_shows_an_incident_only(channel: object) -> None:
+    class Raising(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            raise ZeroDivisionError("the password is swordfish")
+
+    async with Raising(name="raising", description="raises", url="grpc://127.0.0.1:0", expose_errors=False) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create("go"))
+        assert task.metadata["error"].startswith("the agent failed, incident ")
+        assert "swordfish" not in str(task.to_dict())
+
+
+@pytest.mark.parametrize("answer", [None, 42, "done"])
+async def test_a_handler_that_returns_no_task_is_told_so(answer: Any, channel: object) -> None:
+    class Odd(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            return answer  # type: ignore[no-any-return]  # the point of the test
+
+    async with Odd(name="odd", description="odd", url="grpc://127.0.0.1:0") as agent:
+        task = await AgentClient(url=agent.card.url).send_task(None, Task.create("go"))
+        if answer is None:
+            assert task.state is TaskState.COMPLETED
+        else:
+            assert (task.state, task.metadata["error"][:30]) == (TaskState.FAILED, "TypeError: the handler must re")

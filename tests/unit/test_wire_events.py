@@ -1,0 +1,380 @@
+"""Run events as bytes: every kind comes back, frames are exactly what protobuf would have written, strangers are kept."""
+
+from typing import Any, get_args
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from protolink_pb.v1 import agent_service_pb2, task_pb2
+from protolink_pb.v1 import event_pb2 as pb
+from wire_values import (
+    NOON,
+    PAYLOADS,
+    events,
+    fields_defined,
+    fields_set,
+    full_event,
+    full_payloads,
+    full_task,
+    micros,
+    texts,
+)
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import Message, Task, TaskState
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.wire import events as wire
+from protolink_grpc.wire.events import (
+    SEVERITIES,
+    EventEncoder,
+    encode_envelope,
+    event_from_frame,
+    event_from_pb,
+    event_to_pb,
+    frame_event,
+    is_final,
+    payload_from_pb,
+    payload_to_pb,
+    replay,
+    settles,
+    unframe,
+)
+
+# A shared machine's pauses are no failure; each kind or type gets its own examples, so a few are many.
+relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+each_kind = pytest.mark.parametrize("kind", list(PAYLOADS), ids=lambda kind: kind.__name__)
+
+ENCODER = EventEncoder(task_id="task", run_id="run", session_id="session", agent_name="agent")
+
+
+def payload_field(event: pb.RunEvent) -> str:
+    return str(event.WhichOneof("payload"))
+
+
+# -- totality ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_payload_has_a_type_and_a_field() -> None:
+    kinds = set(get_args(ev.Payload))
+    assert set(ev.TYPES) == kinds
+    assert set(wire._FIELDS) == {*kinds, dict}
+    assert set(PAYLOADS) == set(full_payloads()) == {*kinds, dict}
+
+
+def test_every_payload_field_of_the_contract_is_written_by_some_kind() -> None:
+    fields = {field.name for field in pb.RunEvent.DESCRIPTOR.oneofs_by_name["payload"].fields}
+    assert sorted(wire._FIELDS.values()) == sorted(fields)
+
+
+def test_no_two_kinds_share_a_type() -> None:
+    assert len(set(ev.TYPES.values())) == len(ev.TYPES)
+
+
+def test_full_events_leave_no_field_of_the_contract_out() -> None:
+    written: set[str] = set()
+    for payload in full_payloads().values():
+        written |= fields_set(event_to_pb(full_event(payload), micros_from_iso(NOON)))
+    canceled = Task("task", TaskState.CANCELED, metadata={"cancel_reason": "enough"})
+    written |= fields_set(payload_to_pb(ev.TaskSubmitted(canceled)))
+    only_in_answers = {
+        f"protolink.v1.Task.{name}"
+        for name in ("update_time", "run_id", "sequence", "agent_name", "message_count", "artifact_count")
+    }
+    assert fields_defined(pb.RunEvent.DESCRIPTOR) - written == {
+        # A message of ours has no metadata: what is to be said about it is said in its parts.
+        "protolink.v1.Message.metadata_json",
+        # A submitted task is written by the caller; what the log itself says is not repeated in it.
+        *only_in_answers,
+    }
+
+
+# -- there and back ------------------------------------------------------------------------------------------------------
+
+
+@each_kind
+@relaxed
+@given(data=st.data())
+def test_every_payload_comes_back_equal(kind: type, data: st.DataObject) -> None:
+    payload = data.draw(PAYLOADS[kind])
+    event = unframe(ENCODER.frame(payload, 1, 0))
+    assert payload_field(event) == wire._FIELDS[kind]
+    assert payload_from_pb(event) == payload
+
+
+@each_kind
+def test_every_full_payload_comes_back_equal_and_of_its_class(kind: type) -> None:
+    payload = full_payloads()[kind]
+    back = payload_from_pb(unframe(ENCODER.frame(payload, 1, 0)))
+    assert back == payload
+    assert type(back) is kind
+
+
+@relaxed
+@given(event=events)
+def test_every_event_comes_back_equal_with_its_envelope(event: ev.RunEvent) -> None:
+    moment = micros_from_iso(event.timestamp)
+    encoder = EventEncoder(
+        task_id=event.task_id, run_id=event.run_id, session_id=event.session_id, agent_name=event.agent_name
+    )
+    frame = encoder.frame(
+        event.payload,
+        event.sequence or 0,
+        moment,
+        type=event.type,
+        final=event.final,
+        envelope=encode_envelope(event),
+    )
+    assert event_from_frame(frame) == event
+    assert event_from_pb(pb.RunEvent.FromString(event_to_pb(event, moment).SerializeToString())) == event
+    assert is_final(frame) is event.final
+
+
+@each_kind
+def test_a_payload_without_a_type_gets_its_usual_one(kind: type) -> None:
+    frame = ENCODER.frame(full_payloads()[kind], 1, 0)
+    assert unframe(frame).type == ev.TYPES.get(kind, "custom") == ev.RunEvent(payload=full_payloads()[kind]).type
+
+
+def test_a_dictionary_of_another_class_is_a_payload_like_any() -> None:
+    class Ordered(dict[str, Any]):
+        pass
+
+    event = unframe(ENCODER.frame(Ordered(a=1), 1, 0, type="app.fact"))
+    assert payload_from_pb(event) == {"a": 1}
+    assert event.type == "app.fact"
+
+
+def test_a_first_sequence_that_is_missing_is_none() -> None:
+    assert event_from_pb(pb.RunEvent()).sequence is None
+    assert event_from_pb(pb.RunEvent(sequence=1)).sequence == 1
+
+
+@pytest.mark.parametrize(("number", "severity"), [(0, "info"), (77, "info"), *[(n, s) for s, n in SEVERITIES.items()]])
+def test_a_severity_that_is_unset_or_unknown_is_info(number: int, severity: str) -> None:
+    assert event_from_pb(pb.RunEvent(severity=number)).severity == severity
+
+
+# -- frames --------------------------------------------------------------------------------------------------------------
+
+
+@relaxed
+@given(
+    payload=st.one_of(*PAYLOADS.values()),
+    sequence=st.integers(0, 2**63 - 1),
+    moment=micros,
+    kind=texts,
+    final=st.booleans(),
+    names=st.tuples(texts, texts, texts, texts),
+)
+def test_a_frame_is_what_protobuf_itself_would_have_read(
+    payload: Any, sequence: int, moment: int, kind: str, final: bool, names: tuple[str, str, str, str]
+) -> None:
+    task_id, run_id, session_id, agent_name = names
+    encoder = EventEncoder(task_id=task_id, run_id=run_id, session_id=session_id, agent_name=agent_name)
+    expected = pb.RunEvent(
+        task_id=task_id,
+        run_id=run_id,
+        session_id=session_id,
+        agent_name=agent_name,
+        sequence=sequence,
+        type=kind or ev.TYPES.get(type(payload), "custom"),
+        final=final,
+        **{wire._FIELDS[type(payload)]: payload_to_pb(payload)},
+    )
+    expected.create_time.FromMicroseconds(moment)
+    for _ in range(2):  # the second time with what the encoder and the payload have kept
+        frame = encoder.frame(payload, sequence, moment, type=kind, final=final)
+        assert unframe(frame).SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+        assert agent_service_pb2.SubscribeTaskResponse.FromString(frame).events[0].sequence == sequence
+
+
+@relaxed
+@given(payloads=st.lists(st.one_of(*PAYLOADS.values()), max_size=4))
+def test_frames_end_to_end_are_the_body_of_an_answer(payloads: list[Any]) -> None:
+    frames = [ENCODER.frame(payload, number, number) for number, payload in enumerate(payloads, 1)]
+    answer = agent_service_pb2.SubscribeTaskResponse.FromString(b"".join(frames))
+    assert [event.SerializeToString(deterministic=True) for event in answer.events] == [
+        unframe(frame).SerializeToString(deterministic=True) for frame in frames
+    ]
+    assert [event.sequence for event in answer.events] == list(range(1, len(payloads) + 1))
+
+
+def test_answers_with_events_have_them_where_frames_put_them() -> None:
+    for answer in (agent_service_pb2.SubscribeTaskResponse, agent_service_pb2.StreamTaskResponse):
+        field = answer.DESCRIPTOR.fields_by_name["events"]
+        assert (field.number, field.message_type.full_name, field.is_repeated) == (1, "protolink.v1.RunEvent", True)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 129, 16_383, 16_384, 20_000, 3_000_000])
+def test_frames_of_every_length_of_their_length_are_read(size: int) -> None:
+    payload = ev.TaskProgress(None, "x" * size)
+    frame = ENCODER.frame(payload, 1, 1)
+    assert event_from_frame(frame).payload == payload
+    assert len(agent_service_pb2.SubscribeTaskResponse.FromString(frame * 2).events) == 2
+
+
+@pytest.mark.parametrize("moment", [0, -1, 1, -62_135_596_800_000_000, 253_402_300_799_999_999, 1_781_265_600_000_001])
+def test_every_time_is_written_as_it_is(moment: int) -> None:
+    encoder = EventEncoder(task_id="task", run_id="run", session_id="session", agent_name="agent")
+    assert event_from_frame(encoder.frame({}, 1, moment)).timestamp == iso_from_micros(moment)
+
+
+def test_an_encoder_writes_each_events_own_time() -> None:
+    times = [5, 5, 6, 5, 0, 0, 7]
+    assert [event_from_frame(ENCODER.frame({}, 1, each)).timestamp for each in times] == list(
+        map(iso_from_micros, times)
+    )
+
+
+def test_a_type_may_be_any_text() -> None:
+    for kind in ("x", "x" * 300, "Größe.geändert", "🦊"):
+        assert unframe(ENCODER.frame({}, 1, 1, type=kind)).type == kind
+
+
+def test_a_message_becomes_a_frame_and_a_frame_the_message() -> None:
+    for payload in full_payloads().values():
+        event = event_to_pb(full_event(payload), micros_from_iso(NOON))
+        assert unframe(frame_event(event)) == event
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x0a", b"\x0a\xff", b"\x0a\x80\x80", b"\x0a\x02\x0a\xff", b"\x0a\x01\xff"])
+def test_bytes_that_are_no_frame_are_refused(raw: bytes) -> None:
+    with pytest.raises(DecodeError):
+        unframe(raw)
+
+
+# -- kinds of a newer version --------------------------------------------------------------------------------------------
+
+
+def field_bytes(number: int, value: bytes) -> bytes:
+    tag = number << 3 | 2
+    return bytes([tag & 0x7F | 0x80, tag >> 7, len(value)]) + value
+
+
+@pytest.mark.parametrize("number", [200, 201, 999])
+def test_an_unknown_kind_is_shown_by_its_type_and_its_summary(number: int) -> None:
+    known = pb.RunEvent(task_id="task", sequence=7, type="future.fact", summary="something new", final=True)
+    raw = known.SerializeToString() + field_bytes(number, b"whatever this is")
+    frame = b"\x0a" + bytes([len(raw)]) + raw
+    event = event_from_frame(frame)
+    assert event.payload is None
+    assert (event.type, event.summary, event.sequence, event.final) == ("future.fact", "something new", 7, True)
+    assert is_final(frame)
+    assert frame_event(unframe(frame))[2:].endswith(field_bytes(number, b"whatever this is"))
+
+
+def test_a_fold_goes_past_an_unknown_kind() -> None:
+    fold = TaskFold("task")
+    newer = pb.RunEvent(sequence=2, type="future.fact").SerializeToString() + field_bytes(200, b"?")
+    replay(
+        fold,
+        [
+            ENCODER.frame(ev.TaskSubmitted(full_task(), "ada"), 1, 1_000),
+            b"\x0a" + bytes([len(newer)]) + newer,
+            ENCODER.frame(ev.TaskPatched({"after": True}), 3, 3_000),
+        ],
+    )
+    assert fold.sequence == 3
+    assert fold.metadata["after"] is True
+
+
+def test_an_event_without_a_payload_stays_without_one() -> None:
+    event = full_event(None)
+    event.type = "future.fact"
+    assert event_from_pb(event_to_pb(event, micros_from_iso(NOON))) == event
+
+
+def test_an_event_without_a_type_is_of_an_unknown_one() -> None:
+    assert event_from_pb(pb.RunEvent()).type == "unknown"
+
+
+# -- folding from frames -------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_read_says_what_its_writer_knew() -> None:
+    payloads = full_payloads()
+    facts = [payloads[ev.TaskSubmitted], *[each for kind, each in payloads.items() if kind is not ev.TaskSubmitted]]
+    written, read = TaskFold("task"), TaskFold("task")
+    written.agent_name = "agent"
+    frames = []
+    for sequence, fact in enumerate(facts, 1):
+        frames.append(ENCODER.frame(fact, sequence, sequence * 1_000))
+        written.apply(fact, sequence, sequence * 1_000, "run")
+    replay(read, frames[:5])
+    replay(read, frames[5:])
+    for name in TaskFold.__slots__:
+        if name != "encoded":  # bytes that are kept for the next reading
+            assert getattr(read, name) == getattr(written, name), name
+    assert read.to_task() == written.to_task()
+
+
+def changed(state: TaskState) -> bytes:
+    return ENCODER.frame(
+        ev.TaskStatusChanged(TaskState.WORKING, state), 5, 5, final=state in (TaskState.COMPLETED, TaskState.FAILED)
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "settled"),
+    [
+        (changed(TaskState.INPUT_REQUIRED), True),
+        (changed(TaskState.AUTH_REQUIRED), True),
+        (changed(TaskState.COMPLETED), True),
+        (changed(TaskState.FAILED), True),
+        (changed(TaskState.WORKING), False),
+        (ENCODER.frame(ev.TaskMessagesAdded((Message.user("x"),)), 5, 5), False),
+        (ENCODER.frame({}, 5, 5), False),
+        (ENCODER.frame({}, 5, 5, final=True), True),
+    ],
+)
+def test_a_task_settles_when_it_ends_or_waits_for_someone(frame: bytes, settled: bool) -> None:
+    assert settles(frame) is settled
+
+
+# -- payloads of others --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (pb.RunEvent(task_status=pb.TaskStatusChanged(new_state=1)), "task_status.previous_state"),
+        (pb.RunEvent(task_status=pb.TaskStatusChanged(previous_state=1, new_state=77)), "task_status.new_state"),
+        (
+            pb.RunEvent(task_messages=pb.TaskMessagesAdded(messages=[{}, {"role": 77}])),
+            "task_messages.messages[1].role",
+        ),
+        (
+            pb.RunEvent(task_submitted=pb.TaskSubmitted(task=task_pb2.Task(state=77))),
+            "task_submitted.task.state",
+        ),
+        (pb.RunEvent(task_artifact=pb.TaskArtifactUpdated(artifact={"metadata_json": "1"})), "task_artifact.artifact"),
+        (pb.RunEvent(task_patched=pb.TaskPatched(metadata_json="[]")), "task_patched.metadata_json"),
+        (pb.RunEvent(task_patched=pb.TaskPatched(flow_state_json="[]")), "task_patched.flow_state_json"),
+        (pb.RunEvent(cancel_requested=pb.CancelRequested(metadata_json="1")), "cancel_requested.metadata_json"),
+        (pb.RunEvent(action_requested=pb.ActionRequested()), "action_requested.action.kind"),
+        (pb.RunEvent(action_policy=pb.ActionPolicyEvaluated()), "action_policy.decision.effect"),
+        (pb.RunEvent(approval_required=pb.ApprovalRequired()), "approval_required.request.action.kind"),
+        (pb.RunEvent(approval_decided=pb.ApprovalDecided()), "approval_decided.decision.request_id"),
+        (pb.RunEvent(action_started=pb.ActionStarted(arguments_json="1")), "action_started.arguments_json"),
+        (pb.RunEvent(action_ended=pb.ActionEnded(result_json="{")), "action_ended.result_json"),
+        (pb.RunEvent(action_ended=pb.ActionEnded(error_json="{")), "action_ended.error_json"),
+        (
+            pb.RunEvent(context_prepared=pb.ContextPrepared(manifest={"metadata_json": "1"})),
+            "context_prepared.manifest",
+        ),
+        (pb.RunEvent(llm_call_completed=pb.LlmCallCompleted(metrics_json="1")), "llm_call_completed.metrics_json"),
+        (pb.RunEvent(budget_reported=pb.BudgetReported()), "budget_reported.decision.effect"),
+        (pb.RunEvent(llm_step=pb.LlmStep(data_json="1")), "llm_step.data_json"),
+        (pb.RunEvent(custom=pb.CustomEvent(payload_json="[]")), "custom.payload_json"),
+        (pb.RunEvent(metadata_json="[]"), "metadata_json"),
+        (pb.RunEvent(create_time={"nanos": -1}), "create_time"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_contract_does_not_allow_is_refused_by_the_name_of_its_field(event: pb.RunEvent, field: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        event_from_pb(event)
+    assert refused.value.field == field or refused.value.field.startswith(f"{field}.")

@@ -1,0 +1,407 @@
+"""Values for the tests of `wire`: arbitrary ones to travel there and back, and full ones that leave no field out."""
+
+from typing import Any
+
+from google.protobuf.message import Message as PbMessage
+from hypothesis import strategies as st
+
+from protolink_grpc.models import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Artifact,
+    BudgetDecision,
+    BudgetEffect,
+    BudgetUsage,
+    ContextItem,
+    ContextManifest,
+    FileContent,
+    Message,
+    Part,
+    PartType,
+    PolicyDecision,
+    PolicyEffect,
+    RouteDecision,
+    RunAction,
+    RunBudget,
+    RunContext,
+    Task,
+    TaskState,
+    ToolCall,
+    ToolOutput,
+)
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.fold import DERIVED_KEYS
+
+NOON = "2026-06-12T12:00:00.000001+00:00"
+FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999."""
+
+PART_TYPES = [value for name, value in vars(PartType).items() if name.isupper()]
+FILE_TYPES = ["file", "image", "audio", "video", "bytes", "uri"]
+
+# -- arbitrary -----------------------------------------------------------------------------------------------------------
+
+texts = st.text(max_size=8)
+names = st.text(min_size=1, max_size=8)
+spoken_names = names.filter(lambda text: not text.isspace())
+maybe_texts = st.none() | texts
+maybe_names = st.none() | names
+micros = st.integers(FIRST_MICROS, LAST_MICROS)
+times = micros.map(iso_from_micros)
+counts = st.integers(0, 2**63 - 1)
+small_counts = st.integers(0, 2**31 - 1)
+amounts = st.floats(0, 1e15)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+objects = st.dictionaries(texts, json_values, max_size=2)
+full_objects = st.dictionaries(texts, json_values, min_size=1, max_size=2)
+
+tool_calls = st.builds(ToolCall, names, objects, names)
+tool_outputs = st.builds(ToolOutput, texts, json_values, json_values)
+routes = st.builds(RouteDecision, names, maybe_texts, st.none() | st.floats(allow_nan=False), objects)
+# Empty names and media types mean "none" on the wire, as they do in the models' JSON.
+files = st.builds(FileContent, st.binary(max_size=8), st.none(), maybe_names, names) | st.builds(
+    FileContent, st.none(), maybe_texts, maybe_names, names
+)
+infers = st.fixed_dictionaries(
+    {}, optional={"prompt": texts, "user": texts, "output_schema": full_objects, "metadata": full_objects}
+)
+failures = st.fixed_dictionaries(
+    {"code": texts, "message": texts, "retryable": st.booleans()}, optional={"details": objects}
+)
+notes = st.fixed_dictionaries({"state": texts, "message": maybe_texts})
+contents: st.SearchStrategy[tuple[str, Any]] = st.one_of(
+    st.tuples(st.just("text"), texts),
+    st.tuples(st.just("tool_call"), tool_calls),
+    st.tuples(st.just("tool_output"), tool_outputs),
+    st.tuples(st.sampled_from(["route", "decision"]), routes),
+    st.tuples(st.sampled_from(FILE_TYPES), files),
+    st.tuples(st.just("infer"), infers),
+    st.tuples(st.just("error"), failures),
+    st.tuples(st.just("status"), notes),
+    # Any type with any JSON: what has not the usual shape of its type is carried as it is.
+    st.tuples(st.sampled_from(PART_TYPES) | names, json_values),
+)
+parts = st.builds(
+    lambda typed, metadata, media_type: Part(*typed, metadata, media_type), contents, st.none() | objects, maybe_names
+)
+messages = st.builds(
+    Message, names, st.sampled_from(["user", "agent", "assistant", "system"]), st.lists(parts, max_size=2), times
+)
+artifacts = st.builds(
+    Artifact,
+    names,
+    st.lists(parts, max_size=2),
+    objects,
+    times,
+    names,
+    maybe_texts,
+    maybe_texts,
+    maybe_texts,
+    maybe_texts,
+)
+budgets = st.builds(
+    RunBudget,
+    *[st.none() | counts] * 3,
+    st.none() | amounts,
+    *[st.none() | counts] * 2,
+    objects,
+)
+contexts = st.builds(
+    RunContext,
+    names,
+    maybe_names,
+    maybe_names,
+    maybe_names,
+    maybe_names,
+    st.lists(texts, max_size=3),
+    objects,
+    budgets,
+    st.booleans(),
+    objects,
+    maybe_names,
+    times,
+)
+state_changes = st.fixed_dictionaries(
+    {
+        "previous_state": st.sampled_from(TaskState).map(str),
+        "new_state": st.sampled_from(TaskState).map(str),
+        "timestamp": times,
+    }
+)
+loose_keys = st.text(max_size=8).filter(lambda key: key not in DERIVED_KEYS)
+metadata_with_derived_keys = st.fixed_dictionaries(
+    {},
+    optional={
+        "session_id": json_values,
+        "trace_id": json_values,
+        "error": json_values,
+        "reject_reason": json_values,
+        "cancel_reason": json_values,
+        "canceled": json_values,
+        "state_history": st.lists(state_changes, max_size=2) | json_values,
+    },
+)
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> Task:
+    """A task whose free metadata may carry the derived keys too, with or without a context."""
+    task = Task(
+        draw(names),
+        draw(st.sampled_from(TaskState)),
+        draw(st.lists(messages, max_size=2)),
+        draw(st.lists(artifacts, max_size=2)),
+        draw(st.dictionaries(loose_keys, json_values, max_size=2)),
+        draw(objects),
+        draw(times),
+    )
+    if draw(st.booleans()):
+        draw(contexts).attach_to_task(task)
+        task.metadata.update(draw(st.fixed_dictionaries({}, optional={"error": texts, "reject_reason": texts})))
+    else:
+        task.metadata.update(draw(metadata_with_derived_keys))
+    return task
+
+
+actions = st.builds(
+    RunAction,
+    spoken_names,
+    spoken_names,
+    objects,
+    st.frozensets(texts, max_size=2),
+    st.lists(artifacts, max_size=1).map(tuple),
+    texts,
+    objects,
+    names,
+    times,
+)
+policy_decisions = st.builds(
+    PolicyDecision, st.sampled_from(PolicyEffect), texts, texts, st.lists(texts, max_size=2).map(tuple), objects
+)
+approval_requests = st.builds(
+    ApprovalRequest, actions, policy_decisions, maybe_names, names, times, objects, texts, st.none() | times
+)
+approval_decisions = st.builds(
+    ApprovalDecision, st.booleans(), spoken_names, texts, texts, objects, times, st.none() | objects, texts
+)
+# The wire counts tools beside the system prompt, the model inside it: a manifest has at least as much of the latter.
+manifests = st.builds(
+    lambda tools, system, **rest: ContextManifest(tool_prompt_tokens=tools, system_tokens=tools + system, **rest),
+    st.integers(0, 2**61),
+    st.integers(0, 2**61),
+    run_id=maybe_names,
+    session_id=maybe_names,
+    agent_name=maybe_names,
+    provider=maybe_names,
+    model=maybe_names,
+    history_tokens=counts,
+    user_tokens=counts,
+    context_items=st.lists(st.builds(ContextItem, texts, texts, counts, objects), max_size=2).map(tuple),
+    context_window=st.none() | counts,
+    estimated=st.booleans(),
+    metadata=objects,
+    created_at=times,
+)
+usages = st.builds(BudgetUsage, *[counts] * 5, amounts, objects)
+budget_decisions = st.builds(
+    BudgetDecision,
+    st.sampled_from(BudgetEffect),
+    maybe_names,
+    st.none() | amounts,
+    st.none() | amounts,
+    texts,
+    usages,
+    objects,
+    times,
+)
+
+states = st.sampled_from(TaskState)
+PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
+    ev.TaskSubmitted: st.builds(ev.TaskSubmitted, tasks(), texts, texts),
+    ev.TaskStatusChanged: st.builds(
+        ev.TaskStatusChanged, states, states, texts, small_counts, texts, st.none() | contexts
+    ),
+    ev.TaskMessagesAdded: st.builds(ev.TaskMessagesAdded, st.lists(messages, max_size=2).map(tuple), texts),
+    ev.TaskArtifactUpdated: st.builds(ev.TaskArtifactUpdated, artifacts, st.booleans(), st.booleans()),
+    ev.TaskPatched: st.builds(ev.TaskPatched, objects, objects),
+    ev.TaskProgress: st.builds(ev.TaskProgress, st.none() | st.floats(allow_nan=False), texts),
+    ev.TaskErrorReported: st.builds(ev.TaskErrorReported, texts, texts, st.booleans()),
+    ev.CancelRequested: st.builds(ev.CancelRequested, texts, texts, objects),
+    ev.ActionRequested: st.builds(ev.ActionRequested, actions, texts),
+    ev.ActionPolicyEvaluated: st.builds(ev.ActionPolicyEvaluated, policy_decisions),
+    ev.ApprovalRequired: st.builds(ev.ApprovalRequired, approval_requests),
+    ev.ApprovalDecided: st.builds(ev.ApprovalDecided, approval_decisions),
+    ev.ActionStarted: st.builds(ev.ActionStarted, texts, texts, st.none() | objects, texts),
+    ev.ActionEnded: st.builds(ev.ActionEnded, texts, texts, json_values, json_values, texts, counts),
+    ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts),
+    ev.LlmCallStarted: st.builds(ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans()),
+    ev.LlmCallCompleted: st.builds(
+        ev.LlmCallCompleted,
+        texts,
+        texts,
+        texts,
+        small_counts,
+        texts,
+        *[st.none() | counts] * 3,
+        texts,
+        counts,
+        objects,
+    ),
+    ev.BudgetReported: st.builds(ev.BudgetReported, budget_decisions),
+    ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
+    dict: objects,
+}
+events = st.one_of(*PAYLOADS.values()).flatmap(
+    lambda payload: st.builds(
+        ev.RunEvent,
+        names,
+        st.just(payload),
+        texts,
+        st.none() | st.integers(1, 2**63 - 1),
+        texts,
+        texts,
+        texts,
+        times,
+        st.sampled_from(["info", "warning", "error"]),
+        texts,
+        st.booleans(),
+        texts,
+        texts,
+        texts,
+        texts,
+        objects,
+    )
+)
+
+# -- full ----------------------------------------------------------------------------------------------------------------
+
+FACTS = {"fact": [1, 2.5, None, {"deep": True}]}
+FULL_PARTS = [
+    Part("text", "to be", FACTS, "text/markdown"),
+    Part.json(FACTS),
+    Part("file", FileContent(b"\x00\xff", None, "a.bin", "application/x-bin")),
+    Part("image", FileContent(None, "https://example.org/a.png", "a.png", "image/png")),
+    Part("tool_call", ToolCall("search", FACTS, "call")),
+    Part("tool_output", ToolOutput("call", FACTS, {"code": "E"})),
+    Part.infer("instruction", "question", FACTS, FACTS),
+    Part.infer_output("answer"),
+    Part.infer_output(FACTS),
+    Part("error", {"code": "E", "message": "broken", "retryable": True, "details": FACTS}),
+    Part.status("working", "half way"),
+    Part("route", RouteDecision("left", "because", 0.5, FACTS)),
+    Part("decision", RouteDecision("right", "because", 0.25, FACTS)),
+    Part("trace", FACTS),
+]
+FULL_MESSAGE = Message("message", "agent", FULL_PARTS, NOON)
+FULL_ARTIFACT = Artifact("artifact", FULL_PARTS, FACTS, NOON, "preview", "name", "file:///a", "text/plain", "action")
+FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, FACTS)
+FULL_CONTEXT = RunContext(
+    "run", "session", "trace", "file:///w", "parent", ["a", "b"], FACTS, FULL_BUDGET, True, FACTS, "enough", NOON
+)
+FULL_ACTION = RunAction(
+    "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON
+)
+FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
+FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON)
+FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS, "0" * 64)
+FULL_MANIFEST = ContextManifest(
+    *("run", "session", "agent", "provider", "model"),
+    *(100, 20, 30, 4),
+    (ContextItem("file", "a.txt", 5, FACTS),),
+    8000,
+    True,
+    FACTS,
+    NOON,
+)
+FULL_LIMIT = BudgetDecision(
+    BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS), FACTS, NOON
+)
+
+
+def full_task() -> Task:
+    """A task with everything that a task can have, made anew: tasks can be changed."""
+    task = Task("task", TaskState.FAILED, [FULL_MESSAGE], [FULL_ARTIFACT], dict(FACTS), dict(FACTS), NOON)
+    FULL_CONTEXT.attach_to_task(task)
+    task.metadata["error"] = "broken"
+    task.metadata["state_history"] = [{"previous_state": "submitted", "new_state": "working", "timestamp": NOON}]
+    return task
+
+
+def full_payloads() -> dict[type, Any]:
+    """One of each kind, every field set to something that is not its default."""
+    return {
+        ev.TaskSubmitted: ev.TaskSubmitted(full_task(), "ada", "request"),
+        ev.TaskStatusChanged: ev.TaskStatusChanged(
+            TaskState.SUBMITTED, TaskState.WORKING, "why", 2, "continued", FULL_CONTEXT
+        ),
+        ev.TaskMessagesAdded: ev.TaskMessagesAdded((FULL_MESSAGE,), "request"),
+        ev.TaskArtifactUpdated: ev.TaskArtifactUpdated(FULL_ARTIFACT, True, True),
+        ev.TaskPatched: ev.TaskPatched(FACTS, FACTS),
+        ev.TaskProgress: ev.TaskProgress(50.0, "half"),
+        ev.TaskErrorReported: ev.TaskErrorReported("E", "broken", True),
+        ev.CancelRequested: ev.CancelRequested("enough", "ada", FACTS),
+        ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation"),
+        ev.ActionPolicyEvaluated: ev.ActionPolicyEvaluated(FULL_VERDICT),
+        ev.ApprovalRequired: ev.ApprovalRequired(FULL_REQUEST),
+        ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER),
+        ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS, "delegation"),
+        ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, "delegation", 7),
+        ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3),
+        ev.LlmCallStarted: ev.LlmCallStarted("call", "provider", "model", 2, 3, True),
+        ev.LlmCallCompleted: ev.LlmCallCompleted(
+            "call", "provider", "model", 3, "answer", 1, 2, 3, "EUR", 7, dict(FACTS)
+        ),
+        ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
+        ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
+        dict: dict(FACTS),
+    }
+
+
+def full_event(payload: Any) -> ev.RunEvent:
+    return ev.RunEvent(
+        type="",
+        payload=payload,
+        task_id="task",
+        sequence=7,
+        run_id="run",
+        session_id="session",
+        agent_name="agent",
+        timestamp=NOON,
+        severity="warning",
+        summary="in short",
+        final=True,
+        action_id="action",
+        parent_action_id="parent action",
+        span_id="0123456789abcdef",
+        parent_span_id="fedcba9876543210",
+        metadata=FACTS,
+    )
+
+
+def fields_set(message: PbMessage) -> set[str]:
+    """Full names of all fields that are set in `message` and in what it contains."""
+    found: set[str] = set()
+    for field, value in message.ListFields():
+        found.add(field.full_name)
+        inner = value if field.is_repeated else [value]
+        if field.message_type is not None:
+            found.update(*[fields_set(each) for each in inner])
+    return found
+
+
+def fields_defined(descriptor: Any, seen: set[str] | None = None) -> set[str]:
+    """Full names of all fields of a message type, and of our own types that it contains."""
+    seen = set() if seen is None else seen
+    if descriptor.full_name in seen or not descriptor.full_name.startswith("protolink."):
+        return set()
+    seen.add(descriptor.full_name)
+    found = {field.full_name for field in descriptor.fields}
+    for field in descriptor.fields:
+        if field.message_type is not None:
+            found |= fields_defined(field.message_type, seen)
+    return found
