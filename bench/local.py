@@ -8,9 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.agents import EchoAgent
+from bench.load import channel_to, closed_loop, measured, message, unary
 from bench.plan import Plan, say
-from bench.process import scratch
+from bench.process import scratch, servers
 from bench.rows import Row, Sample, row_of
+from bench.send import at_design_speed
 from protolink_grpc import AgentCard, AgentClient, AgentFilter, MemoryStore, SQLiteStore, Task, TaskState
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.registry import RegistryService
@@ -36,11 +38,17 @@ async def _timed(work: Callable[[], Awaitable[int]]) -> Sample:
 
 
 async def runtime(plan: Plan) -> list[Row]:
-    """One caller, one agent, one process."""
+    """One caller, one agent, one process; in turns with the bare floor, which says how fast the machine is at the time."""
     say("runtime: calls in process")
     count = plan.amount(5_000)
     client = AgentClient("runtime")
-    async with EchoAgent(MemoryStore(), "runtime://echo") as agent:
+    ours, floor = [], []
+    async with (
+        EchoAgent(MemoryStore(), "runtime://echo") as agent,
+        servers("floor") as (server,),
+        channel_to(server) as channel,
+    ):
+        bare, request = unary(channel, "SendTask"), message("x" * 100)
 
         async def calls() -> int:
             for _ in range(count):
@@ -48,9 +56,13 @@ async def runtime(plan: Plan) -> list[Row]:
             return count
 
         await calls()
-        samples = [await _timed(calls) for _ in range(plan.rounds)]
-    row = row_of("runtime.memory", "requests", samples)
+        await closed_loop(bare, request, 16, min(0.3, plan.seconds))
+        for _ in range(plan.rounds):
+            ours.append(await _timed(calls))
+            floor.append(await measured(server, lambda: closed_loop(bare, request, 16, plan.seconds / 2)))
+    row = row_of("runtime.memory", "requests", ours, floor)
     row.in_flight, row.bytes = 1, 100
+    at_design_speed(row)
     return [row.demand("<= 60 us", row.server_cpu_us, at_most=60)]
 
 

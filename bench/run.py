@@ -43,10 +43,6 @@ async def measure(plan: Plan, groups: list[str]) -> tuple[list[Row], list[str]]:
         except Exception:  # whatever it is: the minutes that the other groups took must not be lost
             say(f"{name} could not be measured:\n{traceback.format_exc()}")
             failed.append(name)
-    cases = {(row.case, row.in_flight, row.bytes): row for row in rows}
-    floor, local_call = cases.get(("send.floor", 16, 100)), cases.get(("runtime.memory", 1, 100))
-    if floor is not None and local_call is not None:
-        send.at_design_speed(local_call, floor)
     return rows, failed
 
 

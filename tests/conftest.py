@@ -64,6 +64,12 @@ class Program:
             raise AssertionError(f"the program ended with {await self.process.wait()} and said nothing more")
         return line
 
+    def say(self, line: str) -> None:
+        """Put a line on its standard input."""
+        if self.process.stdin is None:
+            raise AssertionError("started without a pipe")
+        self.process.stdin.write(f"{line}\n".encode())
+
     async def end(self) -> int:
         """Its exit code, once it has ended."""
         async with asyncio.timeout(START_S):
@@ -84,7 +90,11 @@ async def launch(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Progra
         path = tmp_path / f"program_{len(programs)}.py"
         path.write_text(dedent(source))
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(path), *map(str, arguments), stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            str(path),
+            *map(str, arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
         programs.append(Program(process))
         return programs[-1]

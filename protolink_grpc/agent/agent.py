@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeVar
 from protolink_pb.v1 import agent_service_pb2, control_service_pb2
 
 from protolink_grpc.agent.identity import resolve_card
-from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.agent.lifetime import stop_on_signal
 from protolink_grpc.agent.peers import AgentPeer, Peers
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.agent_client import AgentClient
@@ -342,7 +342,6 @@ class Agent:
             return
         service = await self._own_service()
         self._loop = asyncio.get_running_loop()
-        self._stopped = asyncio.Event()
         try:
             if self.card.transport == "runtime":
                 announce(self.card.url, self._endpoint())
@@ -410,8 +409,9 @@ class Agent:
         self._toolbox.runner = self._runner
         self.card.url = self._configured_url
         self._loop = None
-        if self._stopped is not None:
-            self._stopped.set()
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            stopped.set()
 
     def start(self, *, register: bool = True, background: bool = False) -> None:
         """Serve: in the foreground until a signal or `stop`, or with `background` beside the program. Raises as `serve`."""
@@ -434,8 +434,10 @@ class Agent:
         run_loop(self._run(register))
 
     async def _run(self, register: bool) -> None:
+        stopped = self._stopped = asyncio.Event()
+        stop_on_signal(stopped)
         await self.serve(register=register)
-        await until_asked_to_stop(self._stopped)
+        await stopped.wait()
         await self.aclose()
 
     async def __aenter__(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Self
 
 from protolink_pb.v1 import registry_service_pb2
 
-from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.agent.lifetime import stop_on_signal
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
@@ -89,7 +89,7 @@ class Registry:
         # The port stays the same over a restart: agents know it.
         self._address, self._url = address, address.url
         self._service, self._server = service, server
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         await server.serve()
         log.info("registry serves at %s", self._url)
 
@@ -102,8 +102,9 @@ class Registry:
         if self._server is not None:
             await self._server.stop(grace_s)
         self._service = self._server = self._loop = None
-        if self._stopped is not None:
-            self._stopped.set()
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            stopped.set()
 
     def start(self, *, background: bool = False) -> None:
         """Serve: in the foreground until a signal or `stop`, or beside the program. Raises as `serve`."""
@@ -118,8 +119,10 @@ class Registry:
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
 
     async def _run(self) -> None:
+        stopped = self._stopped = asyncio.Event()
+        stop_on_signal(stopped)
         await self.serve()
-        await until_asked_to_stop(self._stopped)
+        await stopped.wait()
         await self.aclose()
 
     async def __aenter__(self) -> Self:

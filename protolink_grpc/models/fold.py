@@ -293,9 +293,9 @@ class CopyOnRead(list[T], Generic[T]):
     def _own(self, index: int) -> T:
         value = super().__getitem__(index)
         if index < self._limit and index not in self._owned:
-            self._owned.add(index)
             value = self._copy(value)
             super().__setitem__(index, value)
+            self._owned.add(index)  # last: what could not be copied is still somebody else's
         return value
 
     def _own_all(self) -> None:

@@ -37,11 +37,11 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     ) -> bytes:
         submission = convert.submission_from_pb(request)
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
-        turn = await self._service.submit(submission, caller())
         if request.return_immediately:
+            turn = await self._service.submit(submission, caller())
             fold = await self._service.get(turn.task_id, caller())
         else:
-            fold = await self._service.settled(turn)
+            fold = await self._service.send(submission, caller())
         return delimited(TASK_TAG, (fold_to_bytes(fold, view),))
 
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class

@@ -74,12 +74,16 @@ def _serialize(response: Message | bytes) -> bytes:
 def _unary(
     name: str, parse: Callable[[bytes], Message], behavior: Behavior, interceptors: Sequence[Interceptor]
 ) -> Callable[[bytes, Context], Any]:
-    async def handle(data: bytes, context: Context) -> Any:
+    async def plain(data: bytes, context: Context) -> Any:
+        try:
+            return await behavior(parse(data), context)
+        except Exception as error:
+            await answer(error, name, context)
+
+    async def guarded(data: bytes, context: Context) -> Any:
         call = Call(name, context)
         enter(call)
         try:
-            if not interceptors:
-                return await behavior(parse(data), context)
             async with AsyncExitStack() as around:
                 for each in interceptors:
                     await around.enter_async_context(each(call))
@@ -87,7 +91,7 @@ def _unary(
         except Exception as error:
             await answer(error, name, context)
 
-    return handle
+    return guarded if interceptors else plain
 
 
 def _stream(

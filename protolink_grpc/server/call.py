@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc.aio
@@ -21,7 +21,6 @@ class Call:
     context: Context
     principal: str = ANONYMOUS
     scopes: frozenset[str] = frozenset()
-    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -30,7 +29,7 @@ class Call:
         return {key: value for key, value in pairs if isinstance(value, str)}
 
 
-_call: ContextVar[Call] = ContextVar("protolink_call")
+_call: ContextVar[Call | None] = ContextVar("protolink_call", default=None)
 
 
 def enter(call: Call) -> None:
@@ -39,5 +38,6 @@ def enter(call: Call) -> None:
 
 
 def caller() -> str:
-    """The principal of the RPC that the running task answers."""
-    return _call.get().principal
+    """The principal of the RPC that the running task answers; anonymous where no interceptor looks at calls."""
+    call = _call.get()
+    return ANONYMOUS if call is None else call.principal

@@ -10,6 +10,7 @@ import pytest
 from cli_world import Done, World, protolink, running
 
 from protolink_grpc import AgentCard, Task
+from protolink_grpc.cli.app import main
 
 
 @pytest.fixture(scope="module")
@@ -291,12 +292,18 @@ def test_a_registry_is_told_from_an_agent(world: World) -> None:
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_meant_is_exit_code_2_with_a_hint_where_there_is_one(arguments: list[str]) -> None:
-    done = protolink(*arguments)
-    assert done.code == 2
+def test_what_cannot_be_meant_is_exit_code_2_and_says_what_can(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In this process, because nothing is sent and there are many.
+    monkeypatch.delenv("PROTOLINK_REGISTRY", raising=False)
+    monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
+    assert main(arguments) == 2
+    done = capsys.readouterr()
     assert done.out == ""
-    assert done.err.startswith("error: ")
-    assert "Traceback" not in done.err
+    error, hint = done.err.splitlines()
+    assert error.startswith("error: ")
+    assert hint.startswith("hint: ")
 
 
 def test_usage_errors_are_one_document_too() -> None:

@@ -116,11 +116,7 @@ class Refusal:
 async def refused(call: Any) -> Refusal:
     """The status of a call that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        if hasattr(call, "__aiter__"):
-            async for _ in call:
-                pass
-        else:
-            await call
+        await (call.read() if hasattr(call, "read") else call)
     error = caught.value
     status = rpc_status.from_call(error)
     assert status is not None, f"{error.code()} without details: {error.details()}"

@@ -1,0 +1,381 @@
+"""How agents come up and go down: ports, signals, drain, and callers that leave before their task is done."""
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
+from protolink_pb.v1 import agent_service_pb2 as pb
+from protolink_pb.v1 import task_pb2
+
+from protolink_grpc import (
+    AddressInUseError,
+    Agent,
+    AgentClient,
+    DeadlineExceededError,
+    Message,
+    RunEvent,
+    SQLiteStore,
+    Task,
+    TaskState,
+    UnavailableError,
+)
+from protolink_grpc.errors import AgentConflictError
+from protolink_grpc.store.port import TaskStore
+
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+TRANSPORTS = ("grpc://127.0.0.1:0", "runtime://gated")
+
+
+class Gated(Agent):
+    """Works until the test opens the gate."""
+
+    def __init__(self, url: str = "grpc://127.0.0.1:0", **options: Any) -> None:
+        super().__init__(name="gated", description="waits", url=url, **options)
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def handle_task(self, task: Task) -> Task:
+        self.begun.set()
+        await self.gate.wait()
+        return task.complete("done")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -- coming up and going down ------------------------------------------------------------------------------------------------
+
+
+async def test_an_agent_starts_again_after_a_stop_with_its_tasks(store: TaskStore, channel: object) -> None:
+    agent = Gated(f"grpc://127.0.0.1:{free_port()}", store=store)
+    agent.gate.set()
+    tasks = []
+    for _ in range(3):
+        async with agent:
+            client = AgentClient(url=agent.card.url)
+            assert agent.is_running
+            tasks.append(await client.send_task(None, Task.create("go")))
+            for task in tasks:
+                assert (await client.get_task(task.id)).to_dict() == task.to_dict()
+        assert not agent.is_running
+
+
+def test_an_agent_runs_beside_a_program_that_does_not_await() -> None:
+    agent = Agent(name="calc", description="adds", url="grpc://127.0.0.1:0")
+
+    @agent.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    for _ in range(2):
+        agent.start(background=True)
+        client = AgentClient(url=agent.card.url).sync
+        assert client.send_task(None, Task.create_tool_call("add", {"a": 1, "b": 2})).get_output() == 3
+        agent.stop()
+        assert agent.card.url == "grpc://127.0.0.1:0"
+    agent.stop()  # once more does no harm
+
+
+async def test_a_stop_frees_the_port(channel: object) -> None:
+    port = free_port()
+    async with Gated(f"grpc://127.0.0.1:{port}"):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    with socket.socket() as other:
+        # As servers do: connections that have just ended do not count.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+
+
+async def test_a_taken_port_is_an_error_at_once(channel: object) -> None:
+    async with Gated() as first:
+        second = Gated(first.card.url)
+        async with asyncio.timeout(2.0):
+            with pytest.raises(AddressInUseError) as error:
+                await second.serve()
+        assert error.value.metadata["url"] == first.card.url
+        assert isinstance(error.value, OSError)
+        assert not second.is_running
+    # It left nothing behind that would keep it from coming up now.
+    async with second:
+        assert second.is_running
+
+
+async def test_a_port_of_another_program_is_taken_too(channel: object) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(AddressInUseError):
+            await Gated(f"grpc://127.0.0.1:{other.getsockname()[1]}").serve()
+
+
+async def test_a_runtime_name_is_taken_by_the_agent_that_has_it() -> None:
+    async with Gated("runtime://gated"):
+        with pytest.raises(AgentConflictError):
+            await Gated("runtime://gated").serve()
+    async with Gated("runtime://gated") as second:
+        assert second.is_running
+
+
+async def test_a_start_that_failed_does_not_touch_the_tasks_of_the_agent_that_runs(
+    tmp_path: Path, channel: object
+) -> None:
+    async with Gated(store=SQLiteStore(tmp_path / "tasks.db")) as first:
+        client = AgentClient(url=first.card.url)
+        task = await client.submit_task(None, Task.create("go"))
+        with pytest.raises(AddressInUseError):
+            await Gated(first.card.url, store=SQLiteStore(tmp_path / "tasks.db"), recovery="resume").serve()
+        first.gate.set()
+        assert (await client.wait_task(task.id)).state is TaskState.COMPLETED
+
+
+# -- callers that leave ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", TRANSPORTS)
+async def test_a_run_goes_on_after_its_callers_deadline(url: str, store: TaskStore, channel: object) -> None:
+    async with Gated(url, store=store) as agent:
+        task = Task.create("go")
+        hasty = AgentClient(url=agent.card.url, timeout=0.2)
+        with pytest.raises(DeadlineExceededError) as error:
+            await hasty.send_task(None, task)
+        assert error.value.metadata["task_id"] == task.id
+        agent.gate.set()
+        done = await AgentClient(url=agent.card.url).wait_task(task.id)
+        assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "done")
+
+
+@pytest.mark.parametrize("url", TRANSPORTS)
+async def test_a_run_goes_on_after_its_caller_has_hung_up(url: str, store: TaskStore, channel: object) -> None:
+    async with Gated(url, store=store) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = Task.create("go")
+        sending = asyncio.create_task(client.send_task(None, task))
+        await agent.begun.wait()
+        sending.cancel()
+        await asyncio.wait([sending])
+        assert (await client.get_task(task.id)).state is TaskState.WORKING
+        agent.gate.set()
+        assert (await client.wait_task(task.id)).state is TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("url", TRANSPORTS)
+async def test_a_run_goes_on_after_its_stream_was_closed(url: str, store: TaskStore, channel: object) -> None:
+    async with Gated(url, store=store) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = Task.create("go")
+        stream: Any = client.send_task_streaming(None, task)
+        first = await anext(stream)
+        await stream.aclose()
+        agent.gate.set()
+        rest = [event async for event in client.subscribe(task.id, after=first.sequence or 0)]
+        assert [event.state for event in rest if event.state] == [TaskState.WORKING, TaskState.COMPLETED]
+
+
+async def test_a_run_goes_on_when_the_connection_breaks(store: TaskStore, channel: Callable[[str], Any]) -> None:
+    async with Gated(store=store) as agent:
+        broken = channel(agent.card.url)
+        message = task_pb2.Message(parts=[{"text": "go"}])
+        request = pb.SendTaskRequest(task=task_pb2.Task(id="mine", messages=[message]))
+        sending = broken.unary_unary("/protolink.v1.AgentService/SendTask")(request.SerializeToString())
+        await agent.begun.wait()
+        await broken.close()
+        with pytest.raises((asyncio.CancelledError, grpc.aio.AioRpcError)):
+            await sending
+        agent.gate.set()
+        client = AgentClient(url=agent.card.url)
+        assert (await client.wait_task("mine")).state is TaskState.COMPLETED
+
+
+# -- signals and drain -------------------------------------------------------------------------------------------------------
+
+DRAINED = """
+    import asyncio, sys, threading
+    from protolink_grpc import Agent, Message, SQLiteStore
+
+    url, path, grace_s = sys.argv[1:]
+
+    class Gated(Agent):
+        async def handle_task(self, task):
+            if task.messages[0].text == "ask" and len(task.messages) == 1:
+                return task.require_input(Message.agent("which?"))
+            if task.messages[0].text == "ask":
+                return task.complete("this")
+            loop, gate = asyncio.get_running_loop(), asyncio.Event()
+            # A daemon, so that a run that is never let go does not keep the process.
+            wait = lambda: sys.stdin.readline() and loop.call_soon_threadsafe(gate.set)
+            threading.Thread(target=wait, daemon=True).start()
+            print("begun", flush=True)
+            await gate.wait()
+            return task.complete("done")
+
+    class Said(Gated):
+        async def serve(self, *, register=True):
+            await super().serve(register=register)
+            print(self.card.url, flush=True)
+
+    Said(name="gated", description="waits", url=url, store=SQLiteStore(path), grace_s=float(grace_s)).run()
+    print("ended", flush=True)
+"""
+
+
+class Process:
+    """An agent in a process of its own, its health under watch."""
+
+    def __init__(self, program: Any, url: str, channel: grpc.aio.Channel) -> None:
+        self.program = program
+        self.url = url
+        self.health = health_pb2_grpc.HealthStub(channel)
+        self.client = AgentClient(url=url)
+
+    def watch(self) -> AsyncIterator[Any]:
+        request = health_pb2.HealthCheckRequest(service="protolink.v1.AgentService")
+        return aiter(self.health.Watch(request))
+
+    def terminate(self) -> None:
+        self.program.process.send_signal(signal.SIGTERM)
+
+
+@pytest.fixture
+def process(
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: Callable[[str], grpc.aio.Channel]
+) -> Callable[..., Awaitable[Process]]:
+    async def start(*, grace_s: float, url: str = "grpc://127.0.0.1:0") -> Process:
+        program = await launch(DRAINED, url, tmp_path / "tasks.db", grace_s)
+        found = await program.line()
+        return Process(program, found, channel(found))
+
+    return start
+
+
+Start = Callable[..., Awaitable[Process]]
+
+
+async def test_sigterm_lets_a_run_finish_within_its_grace(process: Start) -> None:
+    agent = await process(grace_s=20)
+    health = agent.watch()
+    assert (await anext(health)).status == SERVING
+    sending = asyncio.create_task(agent.client.send_task(None, Task.create("go")))
+    assert await agent.program.line() == "begun"
+    agent.terminate()
+    # First it says that it is leaving, then it waits for the run.
+    assert (await anext(health)).status == NOT_SERVING
+    assert not sending.done()
+    agent.program.say("go on")
+    done = await sending
+    assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "done")
+    assert await agent.program.line() == "ended"
+    assert await agent.program.end() == 0
+
+
+async def test_a_draining_agent_takes_no_new_work_and_says_so(process: Start, stub: Callable[[str], Any]) -> None:
+    agent = await process(grace_s=20)
+    health = agent.watch()
+    assert (await anext(health)).status == SERVING
+    calls = stub(agent.url)
+    await calls.GetAgentCard(pb.GetAgentCardRequest())  # connected before the drain
+    running = await agent.client.submit_task(None, Task.create("go"))
+    assert await agent.program.line() == "begun"
+    agent.terminate()
+    assert (await anext(health)).status == NOT_SERVING
+    message = task_pb2.Message(parts=[{"text": "more"}])
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await calls.SendTask(pb.SendTaskRequest(task=task_pb2.Task(messages=[message])))
+    info = error_details_pb2.ErrorInfo()
+    assert rpc_status.from_call(error.value).details[0].Unpack(info)
+    assert (error.value.code(), info.reason) == (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE")
+    # What runs can still be watched to its end.
+    watch = asyncio.create_task(collect(agent.client.subscribe(running.id)))
+    agent.program.say("go on")
+    assert (await watch)[-1].state is TaskState.COMPLETED
+    assert await agent.program.line() == "ended"
+
+
+async def test_a_run_longer_than_the_grace_is_recorded_as_lost(process: Start, tmp_path: Path) -> None:
+    agent = await process(grace_s=0.2)
+    sending = asyncio.create_task(agent.client.send_task(None, Task.create("go")))
+    assert await agent.program.line() == "begun"
+    agent.terminate()
+    told = await sending
+    assert told.state is TaskState.FAILED
+    assert told.metadata["error"] == "run lost: the agent was stopped before the task was done"
+    assert await agent.program.line() == "ended"
+    assert await agent.program.end() == 0
+    # It was recorded by the process that stopped; the next one finds it so.
+    again = await process(grace_s=1)
+    assert (await again.client.get_task(told.id)).to_dict() == told.to_dict()
+
+
+async def test_a_subscriber_goes_through_a_restart_by_itself(process: Start) -> None:
+    port = free_port()
+    agent = await process(grace_s=1, url=f"grpc://127.0.0.1:{port}")
+    asked = await agent.client.send_task(None, Task.create("ask"))
+    assert asked.state is TaskState.INPUT_REQUIRED
+    seen: asyncio.Queue[RunEvent] = asyncio.Queue()
+
+    async def follow() -> None:
+        async for event in agent.client.subscribe(asked.id):
+            seen.put_nowait(event)
+
+    following = asyncio.create_task(follow())
+    events = [await seen.get() for _ in range(4)]
+    agent.terminate()
+    assert await agent.program.end() == 0
+    again = await process(grace_s=1, url=f"grpc://127.0.0.1:{port}")
+    asked.add_message(Message.user("that one"))
+    done = await again.client.send_task(None, asked)
+    assert done.state is TaskState.COMPLETED
+    await following
+    events += [seen.get_nowait() for _ in range(seen.qsize())]
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].state is TaskState.COMPLETED
+
+
+async def test_a_stopped_agent_is_unavailable(process: Start) -> None:
+    agent = await process(grace_s=1)
+    agent.terminate()
+    assert await agent.program.end() == 0
+    with pytest.raises(UnavailableError) as error:
+        await agent.client.get_agent_card()
+    assert agent.url in str(error.value)
+
+
+async def test_a_signal_while_an_agent_comes_up_is_an_orderly_end(
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
+) -> None:
+    # The line is printed inside of `serve`, which then takes its time.
+    source = DRAINED.replace("print(self.card.url, flush=True)", "print('up', flush=True); await asyncio.sleep(0.5)")
+    program = await launch(source, "grpc://127.0.0.1:0", tmp_path / "tasks.db", 1)
+    assert await program.line() == "up"
+    program.process.send_signal(signal.SIGTERM)
+    assert await program.line() == "ended"
+    assert await program.end() == 0
+
+
+def test_stop_ends_an_agent_that_runs_in_the_foreground() -> None:
+    agent = Agent(name="calc", description="adds", url="grpc://127.0.0.1:0")
+    for _ in range(2):
+        thread = threading.Thread(target=agent.run)
+        thread.start()
+        while not agent.is_running:
+            thread.join(0.01)
+            assert thread.is_alive()
+        agent.stop()
+        thread.join(5.0)
+        assert not thread.is_alive()
+
+
+async def collect(events: AsyncIterator[RunEvent]) -> list[RunEvent]:
+    return [event async for event in events]
