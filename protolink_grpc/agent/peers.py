@@ -1,6 +1,6 @@
 """Other agents as an agent sees them: by URL or by name, calls made inside a run marked as its children."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from protolink_grpc.client.agent_client import AgentClient
@@ -47,7 +47,7 @@ class Peers:
         """Send a task and return it when it ends or waits."""
         return await self.client.send_task(await self.url_of(target), _as_child(task))
 
-    async def stream(self, target: str, task: Task) -> AsyncIterator[RunEvent]:
+    async def stream(self, target: str, task: Task) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events."""
         async for event in self.client.send_task_streaming(await self.url_of(target), _as_child(task)):
             yield event
@@ -80,7 +80,7 @@ class AgentPeer:
         """Send a task and return it when it ends or waits."""
         return await self._peers.call(self.target, task)
 
-    def run_task_streaming(self, task: Task) -> AsyncIterator[RunEvent]:
+    def run_task_streaming(self, task: Task) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events."""
         return self._peers.stream(self.target, task)
 

@@ -79,7 +79,7 @@ class Sending:
 def send(settings: Settings, agent: str, sending: Sending) -> None:
     """Send a message, and print the task as it is when it ends or waits, or its events as they come."""
     if sending.stream and not sending.wait:
-        raise usage("--stream and --async exclude each other")
+        raise usage("--stream and --async exclude each other", "protolink task subscribe follows a task later")
     task = Task.create(_message(sending), session_id=sending.session or None)
     settled = run(_send(settings, agent, sending, task), agent)
     if not settings.json:
@@ -111,7 +111,9 @@ async def _continue(client: AgentClient, url: str, sending: Sending, task: Task)
     """Make `task` the next turn of the one that was named. An unknown id is an error, never a new task."""
     known = await client.get_task(sending.task_id, agent_url=url)
     if sending.session and sending.session != known.session_id:
-        raise usage(f"task {known.id} belongs to session {known.session_id}, not {sending.session}")
+        raise usage(
+            f"task {known.id} is not of session {sending.session}", "leave --session out: the task knows its own"
+        )
     task.id = known.id
 
 

@@ -48,7 +48,7 @@ def tls_of(settings: Settings) -> TLSConfig | None:
     if not (settings.ca_file or settings.cert_file or settings.key_file):
         return None
     if bool(settings.cert_file) != bool(settings.key_file):
-        raise usage("--tls-cert and --tls-key belong together")
+        raise usage("--tls-cert and --tls-key belong together", "name both files")
     return TLSConfig(settings.cert_file or None, settings.key_file or None, settings.ca_file or None)
 
 

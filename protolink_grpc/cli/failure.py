@@ -55,7 +55,7 @@ class ReaderGoneError(Exception):
     """Whoever read standard output has gone. Not an OSError: typer has an answer of its own to those."""
 
 
-def usage(message: str, hint: str = "") -> CommandError:
+def usage(message: str, hint: str) -> CommandError:
     """What was typed cannot be meant."""
     return CommandError(message, hint=hint, code="USAGE", exit_code=ExitCode.USAGE)
 

@@ -51,9 +51,9 @@ class Serving:
             CommandError: They are not complete, or the URL says that there are none.
         """
         if bool(self.cert_file) != bool(self.key_file):
-            raise usage("--tls-cert and --tls-key belong together")
+            raise usage("--tls-cert and --tls-key belong together", "name both files")
         if self.require_client_cert and not (self.ca_file and self.cert_file):
-            raise usage("--require-client-cert needs --tls-cert, --tls-key and --tls-ca")
+            raise usage("--require-client-cert needs certificates", "name them with --tls-cert, --tls-key and --tls-ca")
         if not (self.cert_file or self.ca_file):
             return None
         if self.cert_file and self.url and not parse_address(self.url).secure:

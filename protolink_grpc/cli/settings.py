@@ -95,7 +95,8 @@ def parse_header(text: str) -> tuple[str, str]:
         raise usage("--header takes KEY=VALUE", "for instance --header 'authorization=Bearer TOKEN'")
     if key.endswith("-bin") or key.startswith("grpc-") or not re.fullmatch(r"[ -~]*", value):
         raise usage(
-            f"the header {key} cannot be sent: only printable ASCII text, and no name that gRPC keeps for itself"
+            f"the header {key} cannot be sent",
+            "names ending in -bin or beginning with grpc- are gRPC's own; values are printable ASCII text",
         )
     return key, value
 
@@ -106,7 +107,7 @@ def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise usage(f"{option} takes KEY=VALUE, not {text!r}")
+            raise usage(f"{option} takes KEY=VALUE, not {text!r}", f"for instance {option} zone=eu")
         pairs[key] = value
     return pairs
 

@@ -7,7 +7,7 @@ event seen, without gap or duplicate.
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -146,7 +146,7 @@ class AgentClient:
 
     async def send_task_streaming(
         self, agent_url: str | None, task: Task, *, request_id: str | None = None
-    ) -> AsyncIterator[RunEvent]:
+    ) -> AsyncGenerator[RunEvent, None]:
         """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
 
         A cut is survived: the events go on where they stopped, each exactly once.
@@ -184,7 +184,7 @@ class AgentClient:
         agent_url: str | None = None,
         after: int = 0,
         stop_at: StopAt = StopAt.TERMINAL,
-    ) -> AsyncIterator[RunEvent]:
+    ) -> AsyncGenerator[RunEvent, None]:
         """Yield a task's events after a sequence: stored ones first, then live ones, each exactly once and in order.
 
         Args:

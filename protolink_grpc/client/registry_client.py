@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from protolink_pb.v1 import registry_service_pb2 as pb
@@ -140,7 +140,7 @@ class RegistryClient:
         """Cards of the agents that match, for instance `{"role": "worker", "tags": ["travel", "eu"]}`."""
         return [agent.card for agent in await self.list_agents(AgentFilter.from_dict(filter_by or {}))]
 
-    async def watch(self, wanted: AgentFilter | None = None, *, after_revision: int = 0) -> AsyncIterator[AgentChange]:
+    async def watch(self, wanted: AgentFilter | None = None, *, after_revision: int = 0) -> AsyncGenerator[AgentChange, None]:
         """Changes as they come, through restarts of the registry.
 
         Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that
@@ -209,7 +209,7 @@ class _Follower:
         self._known: dict[str, RegisteredAgent] = {}
         self._snapshot: dict[str, RegisteredAgent] | None = None
 
-    async def once(self) -> AsyncIterator[AgentChange]:
+    async def once(self) -> AsyncGenerator[AgentChange, None]:
         """The changes of one connection."""
         client = self._client
         request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)

@@ -1,5 +1,6 @@
 """The demo, run as a user runs it; then what its parts promise."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -137,7 +138,7 @@ async def test_the_printed_commands_replay_the_task(ran: Ran) -> None:
     serve, subscribe = (shlex.split(line) for line in ran.out.splitlines() if re.match(r"  \S*protolink ", line))
     server = subprocess.Popen(serve, cwd=ran.cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        async with grpc.aio.insecure_channel(serve[-1].removeprefix("grpc://")) as channel:
+        async with asyncio.timeout(60), grpc.aio.insecure_channel(serve[-1].removeprefix("grpc://")) as channel:
             await channel.channel_ready()
         replay = subprocess.run(subscribe, cwd=ran.cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
     finally:

@@ -1,5 +1,6 @@
 """Every example runs as its first line says, and prints what it is there to show."""
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -85,7 +86,7 @@ async def test_the_echo_agent_serves_until_it_is_asked_to_stop(tmp_path: Path) -
     script.write_text((EXAMPLES / "echo.py").read_text().replace("50051", str(port)))
     agent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     try:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        async with asyncio.timeout(60), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             await channel.channel_ready()
         client = AgentClient(url=f"grpc://127.0.0.1:{port}")
         task = await client.send_task(None, Task.create_tool_call("echo", {"text": "hello", "times": 2}))

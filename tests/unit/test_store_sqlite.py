@@ -8,11 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -336,6 +338,57 @@ async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> No
         assert modes == ["wal"] * 4
 
 
+def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sqlite3.connect(path, isolation_level=None)
+    first.executescript(
+        f"{MIGRATIONS[0]} PRAGMA user_version = 1; BEGIN IMMEDIATE"
+    )  # just before it turns the journal on
+    waits: list[float] = []
+
+    def meanwhile(seconds: float) -> None:
+        waits.append(seconds)
+        if first.in_transaction:
+            first.execute("COMMIT")
+
+    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=meanwhile))
+    second = connect(path, MIGRATIONS[:1])
+    assert waits  # SQLite itself did not wait, so we did
+    assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    second.close()
+    first.close()
+
+
+def test_a_journal_that_stays_locked_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sqlite3.connect(path, isolation_level=None)
+    first.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1; BEGIN IMMEDIATE")
+    clock = iter(range(0, 1000, 4))
+    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    with pytest.raises(StoreError, match="is locked by another process"):
+        connect(path, MIGRATIONS[:1])
+    first.close()
+
+
+def test_a_store_goes_on_when_a_program_starts_another_loop(path: Path) -> None:
+    store = SQLiteStore(path)
+
+    async def begin() -> None:
+        await store.open()
+        await store.append(addition("task"))
+
+    async def go_on() -> None:
+        await store.open()
+        reader = asyncio.create_task(store.wait("task", 1))
+        await settle(store)
+        await store.append(addition("task", after=1))
+        async with asyncio.timeout(PATIENCE_S):
+            await reader
+        assert await store.read("task", 0, 10) == [b"event 1", b"event 2"]
+        await store.close()
+
+    asyncio.run(begin())
+    asyncio.run(go_on())
+
+
 async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_bytes(b"Dear diary, " * 100)
     with pytest.raises(StoreError, match="is not a SQLite database") as refused:
@@ -401,7 +454,8 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
     yield mount
     if mounted:
-        subprocess.run(["umount", str(place)], check=True)
+        # Lazily: a store that a failed test left open must not keep the file system there.
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.mark.parametrize("name", ["tasks.db", "new.db"], ids=["old file", "new file"])
@@ -544,6 +598,7 @@ async def test_an_append_between_a_readers_look_and_its_wait_is_not_missed(
     store: SQLiteStore, other: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.append(addition("task"))
+    await settle(store)  # nobody follows the file any more
     look = store.head
 
     async def look_then_lose_the_race(task_id: str) -> TaskHead | None:
