@@ -6,10 +6,10 @@ An agent is a card, tools, a handler and a place to listen. It starts in the for
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 from protolink_pb.v1 import agent_service_pb2, control_service_pb2
 
@@ -167,6 +167,23 @@ class Agent:
             return await self.run_task(task)
         return await self._executor.execute(task, run)
 
+    @overload
+    def tool(self, name: F) -> F: ...
+    @overload
+    def tool(  # noqa: PLR0917 -- the documented signature
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        tags: Iterable[str] | None = None,
+        examples: Iterable[Any] | None = None,
+        capabilities: Iterable[str] | None = None,
+        action_builder: ActionBuilder | None = None,
+        *,
+        timeout_s: float | None = None,
+        read_only: bool = False,
+    ) -> Callable[[F], F]: ...
     def tool(  # noqa: PLR0917 -- the documented signature
         self,
         name: F | str | None = None,
@@ -237,7 +254,7 @@ class Agent:
         whole = len(sent.task.messages) == sent.message_count and len(sent.task.artifacts) == sent.artifact_count
         return sent.task if whole else await own.get(sent.task.id, None)
 
-    async def run_task_streaming(self, task: Task) -> AsyncIterator[RunEvent]:
+    async def run_task_streaming(self, task: Task) -> AsyncGenerator[RunEvent, None]:
         """Run a task on this agent and yield its events."""
         own = await self._local()
         async with aclosing(own.stream(task, "", timeout_s=None)) as batches:

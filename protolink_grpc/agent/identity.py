@@ -34,9 +34,7 @@ def resolve_card(
     elif isinstance(card, AgentCard):
         card = card.to_dict() | ({"url": url} if url else {})
     source = dict(card)
-    for key, value in (("name", name), ("description", description), ("url", url)):
-        if value:
-            source[key] = value
+    source |= {key: value for key, value in (("name", name), ("description", description), ("url", url)) if value}
     own = AgentCard.from_dict(source)
     return replace(own, transport=_transport(own.url, transport))
 

@@ -1,0 +1,225 @@
+"""`doctor`: each thing that can be wrong with an address is found and has a hint."""
+
+import datetime
+import http.server
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import Done, World, protolink
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from protolink_grpc import Agent, AgentCard, TLSConfig
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with World().up() as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Paths of a certificate for 127.0.0.1 that vouches for itself, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agent")])
+    now = datetime.datetime.now(datetime.UTC)
+    alternatives = [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("certificates")
+    (folder / "cert.pem").write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+@contextmanager
+def agent_at(url: str, **more: Any) -> Iterator[Agent]:
+    agent = Agent(AgentCard(name="lonely", description="alone", url=url), **more)
+    agent.start(background=True)
+    try:
+        yield agent
+    finally:
+        agent.stop()
+
+
+def examined(*arguments: str) -> tuple[Done, dict[str, dict[str, str]]]:
+    """A doctor's document, its checks by name."""
+    done = protolink("doctor", *arguments, "-o", "json")
+    assert done.err == ""
+    return done, {check["name"]: check for check in done.document["checks"]}
+
+
+def problems(checks: dict[str, dict[str, str]]) -> list[str]:
+    found = [check for check in checks.values() if check["status"] == "problem"]
+    assert all(check["hint"] for check in found)
+    return [check["name"] for check in found]
+
+
+def test_a_healthy_agent_passes_every_check(world: World) -> None:
+    done, checks = examined("calc", "--registry", world.registry.url)
+    assert done.code == 0
+    assert done.document["ok"]
+    assert list(checks) == [
+        "name",
+        "dns",
+        "tcp",
+        "transport",
+        "health",
+        "services",
+        "card",
+        "card url",
+        "protocol version",
+        "registry",
+    ]
+    text = protolink("doctor", world.calc.card.url)
+    assert text.code == 0
+    assert all(line.startswith("ok ") for line in text.out.splitlines())
+
+
+def test_a_registry_is_recognised(world: World) -> None:
+    done, checks = examined(world.registry.url)
+    assert done.code == 0
+    assert "with 6 agents" in checks["registry"]["detail"]
+
+
+def test_nothing_listening_is_unreachable() -> None:
+    done, checks = examined("grpc://127.0.0.1:1")
+    assert done.code == 3
+    assert problems(checks) == ["tcp"]
+    text = protolink("doctor", "grpc://127.0.0.1:1")
+    assert text.out.splitlines()[-1].startswith("hint    nothing listens on that port")
+
+
+def test_a_host_without_an_address_is_unreachable() -> None:
+    done, checks = examined("grpc://no-such-host.invalid:50051")
+    assert done.code == 3
+    assert problems(checks) == ["dns"]
+
+
+@pytest.mark.parametrize("target", ["hotel", "http://127.0.0.1:80", "grpc://127.0.0.1"])
+def test_what_is_no_address_is_a_problem_of_the_address(target: str) -> None:
+    done, checks = examined(target)
+    assert done.code == 1
+    assert len(problems(checks)) == 1
+
+
+def test_an_http_server_in_place_of_grpc_is_recognised() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        # The handler would write its log to the test's standard error.
+        server.RequestHandlerClass.log_message = lambda *_: None  # type: ignore[method-assign]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            done, checks = examined(f"grpc://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert done.code == 1
+    assert problems(checks) == ["transport"]
+    assert "HTTP/1" in checks["transport"]["detail"]
+
+
+def test_a_server_that_hangs_up_is_another_kind_of_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        done, checks = examined(f"grpc://127.0.0.1:{server.getsockname()[1]}")
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert done.code == 1
+    assert problems(checks) == ["transport"]
+
+
+def test_tls_where_the_url_says_none_and_none_where_it_says_tls(world: World, certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    with agent_at("grpcs://127.0.0.1:0", tls=TLSConfig(cert, key)) as agent:
+        url = agent.card.url
+        done, checks = examined(url.replace("grpcs", "grpc"))
+        assert done.code == 1
+        assert problems(checks) == ["transport"]
+        assert checks["transport"]["hint"] == f"use {url}"
+        done, checks = examined(url)
+        assert done.code == 1
+        assert problems(checks) == ["tls"]
+        assert "--tls-ca" in checks["tls"]["hint"]
+        done, checks = examined(url, "--tls-ca", cert)
+        assert done.code == 0, checks
+    clear = world.calc.card.url
+    done, checks = examined(clear.replace("grpc", "grpcs"))
+    assert done.code == 1
+    assert problems(checks) == ["tls"]
+    assert checks["tls"]["hint"] == f"use {clear}"
+
+
+def test_a_server_that_wants_a_client_certificate_says_so(certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    tls = TLSConfig(cert, key, cert, require_client_cert=True)
+    with agent_at("grpcs://127.0.0.1:0", tls=tls) as agent:
+        done, checks = examined(agent.card.url, "--tls-ca", cert)
+        assert done.code == 1
+        assert "--tls-cert" in checks["tls"]["hint"]
+        done, checks = examined(agent.card.url, "--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
+        assert done.code == 0, checks
+
+
+def test_an_agent_served_with_certificates_is_called_over_tls(tmp_path: Path, certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    with agent_at("grpcs://127.0.0.1:0", tls=TLSConfig(cert, key)) as agent:
+        assert protolink("card", "get", agent.card.url, "--tls-ca", cert).fields["Name"] == "lonely"
+        untrusted = protolink("card", "get", agent.card.url)
+        assert untrusted.code == 3
+        assert len(untrusted.err.splitlines()) == 2
+
+
+def test_a_card_that_nobody_else_can_use_is_a_problem() -> None:
+    with agent_at("grpc://0.0.0.0:0") as agent:
+        done, checks = examined(agent.card.url.replace("0.0.0.0", "127.0.0.1"))
+    assert done.code == 1
+    assert problems(checks) == ["card url"]
+
+
+def test_credentials_that_the_card_needs_are_a_problem_with_a_hint(world: World) -> None:
+    done, checks = examined(world.locked.card.url)
+    assert done.code == 1
+    assert problems(checks) == ["card"]
+    assert "--header" in checks["card"]["hint"]
+    assert examined(world.locked.card.url, "--header", "authorization=Bearer good")[0].code == 0
+
+
+def test_an_agent_that_the_registry_does_not_know_is_a_problem(world: World) -> None:
+    with agent_at("grpc://127.0.0.1:0") as agent:
+        done, checks = examined(agent.card.url, "--registry", world.registry.url)
+        assert done.code == 1
+        assert problems(checks) == ["registry"]
+        done, checks = examined(agent.card.url, "--registry", "grpc://127.0.0.1:1")
+        assert done.code == 1
+        assert problems(checks) == ["registry"]

@@ -1,0 +1,214 @@
+"""`serve`, `registry`, `agents ...`: servers as processes, found by name, stopped by signals."""
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from cli_world import END_S, first_document, protolink, running
+
+from protolink_grpc import Agent, AgentCard, Registry
+
+MODULE = """
+    from protolink_grpc import Agent, AgentCard
+
+    agent = Agent(name="hotel")
+
+    @agent.tool
+    def book(nights: int) -> str:
+        '''Book a room.'''
+        return f"{nights} nights"
+
+    class Weather(Agent):
+        def __init__(self):
+            super().__init__(AgentCard(name="weather", description="knows", url="grpc://127.0.0.1:0"))
+
+    class Picky(Agent):
+        def __init__(self, city):
+            super().__init__(name=city)
+
+    class Other:
+        pass
+
+    def make():
+        return Weather()
+
+    def broken():
+        raise LookupError("no key")
+
+    number = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory with a module of agents, and one that cannot be imported."""
+    (tmp_path / "mesh.py").write_text(dedent(MODULE))
+    (tmp_path / "sick.py").write_text("import not_installed_anywhere\n")
+    return tmp_path
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    server = Registry()
+    server.start(background=True)
+    yield server.url
+    server.stop()
+
+
+def stopped(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
+    """Exit code and standard error of a server after a signal."""
+    process.send_signal(number)
+    _, err = process.communicate(timeout=END_S)
+    return process.returncode, err
+
+
+def test_an_agent_of_the_working_directory_serves_registers_and_drains_on_sigterm(folder: Path, registry: str) -> None:
+    with running("serve", "mesh:agent", "-o", "json", registry=registry, cwd=folder) as process:
+        told = first_document(process)
+        assert told["name"] == "hotel"
+        assert protolink("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
+        assert protolink("card", "get", told["url"], "-o", "json").document["url"] == told["url"]
+        code, err = stopped(process, signal.SIGTERM)
+    assert code == 0
+    assert "hotel serves at" in err
+    assert "Traceback" not in err
+    listed = protolink("agents", "list", "-o", "json", registry=registry)
+    assert listed.document == {"agents": []}
+
+
+@pytest.mark.parametrize("attribute", ["Weather", "make"])
+def test_a_class_or_a_factory_will_do_and_sigint_ends_it_too(folder: Path, attribute: str) -> None:
+    with running("serve", f"mesh:{attribute}", "-o", "json", cwd=folder) as process:
+        assert first_document(process)["name"] == "weather"
+        assert stopped(process, signal.SIGINT)[0] == 0
+
+
+def test_a_store_keeps_the_tasks_over_a_restart(folder: Path) -> None:
+    task_id = ""
+    for _ in range(2):
+        with running("serve", "mesh:agent", "--store", "tasks.db", "-o", "json", cwd=folder) as process:
+            url = first_document(process)["url"]
+            if not task_id:
+                task_id = protolink("send", url, "hello", "-o", "json").document["id"]
+            assert protolink("task", "get", url, task_id, "-o", "json").document["id"] == task_id
+            assert stopped(process, signal.SIGTERM)[0] == 0
+
+
+def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    with running("registry", "--url", "grpc://127.0.0.1:0", "--path", path, "-o", "json") as process:
+        url = first_document(process)["url"]
+        agent = Agent(AgentCard(name="hotel", description="books", url="grpc://127.0.0.1:0"), registry=url)
+        agent.start(background=True)
+        assert "hotel" in protolink("agents", "list", registry=url).out
+        process.kill()
+        process.wait()
+    try:
+        with running("registry", "--url", url, "--path", path, "-o", "json") as process:
+            assert first_document(process) == {"url": url}
+            assert "hotel" in protolink("agents", "list", registry=url).out
+            assert stopped(process, signal.SIGTERM)[0] == 0
+    finally:
+        agent.stop()
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("mesh:agnt", 1, "hint: did you mean 'agent'?"),
+        ("mesh:number", 1, "error: mesh:number is no Agent but int"),
+        ("mesh:Other", 1, "hint: its class must derive from Agent"),
+        ("mesh:Picky", 1, "error: mesh:Picky needs arguments: city"),
+        ("mesh:broken", 1, "error: mesh:broken() failed: LookupError: no key"),
+        ("nowhere:agent", 1, "error: there is no module 'nowhere'"),
+        ("mesh.py:agent", 1, "hint: mesh without .py"),
+        (
+            "sick:agent",
+            1,
+            "error: importing sick failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+        ),
+        ("mesh", 2, "error: 'mesh' is not module:attribute"),
+    ],
+)
+def test_what_cannot_be_served_is_named(folder: Path, target: str, code: int, said: str) -> None:
+    done = protolink("serve", target, cwd=folder)
+    assert done.code == code
+    assert said in done.err.splitlines()
+    assert "Traceback" not in done.err
+
+
+def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
+        done = protolink("serve", "mesh:agent", "--url", url, "-o", "json", cwd=folder)
+    assert done.code == 1
+    assert done.out == ""
+    assert '"code": "ADDRESS_IN_USE"' in done.err
+    assert "--url" in done.err
+
+
+def test_certificates_and_a_url_in_the_clear_contradict_each_other(folder: Path) -> None:
+    command = ["serve", "mesh:agent", "--url", "grpc://127.0.0.1:0", "--tls-cert", "c.pem", "--tls-key", "k.pem"]
+    done = protolink(*command, cwd=folder)
+    assert done.code == 2
+    assert "grpcs://" in done.err
+
+
+def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
+    cards = [
+        AgentCard("hotel", "books", "grpc://127.0.0.1:0", tags=["travel", "eu"], metadata={"zone": "a"}),
+        AgentCard("train", "books", "grpc://127.0.0.1:0", tags=["travel"], role="orchestrator"),
+    ]
+    agents = [Agent(card, registry=registry) for card in cards]
+    agents[0].add_tool(abs)
+    for agent in agents:
+        agent.start(background=True)
+    try:
+        text = protolink("agents", "list", registry=registry)
+        assert [line.split()[0] for line in text.out.splitlines()] == ["NAME", "hotel", "train"]
+        assert agents[0].card.url in text.out
+        for flags in (
+            ["--tag", "travel", "--tag", "eu"],
+            ["--skill", "abs"],
+            ["--meta", "zone=a"],
+            ["--role", "worker"],
+        ):
+            (found,) = protolink("agents", "list", *flags, "-o", "json", registry=registry).document["agents"]
+            assert AgentCard.from_dict(found["card"]).name == "hotel"
+        assert protolink("agents", "list", "--name", "nobody", "-o", "json", registry=registry).document["agents"] == []
+    finally:
+        for agent in agents:
+            agent.stop()
+
+
+def test_a_watch_shows_who_comes_and_goes_until_ctrl_c(registry: str) -> None:
+    with running("agents", "watch", "-o", "json", registry=registry) as process:
+        assert process.stdout is not None
+        agent = Agent(AgentCard(name="hotel", description="books", url="grpc://127.0.0.1:0"), registry=registry)
+        agent.start(background=True)
+        up = json.loads(process.stdout.readline())
+        agent.stop()
+        down = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=END_S)
+    assert (up["kind"], up["agent"]["card"]["name"]) == ("up", "hotel")
+    assert (down["kind"], down["agent"]["card"]["name"]) == ("down", "hotel")
+    assert (process.returncode, err) == (130, "")
+
+
+def test_a_name_that_nobody_has_is_exit_code_3_with_the_way_to_the_names(registry: str) -> None:
+    done = protolink("send", "hotl", "hello", registry=registry)
+    assert done.code == 3
+    assert "hint: protolink agents list shows who is registered\n" in done.err
+
+
+@pytest.mark.parametrize("command", [["agents", "list"], ["agents", "watch"], ["send", "hotel", "hello"]])
+def test_a_registry_that_is_away_is_exit_code_3(command: list[str]) -> None:
+    done = protolink(*command, registry="grpc://127.0.0.1:1")
+    assert done.code == 3
+    assert "protolink doctor grpc://127.0.0.1:1 looks closer" in done.err

@@ -1,0 +1,75 @@
+"""The command line as a program: its help, its versions, its colours."""
+
+import os
+import pty
+import re
+import subprocess
+from importlib.metadata import entry_points
+
+import pytest
+from cli_world import COMMAND, END_S, environment, protolink
+from typer.testing import CliRunner
+
+from protolink_grpc import __version__
+from protolink_grpc.cli.app import app, main
+
+COMMANDS = [
+    [],
+    ["card"],
+    ["card", "get"],
+    ["send"],
+    ["call"],
+    ["task"],
+    ["task", "get"],
+    ["task", "list"],
+    ["task", "cancel"],
+    ["task", "subscribe"],
+    ["agents"],
+    ["agents", "list"],
+    ["agents", "watch"],
+    ["serve"],
+    ["registry"],
+    ["doctor"],
+    ["version"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"])
+    assert shown.exit_code == 0
+    assert "Usage:" in shown.output
+    assert "\x1b" not in shown.output
+
+
+def test_the_installed_program_is_this_one() -> None:
+    (program,) = entry_points(group="console_scripts", name="protolink")
+    assert program.load() is main
+
+
+def test_the_versions_are_told() -> None:
+    assert protolink("--version").out == f"protolink {__version__}\n"
+    assert protolink("version", "-o", "json").document == {"version": __version__, "protocol_version": "1.0"}
+
+
+def test_a_terminal_gets_the_same_words_in_colour() -> None:
+    plain = protolink("doctor", "grpc://127.0.0.1:1").out
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "doctor", "grpc://127.0.0.1:1"],
+        stdout=terminal,
+        stderr=terminal,
+        env=environment({"TERM": "xterm-256color"}),
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while chunk := os.read(screen, 4096):
+            shown += chunk
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(screen)
+    assert process.wait(timeout=END_S) == 3
+    text = shown.decode().replace("\r\n", "\n")
+    assert "\x1b[" in text
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text) == plain
