@@ -1,60 +1,99 @@
-"""Write an agent as a typed gRPC microservice on a durable, resumable task log."""
+"""Write an agent as a typed gRPC microservice on a durable, resumable task log.
 
-from protolink_grpc.agent import Agent, AgentPeer, Registry
-from protolink_grpc.client import AgentClient, RegistryClient, TaskList, TaskSummary
-from protolink_grpc.errors import (
-    AddressInUseError,
-    AgentNotFoundError,
-    DeadlineExceededError,
-    InvalidArgumentError,
-    InvalidTransitionError,
-    PermissionDeniedError,
-    ProtolinkError,
-    ResourceExhaustedError,
-    TaskAlreadyRunningError,
-    TaskExecutionError,
-    TaskFinishedError,
-    TaskNotCancelableError,
-    TaskNotFoundError,
-    ToolError,
-    ToolRejectedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
-from protolink_grpc.models import (
-    AgentCapabilities,
-    AgentCard,
-    AgentInterface,
-    AgentSkill,
-    ApprovalDecision,
-    ApprovalRequest,
-    Artifact,
-    Message,
-    Part,
-    PolicyDecision,
-    PolicyEffect,
-    RunAction,
-    RunBudget,
-    RunContext,
-    Task,
-    TaskState,
-)
-from protolink_grpc.models.events import (
-    RunEvent,
-    TaskArtifactUpdated,
-    TaskMessagesAdded,
-    TaskPatched,
-    TaskProgress,
-    TaskStatusChanged,
-)
-from protolink_grpc.runtime import CancellationToken, Limits, Run, StopAt, current_run
-from protolink_grpc.server import Principal, ServerOptions
-from protolink_grpc.store import MemoryStore, SQLiteStore
-from protolink_grpc.tools import Tool, ToolContext
-from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
-from protolink_grpc.wire.tls import TLSConfig
+Names are loaded when they are first used, so that a client does not pay for servers, nor `protolink --help` for gRPC.
+`__init__.pyi` says the same to type checkers; a contract test compares the two.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "protolink_grpc.agent": (
+        "Agent",
+        "AgentPeer",
+        "Registry",
+    ),
+    "protolink_grpc.client": (
+        "AgentClient",
+        "RegistryClient",
+        "TaskList",
+        "TaskSummary",
+    ),
+    "protolink_grpc.errors": (
+        "AddressInUseError",
+        "AgentNotFoundError",
+        "DeadlineExceededError",
+        "InvalidArgumentError",
+        "InvalidTransitionError",
+        "PermissionDeniedError",
+        "ProtolinkError",
+        "ResourceExhaustedError",
+        "TaskAlreadyRunningError",
+        "TaskExecutionError",
+        "TaskFinishedError",
+        "TaskNotCancelableError",
+        "TaskNotFoundError",
+        "ToolError",
+        "ToolRejectedError",
+        "UnauthenticatedError",
+        "UnavailableError",
+    ),
+    "protolink_grpc.models": (
+        "AgentCapabilities",
+        "AgentCard",
+        "AgentInterface",
+        "AgentSkill",
+        "ApprovalDecision",
+        "ApprovalRequest",
+        "Artifact",
+        "Message",
+        "Part",
+        "PolicyDecision",
+        "PolicyEffect",
+        "RunAction",
+        "RunBudget",
+        "RunContext",
+        "Task",
+        "TaskState",
+    ),
+    "protolink_grpc.models.events": (
+        "RunEvent",
+        "TaskArtifactUpdated",
+        "TaskMessagesAdded",
+        "TaskPatched",
+        "TaskProgress",
+        "TaskStatusChanged",
+    ),
+    "protolink_grpc.runtime": (
+        "CancellationToken",
+        "Limits",
+        "Run",
+        "StopAt",
+        "current_run",
+    ),
+    "protolink_grpc.server": (
+        "Principal",
+        "ServerOptions",
+    ),
+    "protolink_grpc.store": (
+        "MemoryStore",
+        "SQLiteStore",
+    ),
+    "protolink_grpc.tools": (
+        "Tool",
+        "ToolContext",
+    ),
+    "protolink_grpc.wire.registry": (
+        "AgentChange",
+        "AgentChangeKind",
+        "AgentFilter",
+        "RegisteredAgent",
+    ),
+    "protolink_grpc.wire.tls": ("TLSConfig",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AddressInUseError",
@@ -120,3 +159,16 @@ __all__ = [
     "UnavailableError",
     "current_run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Found once, it is an ordinary attribute from now on.
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | _HOME_OF.keys())

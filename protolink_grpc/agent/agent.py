@@ -34,6 +34,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.runtime.loops import running_loop
 from protolink_grpc.runtime.parts import PartExecutor
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import Limits, Recovery, TaskService
@@ -124,7 +125,8 @@ class Agent:
         self._client = AgentClient(self.card.transport if self.card.transport == "runtime" else "grpc", tls=tls)
         self._peers = Peers(self._client, self._registry)
         self._limits = limits or Limits(max_concurrency=max(1, self.card.capabilities.max_concurrency))
-        self._options = server or ServerOptions(tls=tls)
+        options = server or ServerOptions()
+        self._options = replace(options, tls=options.tls or tls)
         self._recovery: Recovery = recovery
         self._expose_errors = expose_errors
         self._configured_url = self.card.url
@@ -170,7 +172,7 @@ class Agent:
     @overload
     def tool(self, name: F) -> F: ...
     @overload
-    def tool(  # noqa: PLR0917 -- the documented signature
+    def tool(
         self,
         name: str | None = None,
         description: str | None = None,
@@ -442,7 +444,7 @@ class Agent:
         loop = self._loop
         if loop is None:
             return
-        if loop is _running_loop():
+        if loop is running_loop():
             raise RuntimeError("stop() would block the loop that the agent runs on; await agent.aclose() instead")
         asyncio.run_coroutine_threadsafe(self.aclose(), loop).result()
 
@@ -539,10 +541,3 @@ def _registry_client(
             raise InvalidArgumentError("name the registry's url", field="registry_url")
         return None
     return RegistryClient(url, tls=tls)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

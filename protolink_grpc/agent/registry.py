@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from dataclasses import replace
 from typing import Self
 
 from protolink_pb.v1 import registry_service_pb2
@@ -14,6 +15,7 @@ from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.runtime.loops import running_loop
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.registry_servicer import RegistryServicer
 from protolink_grpc.wire.address import Address
@@ -46,13 +48,14 @@ class Registry:
             raise InvalidArgumentError(f"{transport!r} is not a transport of a registry; use grpc", field="transport")
         self._address = Address.parse(url)
         self._path = path
-        self._options = server or ServerOptions(tls=tls)
-        self._tls = tls
+        options = server or ServerOptions()
+        self._options = replace(options, tls=options.tls or tls)
         self._service: RegistryService | None = None
         self._server: GrpcServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._url = self._address.url
+        self._client = RegistryClient(self._url, tls=tls)
 
     @property
     def url(self) -> str:
@@ -65,8 +68,8 @@ class Registry:
 
     @property
     def client(self) -> RegistryClient:
-        """A client of this registry."""
-        return RegistryClient(self._url, tls=self._tls)
+        """A client of this registry, always the same one: it learns the port when the registry starts."""
+        return self._client
 
     async def serve(self) -> None:
         """Come up on the running loop and return.
@@ -88,6 +91,7 @@ class Registry:
             raise
         # The port stays the same over a restart: agents know it.
         self._address, self._url = address, address.url
+        self._client.address = address
         self._service, self._server = service, server
         self._loop = asyncio.get_running_loop()
         await server.serve()
@@ -114,9 +118,13 @@ class Registry:
             run_loop(self._run())
 
     def stop(self) -> None:
-        """Go down, from any thread. A stopped registry can be started again."""
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
+        """Go down, from any other thread. A stopped registry can be started again."""
+        loop = self._loop
+        if loop is None:
+            return
+        if loop is running_loop():
+            raise RuntimeError("stop() would block the loop that the registry runs on; await registry.aclose() instead")
+        asyncio.run_coroutine_threadsafe(self.aclose(), loop).result()
 
     async def _run(self) -> None:
         stopped = self._stopped = asyncio.Event()

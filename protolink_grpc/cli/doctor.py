@@ -1,5 +1,6 @@
 """`doctor`: what is wrong with an address, step by step from the name to the registry. Stops where going on can tell nothing."""
 
+import asyncio
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -112,13 +113,13 @@ class Examination:
 
     async def _network(self, address: Address) -> bool:
         try:
-            found = await probe.addresses_of(address.host, address.port)
+            found = await asyncio.to_thread(probe.addresses_of, address.host, address.port)
         except OSError as error:
             hint = "check the spelling of the host; is it known to this machine's DNS?"
             return self._problem("dns", f"{address.host} has no address: {error.strerror or error}", hint)
         self._ok("dns", ", ".join(found))
         try:
-            await probe.connect(address)
+            await asyncio.to_thread(probe.connect, address)
         except TimeoutError:
             hint = "a firewall may drop the packets, or the machine is off"
             return self._problem("tcp", f"no answer within {probe.ANSWER_S:g} s", hint)
@@ -130,7 +131,7 @@ class Examination:
     async def _speech(self, address: Address) -> bool:
         if address.secure:
             return await self._secure(address)
-        speech = await probe.in_the_clear(address)
+        speech = await asyncio.to_thread(probe.in_the_clear, address)
         if speech is Speech.HTTP2:
             return self._ok("transport", "HTTP/2 in the clear")
         if speech is Speech.TLS:
@@ -140,7 +141,7 @@ class Examination:
 
     async def _secure(self, address: Address) -> bool:
         try:
-            shaken = await probe.over_tls(address, tls_of(self._settings))
+            shaken = await asyncio.to_thread(probe.over_tls, address, tls_of(self._settings))
         except (OSError, ValueError) as error:
             return self._problem(
                 "tls", f"the certificates cannot be used: {error}", "check --tls-ca, --tls-cert, --tls-key"
@@ -157,8 +158,10 @@ class Examination:
             hint = "name the authority that signed it with --tls-ca; the URL's host must be in the certificate"
             return f"the certificate is not trusted: {shaken.problem}", hint
         if shaken.wants_client_cert:
-            return "the server wants a client certificate (mTLS)", "pass --tls-cert and --tls-key"
-        if await probe.in_the_clear(address) is Speech.HTTP2:
+            if self._settings.cert_file:
+                return "the server does not accept this client certificate", "is it signed by whom the server trusts?"
+            return "the server seems to want a client certificate (mTLS)", "pass --tls-cert and --tls-key"
+        if await asyncio.to_thread(probe.in_the_clear, address) is Speech.HTTP2:
             clear = Address(address.host, address.port).url
             return "the server speaks in the clear, the URL says TLS", f"use {clear}"
         return f"the TLS handshake failed: {shaken.problem}", "does this port speak TLS at all?"

@@ -1,9 +1,9 @@
 """What listens at an address: a few bytes sent, a few bytes read, and what they say. Only `doctor` looks this closely.
 
-gRPC's own message for all of these is that the address is unavailable.
+gRPC's own message for all of these is that the address is unavailable. Sockets block here, each step bounded by `ANSWER_S`: TLS
+alerts that come after a handshake are errors of a read, which streams of a loop do not tell from an end.
 """
 
-import asyncio
 import socket
 import ssl
 from dataclasses import dataclass
@@ -52,76 +52,73 @@ def classify(answer: bytes) -> Speech:
     return Speech.HTTP1 if answer.startswith(b"HTTP/1") else Speech.OTHER
 
 
-async def addresses_of(host: str, port: int) -> list[str]:
+def addresses_of(host: str, port: int) -> list[str]:
     """The IP addresses of a host. Raises OSError when it has none."""
-    async with asyncio.timeout(ANSWER_S):
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return sorted({str(entry[4][0]) for entry in found})
 
 
-async def connect(address: Address) -> None:
+def connect(address: Address) -> None:
     """Open a connection and close it. Raises OSError, TimeoutError with it, when nobody accepts."""
-    async with asyncio.timeout(ANSWER_S):
-        _, writer = await asyncio.open_connection(address.host, address.port)
-    await _closed(writer)
+    _open(address).close()
 
 
-async def in_the_clear(address: Address) -> Speech:
+def in_the_clear(address: Address) -> Speech:
     """What the server says to HTTP/2 in the clear; if nothing that one knows, what it says to HTTP/1 and to TLS."""
-    speech = await _ask(address, HELLO)
+    speech = _ask(address, HELLO)
     if speech in (Speech.HTTP2, Speech.HTTP1, Speech.TLS):
         return speech
     request = f"HEAD / HTTP/1.1\r\nHost: {address.target}\r\nConnection: close\r\n\r\n".encode()
-    if await _ask(address, request) is Speech.HTTP1:
+    if _ask(address, request) is Speech.HTTP1:
         return Speech.HTTP1
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Only asks whether TLS is spoken; nothing is sent inside.
     blind.check_hostname = False
     blind.verify_mode = ssl.CERT_NONE
-    return Speech.TLS if not (await _handshake(address, blind)).problem else speech
+    shaken = _handshake(address, blind)
+    return Speech.TLS if not shaken.problem or shaken.wants_client_cert else speech
 
 
-async def over_tls(address: Address, tls: TLSConfig | None) -> Handshake:
-    """A handshake with the certificates that were named, and what the server says inside."""
+def over_tls(address: Address, tls: TLSConfig | None) -> Handshake:
+    """A handshake with the certificates that were named, and what the server says inside.
+
+    Raises:
+        OSError: A certificate cannot be read, or is none.
+    """
     context = ssl.create_default_context(cafile=tls.cafile if tls is not None else None)
     if tls is not None and tls.certfile:
         context.load_cert_chain(tls.certfile, tls.keyfile)
-    return await _handshake(address, context)
+    return _handshake(address, context)
 
 
-async def _handshake(address: Address, context: ssl.SSLContext) -> Handshake:
+def _handshake(address: Address, context: ssl.SSLContext) -> Handshake:
     context.set_alpn_protocols(["h2"])
     try:
-        return Handshake(await _ask(address, HELLO, context))
+        with context.wrap_socket(_open(address), server_hostname=address.host) as connection:
+            connection.sendall(HELLO)
+            speech = classify(connection.recv(64))
+            # In TLS 1.3 a server asks for the client's certificate and hangs up after the client thinks that all is well.
+            hung_up = speech is Speech.NOTHING
+            return Handshake(speech, "the server hung up after it" if hung_up else "", wants_client_cert=hung_up)
     except ssl.SSLCertVerificationError as error:
         return Handshake(problem=error.verify_message, untrusted=True)
     except ssl.SSLError as error:
         reason = error.reason or str(error)
         wanted = "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason
         return Handshake(problem=reason.lower().replace("_", " "), wants_client_cert=wanted)
-    except (OSError, EOFError) as error:
-        return Handshake(problem=str(error) or type(error).__name__)
+    except OSError as error:
+        return Handshake(problem=error.strerror or str(error) or type(error).__name__)
 
 
-async def _ask(address: Address, request: bytes, context: ssl.SSLContext | None = None) -> Speech:
-    """Send and read once. In the clear a connection that breaks is an answer of nothing; over TLS it raises."""
+def _ask(address: Address, request: bytes) -> Speech:
+    """Send and read once; a connection that breaks is an answer of nothing."""
     try:
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
-            try:
-                writer.write(request)
-                return classify(await reader.read(64))
-            finally:
-                await _closed(writer)
-    except (OSError, EOFError):
-        if context is not None:
-            raise
+        with _open(address) as connection:
+            connection.sendall(request)
+            return classify(connection.recv(64))
+    except OSError:
         return Speech.NOTHING
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    try:
-        await writer.wait_closed()
-    except (OSError, ssl.SSLError):
-        pass  # the other side was faster
+def _open(address: Address) -> socket.socket:
+    return socket.create_connection((address.host, address.port), timeout=ANSWER_S)

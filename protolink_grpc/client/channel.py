@@ -121,9 +121,27 @@ def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> Pro
     if code == "UNAVAILABLE":
         if "failed to connect" in details:
             metadata["unreached"] = "true"
+            details += _hint(details, address)
         return UnavailableError(f"{address.url} is not reachable: {details}", url=address.url, **metadata)
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceededError(
             f"{address.url} did not answer in time; the task goes on there", url=address.url, **metadata
         )
     return from_code(code, details)
+
+
+_HINTS = (
+    # What the details contain, on a secure address or not, what it usually means.
+    ("Socket closed", False, "it may serve TLS: try grpcs://"),
+    ("Socket closed", True, "it may ask for a client certificate that it trusts"),
+    ("WRONG_VERSION_NUMBER", True, "it may serve in the clear: try grpc://"),
+    ("CERTIFICATE_VERIFY_FAILED", True, "its certificate is not trusted: name the authority as tls.cafile"),
+    ("Hostname Verification", True, "its certificate is not for this host"),
+)
+
+
+def _hint(details: str, address: Address) -> str:
+    for fragment, secure, meaning in _HINTS:
+        if fragment in details and secure == address.secure:
+            return f" ({meaning})"
+    return ""

@@ -140,7 +140,9 @@ class RegistryClient:
         """Cards of the agents that match, for instance `{"role": "worker", "tags": ["travel", "eu"]}`."""
         return [agent.card for agent in await self.list_agents(AgentFilter.from_dict(filter_by or {}))]
 
-    async def watch(self, wanted: AgentFilter | None = None, *, after_revision: int = 0) -> AsyncGenerator[AgentChange, None]:
+    async def watch(
+        self, wanted: AgentFilter | None = None, *, after_revision: int = 0
+    ) -> AsyncGenerator[AgentChange, None]:
         """Changes as they come, through restarts of the registry.
 
         Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that

@@ -144,9 +144,32 @@ class LiveTask:
     async def _record(self, facts: Sequence[Fact], run_id: str, request_id: str, claim: bool) -> RequestRecord | None:
         fold = self.fold
         micros = self._clock.micros()
-        first = fold.sequence + 1
-        state, frames = self._encode(facts, run_id, micros)
-        messages, artifacts, reason = _counts(fold, facts, state)
+        expected = sequence = fold.sequence
+        state, frames = fold.state, []
+        payloads: list[Payload | dict[str, Any]] = []
+        encoder = self._encoder_of(run_id)
+        for fact in facts:
+            if state in TERMINAL:
+                raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
+            sequence += 1
+            kind, envelope = "", b""
+            if isinstance(fact, RunEvent):
+                payload = fact.payload if fact.payload is not None else {}
+                kind, envelope = fact.type, encode_envelope(fact)
+            else:
+                payload = fact
+            if isinstance(payload, TaskStatusChanged):
+                _check(state, payload)
+                state = payload.new_state
+            frame = encoder.frame(payload, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope)
+            if len(frame) > MAX_EVENT_BYTES:
+                raise MessageTooLargeError(
+                    f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
+                    field=kind or type(payload).__name__,
+                )
+            payloads.append(payload)
+            frames.append(frame)
+        messages, artifacts, reason = _counts(fold, payloads)
         epoch = self.epoch + 1 if claim else self.epoch
         worker = self._store.worker if claim else self.worker
         head = TaskHead(
@@ -155,7 +178,7 @@ class LiveTask:
             self.agent_name,
             fold.session_id,
             state,
-            fold.sequence + len(frames),
+            sequence,
             run_id,
             fold.create_micros or micros,
             micros,
@@ -165,48 +188,23 @@ class LiveTask:
             artifacts,
             reason,
         )
-        known = await self._store.append(Append(head, frames, fold.sequence, self.epoch, request_id))
+        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id))
         if known is not None:
             return known
         self.epoch, self.worker = epoch, worker
-        for offset, fact in enumerate(facts):
-            payload = fact.payload if isinstance(fact, RunEvent) else fact
-            fold.apply(payload, first + offset, micros, run_id)
+        for payload in payloads:
+            expected += 1
+            fold.apply(payload, expected, micros, run_id)
         return None
 
-    def _encode(self, facts: Sequence[Fact], run_id: str, micros: int) -> tuple[TaskState, list[bytes]]:
-        """The state after the facts, and their frames."""
-        fold = self.fold
+    def _encoder_of(self, run_id: str) -> EventEncoder:
         if self._encoder is None or self._encoder_run != run_id:
+            fold = self.fold
             self._encoder = EventEncoder(
                 task_id=fold.task_id, run_id=run_id, session_id=fold.session_id, agent_name=self.agent_name
             )
             self._encoder_run = run_id
-        state, sequence, frames = fold.state, fold.sequence, []
-        for fact in facts:
-            if state in TERMINAL:
-                raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
-            sequence += 1
-            payload, kind, envelope = _unpack(fact)
-            if isinstance(payload, TaskStatusChanged):
-                _check(state, payload)
-                state = payload.new_state
-            frame = self._encoder.frame(
-                payload, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope
-            )
-            if len(frame) > MAX_EVENT_BYTES:
-                raise MessageTooLargeError(
-                    f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
-                    field=kind or type(payload).__name__,
-                )
-            frames.append(frame)
-        return state, frames
-
-
-def _unpack(fact: Fact) -> tuple[Payload | dict[str, Any], str, bytes]:
-    if isinstance(fact, RunEvent):
-        return fact.payload if fact.payload is not None else {}, fact.type, encode_envelope(fact)
-    return fact, "", b""
+        return self._encoder
 
 
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:
@@ -218,21 +216,20 @@ def _check(state: TaskState, payload: TaskStatusChanged) -> None:
         )
 
 
-def _counts(fold: TaskFold, facts: Sequence[Fact], state: TaskState) -> tuple[int, int, str]:
+def _counts(fold: TaskFold, payloads: Sequence[Payload | dict[str, Any]]) -> tuple[int, int, str]:
     """What the head says about the task after the facts: messages, artifacts, reason."""
     messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
     new_artifacts: set[str] = set()
-    for fact in facts:
-        payload = fact.payload if isinstance(fact, RunEvent) else fact
-        kind = type(payload)
-        if kind is TaskStatusChanged:
-            reason = payload.reason  # type: ignore[union-attr]  # narrowed by the class itself: this runs for every event
-        elif kind is TaskMessagesAdded:
-            messages += len(payload.messages)  # type: ignore[union-attr]  # as above
-        elif isinstance(payload, TaskArtifactUpdated):
-            if fold.artifact(payload.artifact.id) is None:
-                new_artifacts.add(payload.artifact.id)
-        elif isinstance(payload, TaskSubmitted):
-            messages += len(payload.task.messages)
-            artifacts += len(payload.task.artifacts)
+    for payload in payloads:
+        match payload:
+            case TaskStatusChanged():
+                reason = payload.reason
+            case TaskMessagesAdded():
+                messages += len(payload.messages)
+            case TaskArtifactUpdated():
+                if fold.artifact(payload.artifact.id) is None:
+                    new_artifacts.add(payload.artifact.id)
+            case TaskSubmitted():
+                messages += len(payload.task.messages)
+                artifacts += len(payload.task.artifacts)
     return messages, artifacts + len(new_artifacts), reason

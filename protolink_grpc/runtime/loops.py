@@ -20,3 +20,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` on the fastest loop there is."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs the calling code; None in code that no loop runs."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -601,7 +601,7 @@ class TaskService:
             else:
                 await live.record([wish, canceled(fold.state, wish)])
         except InvalidTransitionError:
-            if fold.state is TaskState.CANCELED:
+            if live.fold.state is TaskState.CANCELED:
                 return fold
             raise TaskNotCancelableError(
                 f"task {task_id} is {fold.state}", task_id=task_id, state=str(fold.state)

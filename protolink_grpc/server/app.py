@@ -11,7 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from opentelemetry import trace
 
-from protolink_grpc.errors import AddressInUseError
+from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
 from protolink_grpc.server.binding import bind
 from protolink_grpc.server.interceptors import Interceptor
 from protolink_grpc.server.interceptors.authentication import Authenticate, authentication, certificate_identity
@@ -81,12 +81,16 @@ class GrpcServer:
 
         Raises:
             AddressInUseError: The port is taken, or not ours to take.
-            InvalidArgumentError: The certificates are not usable.
+            InvalidArgumentError: The certificates are not usable, or demanded of clients that could not show them.
         """
+        tls = self._options.tls or TLSConfig()
+        if tls.require_client_cert and not self.address.secure:
+            raise InvalidArgumentError(
+                f"client certificates can only be required on grpcs://, not at {self.address.url}", field="url"
+            )
         server = self._build()
         try:
             if self.address.secure:
-                tls = self._options.tls or TLSConfig()
                 port = server.add_secure_port(self.address.target, tls.server_credentials())
             else:
                 port = server.add_insecure_port(self.address.target)

@@ -37,12 +37,14 @@ from protolink_grpc.wire.context import (
     context_to_pb,
 )
 from protolink_grpc.wire.scalars import (
+    VARINTS,
     delimited,
+    encode_time,
     json_object_from_pb,
     json_object_to_pb,
     micros_from_pb,
-    micros_to_pb,
     tag,
+    text_field,
     varint,
 )
 from protolink_grpc.wire.tasks import (
@@ -99,6 +101,7 @@ def _tag(name: str) -> bytes:
 
 _PAYLOAD_TAGS: Final = {kind: _tag(name) for kind, name in _FIELDS.items()}
 _CUSTOM_TAG: Final = _PAYLOAD_TAGS[dict]
+_TASK_TAG, _RUN_TAG, _SESSION_TAG, _AGENT_TAG = map(_tag, ("task_id", "run_id", "session_id", "agent_name"))
 _TYPE_TAG: Final = _tag("type")
 _TIME_TAG: Final = _tag("create_time")
 _SEQUENCE_TAG: Final = varint(_NUMBERS["sequence"].number << 3)
@@ -118,9 +121,12 @@ class EventEncoder:
     __slots__ = ("_constant", "_micros", "_time")
 
     def __init__(self, *, task_id: str, run_id: str, session_id: str, agent_name: str) -> None:
-        self._constant = pb.RunEvent(
-            task_id=task_id, run_id=run_id, session_id=session_id, agent_name=agent_name
-        ).SerializeToString()
+        self._constant = (
+            text_field(_TASK_TAG, task_id)
+            + text_field(_RUN_TAG, run_id)
+            + text_field(_SESSION_TAG, session_id)
+            + text_field(_AGENT_TAG, agent_name)
+        )
         self._micros: int | None = None
         self._time = b""
 
@@ -140,28 +146,51 @@ class EventEncoder:
             micros: Time of the append, microseconds since the epoch.
             envelope: Further encoded envelope fields, see `encode_envelope`.
         """
-        kind = payload.__class__
-        type = type or ev.TYPES.get(kind, "custom")  # noqa: A001 -- as above
-        body = encode_payload(payload)
         if micros != self._micros:
             # Events of one append have one time.
-            time = micros_to_pb(micros).SerializeToString()
-            self._micros, self._time = micros, _TIME_TAG + varint(len(time)) + time
-        event = b"".join(
-            (
-                self._constant,
-                _SEQUENCE_TAG,
-                varint(sequence),
-                _TYPE_FIELDS.get(type) or _TYPE_TAG + varint(len(type.encode())) + type.encode(),
-                self._time,
-                _FINAL if final else b"",
-                envelope,
-                _PAYLOAD_TAGS.get(kind, _CUSTOM_TAG),
-                varint(len(body)),
-                body,
-            )
-        )
+            time = encode_time(micros)
+            self._micros, self._time = micros, _TIME_TAG + VARINTS[len(time)] + time
+        if payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
+            tail = _status_tail(*_status_key(payload), final)
+        else:
+            tail = _tail(payload, type, final)
+        event = b"".join((self._constant, _SEQUENCE_TAG, varint(sequence), self._time, envelope, tail))
         return _FRAME_TAG + varint(len(event)) + event
+
+
+def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes:
+    """What of an event depends neither on its run nor on its place in the log: type, final, payload."""
+    name = kind or ev.TYPES.get(type(payload), "custom")
+    body = encode_payload(payload)
+    return b"".join(
+        (
+            _TYPE_FIELDS.get(name) or text_field(_TYPE_TAG, name),
+            _FINAL if final else b"",
+            _PAYLOAD_TAGS.get(payload.__class__, _CUSTOM_TAG),
+            varint(len(body)),
+            body,
+        )
+    )
+
+
+MAX_SHARED_REASON: Final = 80
+"""Characters of a reason up to which an encoded status is kept for the next one like it."""
+
+
+def _is_common(payload: ev.TaskStatusChanged) -> bool:
+    return payload.context is None and len(payload.reason) <= MAX_SHARED_REASON
+
+
+def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, str, int, str]:
+    return payload.previous_state, payload.new_state, payload.reason, payload.attempt, payload.cause
+
+
+# Nearly all status events of an agent are the same few; 512 of them take some 50 KiB.
+@lru_cache(maxsize=512)
+def _status_tail(  # noqa: PLR0917 -- the key of a cache
+    previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, final: bool
+) -> bytes:
+    return _tail(ev.TaskStatusChanged(previous, new, reason, attempt, cause), "", final)
 
 
 def encode_envelope(event: ev.RunEvent) -> bytes:
@@ -217,22 +246,8 @@ def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
         return _encode_messages_added(payload)  # type: ignore[arg-type]  # see above
     if kind is ev.TaskSubmitted:
         return _encode_submitted(payload)  # type: ignore[arg-type]  # as above
-    if kind is ev.TaskStatusChanged and payload.context is None and len(payload.reason) <= MAX_SHARED_REASON:  # type: ignore[union-attr]  # as above
-        return _encode_status(payload.previous_state, payload.new_state, payload.reason, payload.attempt, payload.cause)  # type: ignore[union-attr]  # as above
     encoded: bytes = payload_to_pb(payload).SerializeToString()
     return encoded
-
-
-MAX_SHARED_REASON: Final = 80
-"""Characters of a reason up to which an encoded status is kept for the next one like it."""
-
-
-# Nearly all status events of an agent are the same few; 512 of them take some 50 KiB.
-@lru_cache(maxsize=512)
-def _encode_status(previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str) -> bytes:
-    return pb.TaskStatusChanged(
-        previous_state=STATES[previous], new_state=STATES[new], reason=reason, attempt=attempt, cause=cause
-    ).SerializeToString()
 
 
 def _encode_messages_added(payload: ev.TaskMessagesAdded) -> bytes:
@@ -530,6 +545,8 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
     Raises:
         InvalidArgumentError: Names the path.
     """
+    if event.sequence < 0:
+        raise InvalidArgumentError("must not be negative", field="sequence")
     return ev.RunEvent(
         type=event.type or "unknown",
         payload=payload_from_pb(event),

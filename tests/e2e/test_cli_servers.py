@@ -44,6 +44,11 @@ MODULE = """
 """
 
 
+def book(nights: int) -> int:
+    """Book a room."""
+    return nights
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A directory with a module of agents, and one that cannot be imported."""
@@ -165,7 +170,7 @@ def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
         AgentCard("train", "books", "grpc://127.0.0.1:0", tags=["travel"], role="orchestrator"),
     ]
     agents = [Agent(card, registry=registry) for card in cards]
-    agents[0].add_tool(abs)
+    agents[0].add_tool(book)
     for agent in agents:
         agent.start(background=True)
     try:
@@ -174,7 +179,7 @@ def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
         assert agents[0].card.url in text.out
         for flags in (
             ["--tag", "travel", "--tag", "eu"],
-            ["--skill", "abs"],
+            ["--skill", "book"],
             ["--meta", "zone=a"],
             ["--role", "worker"],
         ):

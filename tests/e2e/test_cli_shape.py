@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from importlib.metadata import entry_points
 
 import pytest
@@ -73,3 +74,13 @@ def test_a_terminal_gets_the_same_words_in_colour() -> None:
     text = shown.decode().replace("\r\n", "\n")
     assert "\x1b[" in text
     assert re.sub(r"\x1b\[[0-9;]*m", "", text) == plain
+
+
+def test_help_loads_neither_grpc_nor_rich() -> None:
+    # A count of modules, not of milliseconds: it says the same on a busy machine.
+    code = (
+        "import sys; from protolink_grpc.cli.app import main; main(['--help']);"
+        "print(sorted({'grpc', 'rich', 'google.protobuf', 'asyncio'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=END_S)
+    assert done.stderr == "[]\n"

@@ -155,7 +155,7 @@ async def test_a_tls_agent_serves_whoever_trusts_its_authority(certificates: Cer
 async def test_certificates_and_other_server_options_go_together(certificates: Certificates) -> None:
     async with worker_at(TLS_URL, tls=certificates.server, server=ServerOptions(max_wait_s=5.0)) as worker:
         assert (await AgentClient(url=worker.card.url, tls=certificates.trusting).get_agent_card()).name == "worker"
-    async with Registry(TLS_URL, tls=certificates.server, server=ServerOptions(max_wait_s=5.0)) as registry:
+    async with Registry(url=TLS_URL, tls=certificates.server, server=ServerOptions(max_wait_s=5.0)) as registry:
         assert await RegistryClient(registry.url, tls=certificates.trusting).discover() == []
 
 
@@ -190,7 +190,7 @@ async def test_a_client_that_trusts_another_authority_is_told_about_the_certific
 
 async def test_a_certificate_for_another_host_is_refused(certificates: Certificates) -> None:
     async with worker_at(TLS_URL, tls=certificates.elsewhere) as worker:
-        with pytest.raises(UnavailableError, match="127.0.0.1"):
+        with pytest.raises(UnavailableError, match="its certificate is not for this host"):
             await AgentClient(url=worker.card.url, tls=certificates.trusting).get_agent_card()
 
 
@@ -203,7 +203,7 @@ async def test_a_certificate_for_another_host_is_refused(certificates: Certifica
     ],
 )
 async def test_a_server_without_what_tls_needs_says_what_is_missing(tls: TLSConfig, field: str) -> None:
-    for server in (worker_at(TLS_URL, tls=tls), Registry(TLS_URL, tls=tls)):
+    for server in (worker_at(TLS_URL, tls=tls), Registry(url=TLS_URL, tls=tls)):
         with pytest.raises(InvalidArgumentError) as caught:
             await server.serve()
         assert caught.value.field == field
@@ -235,7 +235,7 @@ async def mutual(certificates: Certificates) -> AsyncIterator[Worker]:
 
 
 async def test_a_client_without_a_certificate_cannot_connect(mutual: Worker, certificates: Certificates) -> None:
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="it may ask for a client certificate"):
         await AgentClient(url=mutual.card.url, tls=certificates.trusting).get_agent_card()
 
 
@@ -299,7 +299,7 @@ async def test_the_same_request_id_of_another_principal_is_another_request(
 async def test_agents_and_their_registry_work_together_under_mutual_tls(certificates: Certificates) -> None:
     tls = replace(certificates.server, require_client_cert=True)
     async with (
-        Registry(TLS_URL, tls=tls) as registry,
+        Registry(url=TLS_URL, tls=tls) as registry,
         worker_at(TLS_URL, tls=tls, registry=registry) as worker,
         Agent(name="asker", tls=certificates.ann, registry=registry.url) as asker,
     ):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from protolink_pb.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import AgentClient, RunEvent, Task, TaskState, UnavailableError
 from protolink_grpc.runtime.service import StopAt
@@ -48,6 +49,7 @@ class Round:
         self.client = client
         self.kill_after = kill_after
         self.seen_events = 0
+        self.subscribed = 0
         self.due = asyncio.Event()
         self.seen: dict[str, list[list[RunEvent]]] = {}
 
@@ -65,7 +67,9 @@ class Round:
         async for event in self.client.subscribe(task_id, after=min(subscriber, 2)):
             into.append(event)
             self.seen_events += 1
-            if self.seen_events >= self.kill_after:
+            if len(into) == 1:
+                self.subscribed += 1
+            if self.seen_events >= self.kill_after and self.subscribed == TASKS * SUBSCRIBERS:
                 self.due.set()
 
     async def stored(self, task_id: str) -> list[RunEvent]:
@@ -138,17 +142,16 @@ async def test_a_request_whose_answer_was_lost_in_a_kill_is_not_run_again(
 
 
 async def test_a_request_sent_while_the_agent_is_away_runs_at_most_once(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]], stub: Callable[[str], Any]
 ) -> None:
     url, path = f"grpc://127.0.0.1:{free_port()}", tmp_path / "tasks.db"
-    client = AgentClient(url=url)
     agent = await launch(AGENT, url, path)
     assert await agent.line() == "serving"
     await agent.kill()
-    sending = asyncio.create_task(client.send_task(None, Task.create("3")))
+    sending = asyncio.create_task(AgentClient(url=url).send_task(None, Task.create("3")))
     agent = await launch(AGENT, url, path)
     assert await agent.line() == "serving"
     outcome = (await asyncio.gather(sending, return_exceptions=True))[0]
     # The retries of the call may or may not have lasted until the agent was back.
     expected = 0 if isinstance(outcome, UnavailableError) else 1
-    assert (await client.list_tasks()).total_size == expected
+    assert (await stub(url).ListTasks(pb.ListTasksRequest())).total_size == expected

@@ -21,20 +21,29 @@ from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Submission, TaskService
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import Append, RequestRecord, TaskStore
+from protolink_grpc.wire.events import event_from_frame
 
 
 class GatedStore(MemoryStore):
-    """Holds appends back while the gate is shut."""
+    """Holds appends back while the gate is shut: before they are done, or with `late` before their writer hears of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, late: bool = False) -> None:
         super().__init__()
-        self.arrived, self.gate = asyncio.Event(), asyncio.Event()
+        self.arrivals: asyncio.Queue[str] = asyncio.Queue()
+        self.gate = asyncio.Event()
         self.gate.set()
+        self._late = late
+
+    def shut(self) -> None:
+        self.gate.clear()
+        while not self.arrivals.empty():
+            self.arrivals.get_nowait()
 
     async def append(self, append: Append) -> RequestRecord | None:
-        self.arrived.set()
+        record = await super().append(append) if self._late else None
+        self.arrivals.put_nowait(append.head.principal)
         await self.gate.wait()
-        return await super().append(append)
+        return record if self._late else await super().append(append)
 
 
 class Asking:
@@ -82,17 +91,62 @@ async def test_a_stranger_who_uses_a_task_id_does_not_hide_the_task_from_its_own
     await service.start()
     asked = await service.send(Submission.of(Task.create("one")), "ann")
     service._warm.clear()  # as if its fold had been crowded out: the stranger's send gets as far as the store
-    store.gate.clear()
-    store.arrived.clear()
+    store.shut()
     stranger = asyncio.create_task(service.send(Submission.of(Task(asked.task_id, messages=asked.messages)), "eve"))
-    await store.arrived.wait()
+    assert await store.arrivals.get() == "eve"
     assert (await service.get(asked.task_id, "ann")).state is TaskState.INPUT_REQUIRED
     owner = asyncio.create_task(service.send(further(asked.task_id, "two"), "ann"))
-    await asyncio.sleep(0)  # one turn of the loop: both appends wait now
+    # The owner does not wait for the stranger either.
+    assert await store.arrivals.get() == "ann"
     store.gate.set()
     assert (await owner).state is TaskState.COMPLETED
     with pytest.raises(TaskNotFoundError):
         await stranger
+    await service.stop()
+
+
+async def test_who_has_seen_the_end_of_a_turn_finds_it_ended() -> None:
+    go: asyncio.Queue[None] = asyncio.Queue()
+
+    async def handler(task: Task, run: Run) -> Task:
+        await go.get()
+        return task.require_input(Message.agent("which?")) if len(task.messages) == 1 else task.complete("done")
+
+    store = GatedStore(late=True)
+    service = TaskService("agent", store, handler)
+    await service.start()
+    task = Task(new_task_id(), messages=[Message.user("one")])
+    states = []
+    for submission in (Submission.of(task), further(task.id, "two")):
+        async for frames in service.stream(submission, "ann"):
+            last = event_from_frame(frames[-1])
+            if last.state is TaskState.WORKING:
+                # From here on every reader sees what is appended before the run itself hears that it is done.
+                store.shut()
+                go.put_nowait(None)
+        reading = asyncio.create_task(service.get(task.id, "ann"))
+        await asyncio.sleep(0)  # one turn of the loop: it looks at the task now
+        store.gate.set()
+        states.append((last.state, (await reading).state))
+    assert states == [(TaskState.INPUT_REQUIRED,) * 2, (TaskState.COMPLETED,) * 2]
+    await service.stop()
+
+
+async def test_who_has_seen_a_question_can_answer_it() -> None:
+    handler, store = Asking(), GatedStore(late=True)
+    handler.question = "and which else?"
+    service = TaskService("agent", store, handler)
+    await service.start()
+    asked = await service.send(Submission.of(Task.create("one")), "ann")
+    await service.submit(further(asked.task_id, "two"), "ann")
+    store.shut()
+    handler.go.set()
+    await store.arrivals.get()  # the question is in the log, and its run does not know that yet
+    handler.question = ""
+    answering = asyncio.create_task(service.send(further(asked.task_id, "three"), "ann"))
+    await asyncio.sleep(0)  # one turn of the loop: it looks at the task now
+    store.gate.set()
+    assert (await answering).state is TaskState.COMPLETED
     await service.stop()
 
 
@@ -101,7 +155,7 @@ async def test_a_cancel_that_overtakes_its_submission_finds_no_task() -> None:
     service = TaskService("agent", store, handler)
     await service.start()
     task = Task(new_task_id(), messages=[Message.user("one")])
-    store.gate.clear()
+    store.shut()
     sending = asyncio.create_task(service.send(Submission.of(task), "ann"))
     await asyncio.sleep(0)  # the run is made, and has not taken its first step
     with pytest.raises(TaskNotFoundError):
@@ -117,11 +171,10 @@ async def test_a_cancel_that_meets_the_last_append_of_a_turn_cancels_what_that_t
     await service.start()
     asked = await service.send(Submission.of(Task.create("one")), "ann")
     turn = await service.submit(further(asked.task_id, "two"), "ann")
-    store.gate.clear()
-    store.arrived.clear()
+    store.shut()
     handler.question = "and which else?"
     handler.go.set()
-    await store.arrived.wait()
+    await store.arrivals.get()
     canceling = asyncio.create_task(service.cancel(asked.task_id, "ann", reason="enough"))
     await asyncio.sleep(0)  # one turn of the loop: the cancel waits behind the append
     store.gate.set()

@@ -371,6 +371,7 @@ def test_a_task_settles_when_it_ends_or_waits_for_someone(frame: bytes, settled:
         (pb.RunEvent(custom=pb.CustomEvent(payload_json="[]")), "custom.payload_json"),
         (pb.RunEvent(metadata_json="[]"), "metadata_json"),
         (pb.RunEvent(create_time={"nanos": -1}), "create_time"),
+        (pb.RunEvent(sequence=-1), "sequence"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
