@@ -252,9 +252,11 @@ class Examination:
         return self._problem("protocol version", f"theirs is {theirs}, ours {ours}", "upgrade the older side")
 
     async def _registration(self, card: AgentCard) -> bool:
-        registry = registry_client(self._settings)
         try:
+            registry = registry_client(self._settings)
             named = await registry.list_agents(AgentFilter(name=card.name))
+        except CommandError as error:
+            return self._problem("registry", str(error), error.hint)
         except ProtolinkError as error:
             return self._problem("registry", str(error), f"protolink doctor {self._settings.registry} looks closer")
         urls = [agent.card.url for agent in named]

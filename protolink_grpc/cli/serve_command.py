@@ -112,9 +112,9 @@ async def _until_stopped(
         if serving.json:
             output.document(announcement())
         await asked
+        log.info("stopping")
     finally:
         asked.cancel()
-        log.info("stopping")
         await server.aclose()
 
 

@@ -17,7 +17,8 @@ from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.status import from_code, from_status
 from protolink_grpc.wire.tls import TLSConfig
 
-# Every write carries a request_id, so that repeating it is safe; UNAVAILABLE is the only code that says "not reached".
+# Every write carries a request_id, so that repeating it is safe. UNAVAILABLE says "not reached"; CANCELLED, where we have not
+# canceled ourselves, that an overloaded server let go of the call unread.
 _SERVICE_CONFIG = json.dumps(
     {
         "methodConfig": [
@@ -28,7 +29,7 @@ _SERVICE_CONFIG = json.dumps(
                     "initialBackoff": "0.1s",
                     "maxBackoff": "2s",
                     "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
+                    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
                 },
             }
         ]
@@ -118,15 +119,14 @@ def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> Pro
     if status is not None:
         return from_status(status)
     code, details = error.code().name, error.details() or ""
-    if code == "UNAVAILABLE":
+    if code in ("UNAVAILABLE", "CANCELLED"):
         if "failed to connect" in details:
             metadata["unreached"] = "true"
             details += _hint(details, address)
-        return UnavailableError(f"{address.url} is not reachable: {details}", url=address.url, **metadata)
+        return UnavailableError(f"{address.url} is not reachable: {details or code}", url=address.url, **metadata)
     if code == "DEADLINE_EXCEEDED":
-        return DeadlineExceededError(
-            f"{address.url} did not answer in time; the task goes on there", url=address.url, **metadata
-        )
+        rest = "; the task goes on there" if "task_id" in metadata else ""
+        return DeadlineExceededError(f"{address.url} did not answer in time{rest}", url=address.url, **metadata)
     return from_code(code, details)
 
 

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Task, Run], Awaitable[Task | None]]
 """What an agent does with a task: returns it changed, or None for the one that it was given."""
 
-LATEST_CHANGES = 64
+LATEST_CHANGES = 16
 """State changes in the `state_history` that a handler sees; the log has all."""
 
 _STATE_REASONS = {

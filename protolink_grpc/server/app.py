@@ -23,6 +23,9 @@ from protolink_grpc.wire.tls import TLSConfig
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 """Default bound of a request: its event, envelope added, stays below what gRPC receives by default (4 MiB)."""
 
+MAX_PENDING_RPCS = 10_000
+"""Calls that may wait for the event loop: a fleet that comes back all at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
@@ -115,6 +118,9 @@ class GrpcServer:
                 # Our own limit answers first, with a reason; this one only keeps memory bounded.
                 ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
                 ("grpc.max_send_message_length", -1),
+                # gRPC cancels, without a reason, what waits behind so many calls; by default that begins at 1,000.
+                ("grpc.server.max_pending_requests", MAX_PENDING_RPCS),
+                ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_RPCS),
                 ("grpc.keepalive_time_ms", keepalive_ms),
                 ("grpc.keepalive_timeout_ms", answer_ms),
                 # Without this, gRPC waits a minute for the answer to a ping, whatever the keepalive timeout says.

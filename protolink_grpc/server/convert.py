@@ -35,14 +35,17 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
         messages=messages,
         encoded=encoded,
         artifacts=artifacts_from_pb(task.artifacts, "task.artifacts") if task.artifacts else [],
-        task_id=check_id(task_id or own_id, "task.id"),
+        task_id=check_id(task_id or own_id, "task.id") if task_id or own_id else "",
         must_exist=bool(task_id),
         metadata=json_object_from_pb(task.metadata_json, "task.metadata_json"),
         flow_state=json_object_from_pb(task.flow_state_json, "task.flow_state_json"),
-        session_id=check_id(task.session_id, "task.session_id"),
+        session_id=check_id(task.session_id, "task.session_id") if task.session_id else "",
         context=context_from_pb(task.context, "task.context") if task.HasField("context") else None,
-        request_id=check_id(request.request_id, "request_id"),
+        request_id=check_id(request.request_id, "request_id") if request.request_id else "",
     )
+
+
+_VIEWS = frozenset(task_pb2.TaskView.values())
 
 
 def required_id(value: str, field: str) -> str:
@@ -55,7 +58,7 @@ def view_from_pb(
     view: "task_pb2.TaskView.ValueType", default: "task_pb2.TaskView.ValueType"
 ) -> "task_pb2.TaskView.ValueType":
     """The view, or the method's default."""
-    if view not in task_pb2.TaskView.values():
+    if view not in _VIEWS:
         raise InvalidArgumentError(f"{view} is not a task view", field="view")
     return view or default
 

@@ -53,11 +53,11 @@ from protolink_grpc.wire.tasks import (
     artifact_from_pb,
     artifact_to_pb,
     encode_message,
+    encode_task_header,
     message_from_pb,
     message_to_pb,
     state_from_pb,
     task_from_pb,
-    task_header_to_pb,
     task_to_pb,
 )
 
@@ -263,9 +263,14 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
     messages = payload.task.messages
     if len(payload.encoded) != len(messages):
         payload.encoded = tuple([encode_message(message) for message in messages])
-    task = task_header_to_pb(payload.task).SerializeToString() + delimited(MESSAGES_TAG, payload.encoded)
-    rest = pb.TaskSubmitted(principal=payload.principal, request_id=payload.request_id)
-    return b"".join((_FRAME_TAG, varint(len(task)), task, rest.SerializeToString()))
+    task = encode_task_header(payload.task) + delimited(MESSAGES_TAG, payload.encoded)
+    owner = text_field(_PRINCIPAL_TAG, payload.principal) + text_field(_REQUEST_TAG, payload.request_id)
+    return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
+
+
+_PRINCIPAL_TAG, _REQUEST_TAG = (
+    tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number) for name in ("principal", "request_id")
+)
 
 
 def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:

@@ -264,4 +264,11 @@ def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:
     """Parts of one message or artifact. Raises as `part_from_pb`."""
-    return [part_from_pb(part, f"{field}[{index}]") for index, part in enumerate(parts)]
+    found: list[Part] = []
+    for part in parts:
+        # Plain text, by far the most common, has nothing that could be wrong: no path is spelled for it.
+        if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
+            found.append(Part("text", part.text))
+        else:
+            found.append(part_from_pb(part, f"{field}[{len(found)}]"))
+    return found

@@ -220,6 +220,7 @@ def test_an_agent_that_the_registry_does_not_know_is_a_problem(world: World) -> 
         done, checks = examined(agent.card.url, "--registry", world.registry.url)
         assert done.code == 1
         assert problems(checks) == ["registry"]
-        done, checks = examined(agent.card.url, "--registry", "grpc://127.0.0.1:1")
-        assert done.code == 1
-        assert problems(checks) == ["registry"]
+        for unusable in ("grpc://127.0.0.1:1", "no-url"):
+            done, checks = examined(agent.card.url, "--registry", unusable)
+            assert done.code == 1
+            assert problems(checks) == ["registry"]

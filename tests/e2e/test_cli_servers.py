@@ -51,9 +51,10 @@ def book(nights: int) -> int:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A directory with a module of agents, and one that cannot be imported."""
+    """A directory with a module of agents, one that cannot be imported, and one that starts its agent by itself."""
     (tmp_path / "mesh.py").write_text(dedent(MODULE))
     (tmp_path / "sick.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "eager.py").write_text("from mesh import agent\nagent.start(background=True)\n")
     return tmp_path
 
 
@@ -137,6 +138,7 @@ def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
             1,
             "error: importing sick failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
         ),
+        ("eager:agent", 1, "error: eager:agent is running already"),
         ("mesh", 2, "error: 'mesh' is not module:attribute"),
     ],
 )
@@ -153,8 +155,9 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
         done = protolink("serve", "mesh:agent", "--url", url, "-o", "json", cwd=folder)
     assert done.code == 1
     assert done.out == ""
-    assert '"code": "ADDRESS_IN_USE"' in done.err
-    assert "--url" in done.err
+    error = json.loads(done.err)["error"]
+    assert error["code"] == "ADDRESS_IN_USE"
+    assert "--url" in error["hint"]
 
 
 def test_certificates_and_a_url_in_the_clear_contradict_each_other(folder: Path) -> None:

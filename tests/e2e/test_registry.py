@@ -273,11 +273,11 @@ async def test_an_unknown_name_is_answered_with_the_nearest(town: Registry) -> N
     assert caught.value.metadata == {"name": "something else"}
 
 
-async def test_a_list_of_many_pages_is_one_list(registry: Registry) -> None:
-    client = registry.client
+async def test_a_fleet_that_registers_all_at_once_is_registered_and_listed_page_by_page(registry: Registry) -> None:
+    """More calls at once than gRPC keeps by default, and more agents than one page holds."""
+    client = RegistryClient(registry.url, timeout=60)
     cards = [card(f"agent-{number:04}", number, tags=["even"] if number % 2 == 0 else []) for number in range(1, 2501)]
-    for batch in itertools.batched(cards, 250) if hasattr(itertools, "batched") else [cards]:
-        await asyncio.gather(*(client.register(each) for each in batch))
+    await asyncio.gather(*(client.register(each) for each in cards))
     assert [found.card.name for found in await client.list_agents()] == [each.name for each in cards]
     assert len(await client.discover({"tags": ["even"]})) == 1250
 
@@ -400,7 +400,7 @@ async def test_a_port_that_is_taken_is_said_so(registry: Registry) -> None:
 
 
 async def test_stop_on_its_own_loop_is_an_error_instead_of_a_standstill(registry: Registry) -> None:
-    with pytest.raises(RuntimeError, match="await registry.aclose"):
+    with pytest.raises(RuntimeError, match=r"await registry\.aclose"):
         registry.stop()
     assert registry.is_running
 
@@ -453,7 +453,7 @@ async def test_a_peer_is_called_by_its_name(pair: tuple[Worker, Agent]) -> None:
     assert (await asker.send_message_to("worker", "hello")).text == "hello"
     assert (await asker.call_agent("worker", Task.create("hello"))).state is TaskState.COMPLETED
     assert (await peer.run_task(Task.create("ask"))).state is TaskState.INPUT_REQUIRED
-    assert [event.type async for event in peer.run_task_streaming(Task.create("x"))][0] == "task.submitted"
+    assert len([event async for event in peer.run_task_streaming(Task.create("x"))]) == 4
     assert (await peer.card()).url == worker.card.url
     assert (await asker.peer(worker.card).send_message("by card")).text == "by card"
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 import psutil
 import pytest
 from protolink_pb.v1 import agent_service_pb2 as pb
@@ -66,39 +65,31 @@ class Writer:
         self.stub = stub
         self.memory = psutil.Process(pid).memory_info
 
-    def task(self) -> Task:
-        return Task(new_task_id(), messages=Task.create(f"{EVENTS} {EVENT_BYTES}").messages)
+    async def begin(self) -> Task:
+        """A task that writes; its id names the request too."""
+        task = Task(new_task_id(), messages=Task.create(f"{EVENTS} {EVENT_BYTES}").messages)
+        await self.client.submit_task(None, task, request_id=task.id)
+        return task
 
-    async def write(self, task: Task) -> float:
+    async def end(self, task: Task) -> float:
         """Seconds that the writer took, by its own clock."""
-        done = await self.client.send_task(None, task)
+        done = await self.client.send_task(None, task, request_id=task.id)
         assert done.state is TaskState.COMPLETED
         return float(done.messages[-1].text)
 
     async def measure(self) -> Measured:
-        alone_s = await self.write(self.task())
+        alone_s = await self.end(await self.begin())
         before = self.memory().rss
-        task = self.task()
-        writing = asyncio.create_task(self.write(task))
-        silent = await self.subscribed(task.id)
+        task = await self.begin()
+        silent = self.stub.SubscribeTask(pb.SubscribeTaskRequest(task_id=task.id))
+        # Headers come with the first events: the server has begun to send, and nobody reads.
+        await silent.initial_metadata()
         quiet_until = asyncio.get_running_loop().time() + SILENCE_S
-        watched_s = await writing
+        watched_s = await self.end(task)
         await asyncio.sleep(quiet_until - asyncio.get_running_loop().time())
         growth_bytes = self.memory().rss - before
         await self.read_all(silent)
         return Measured(alone_s, watched_s, growth_bytes)
-
-    async def subscribed(self, task_id: str) -> Any:
-        """A call that stands, and that nobody has read from."""
-        while True:
-            call = self.stub.SubscribeTask(pb.SubscribeTaskRequest(task_id=task_id))
-            try:
-                # Headers come with the first events: the server has found the task and begun to send.
-                await call.initial_metadata()
-            except grpc.aio.AioRpcError:
-                pass
-            if not call.done():
-                return call
 
     async def read_all(self, call: Any) -> None:
         last = 0
