@@ -37,7 +37,8 @@ from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.runtime.loops import running_loop
 from protolink_grpc.runtime.parts import PartExecutor
 from protolink_grpc.runtime.run import Run, current_run
-from protolink_grpc.runtime.service import Limits, Recovery, TaskService
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits, Recovery
 from protolink_grpc.server.agent_servicer import AgentServicer
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.control_servicer import ControlServicer

@@ -26,7 +26,7 @@ from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.service import StopAt
+from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
 

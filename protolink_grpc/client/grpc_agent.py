@@ -12,7 +12,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.service import StopAt
+from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import event_from_pb

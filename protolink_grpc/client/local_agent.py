@@ -17,7 +17,8 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.service import StopAt, Submission, TaskService
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
@@ -89,9 +90,13 @@ class LocalAgent:
         self._find = find or (lambda: endpoint_at(url))
 
     async def _on_its_loop(
-        self, work: Callable[[TaskService], Coroutine[Any, Any, T]], timeout_s: float | None, task_id: str = ""
+        self,
+        work: Callable[[TaskService], Coroutine[Any, Any, T]],
+        timeout_s: float | None,
+        task_id: str = "",
+        endpoint: LocalEndpoint | None = None,
     ) -> T:
-        endpoint = self._find()
+        endpoint = endpoint or self._find()
         own = endpoint.loop is asyncio.get_running_loop()
         coroutine = work(endpoint.service)
         if own and timeout_s is None:
@@ -148,7 +153,9 @@ class LocalAgent:
                     return
                 yield [event_from_frame(frame) for frame in frames]
         finally:
-            await self._on_its_loop(lambda _: batches.aclose(), None)
+            # Where it was opened, also when the agent has gone meanwhile.
+            if not endpoint.loop.is_closed():
+                await self._on_its_loop(lambda _: batches.aclose(), None, endpoint=endpoint)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async def work(service: TaskService) -> Task:

@@ -8,7 +8,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.service import StopAt
+from protolink_grpc.runtime.submission import StopAt
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.run import Run, current_run
-from protolink_grpc.runtime.service import Limits, StopAt, Submission, TaskService
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits, StopAt, Submission
 
 __all__ = ["CancellationToken", "Limits", "Run", "StopAt", "Submission", "TaskService", "current_run"]

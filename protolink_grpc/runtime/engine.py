@@ -208,7 +208,7 @@ class Attempt:
             return error.reason, str(error)[:MAX_REASON]
         if self._expose_errors:
             log.exception("task %s failed", self.run.task_id, exc_info=error)
-            return "AGENT_FAILED", f"{type(error).__name__}: {error}"[:MAX_REASON]
+            return "AGENT_FAILED", f"{type(error).__name__}: {_said(error)}"[:MAX_REASON]
         incident = new_uuid()
         log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
         return InternalError.reason, f"the agent failed, incident {incident}"
@@ -239,6 +239,14 @@ class Attempt:
 
 def _never_accepted() -> UnavailableError:
     return UnavailableError("the agent was stopped before it accepted the request")
+
+
+def _said(error: Exception) -> str:
+    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # its own text is broken; the task must fail all the same
+        return "(it cannot say why)"
 
 
 MAX_REASON = 2000

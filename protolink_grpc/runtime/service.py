@@ -8,15 +8,13 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
-    ProtolinkError,
     SequenceConflictError,
     SequenceOutOfRangeError,
     StoreError,
@@ -26,100 +24,23 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
-from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
     CancelRequested,
-    TaskArtifactUpdated,
-    TaskMessagesAdded,
-    TaskPatched,
     TaskSubmitted,
 )
-from protolink_grpc.models.fold import DERIVED_KEYS, TaskFold
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
-from protolink_grpc.models.message import Message
-from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.clock import Clock, SystemClock
-from protolink_grpc.runtime.engine import Attempt, Handler, canceled, lost
+from protolink_grpc.runtime.engine import Attempt, Handler, canceled
 from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.slots import Slots
+from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission
+from protolink_grpc.runtime.upkeep import Upkeep
 from protolink_grpc.store.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.wire.events import is_final, settles
 
 log = logging.getLogger(__name__)
-
-Recovery = Literal["lost", "resume"]
-"""What becomes of a run whose process died: its task fails and says so, or a new attempt begins."""
-
-
-class StopAt(Enum):
-    """Where a watch ends by itself."""
-
-    TERMINAL = "terminal"
-    INTERRUPTED = "interrupted"
-    CURRENT = "current"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one agent in one process.
-
-    Args:
-        max_concurrency: Runs at the same time.
-        max_queue: Runs that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.
-        batch_events: Events in one batch of a watch at most.
-        warm_tasks: Tasks whose fold is kept in memory after their run.
-        warm_items: Messages and artifacts in those folds, all together.
-        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
-        lease_ttl_s: How long this process may be silent before others take over its tasks.
-    """
-
-    max_concurrency: int = 1
-    max_queue: int = 1000
-    batch_events: int = 256
-    warm_tasks: int = 1000
-    warm_items: int = 100_000
-    cancel_wait_s: float = 10.0
-    lease_ttl_s: float = 15.0
-
-
-@dataclass(slots=True)
-class Submission:
-    """What a caller contributes to a task.
-
-    Args:
-        task_id: The task; empty lets the service choose.
-        must_exist: The task is to be continued, not created.
-        messages: New messages; those whose id the log knows are left out.
-        request_id: The same id from the same principal is the same request.
-        encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    artifacts: list[Artifact] = field(default_factory=list)
-    task_id: str = ""
-    must_exist: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
-    flow_state: dict[str, Any] = field(default_factory=dict)
-    session_id: str = ""
-    context: RunContext | None = None
-    request_id: str = ""
-    encoded: tuple[bytes, ...] = ()
-
-    @classmethod
-    def of(cls, task: Task, *, request_id: str = "") -> "Submission":
-        """What `task` contributes; its state and history are the server's to say."""
-        return cls(
-            messages=task.messages,
-            artifacts=task.artifacts,
-            task_id=task.id,
-            metadata=task.metadata,
-            flow_state=task.flow_state,
-            session_id=task.session_id or "",
-            context=RunContext.from_task(task) if "run_context" in task.metadata else None,
-            request_id=request_id,
-        )
 
 
 @dataclass(slots=True)
@@ -156,7 +77,6 @@ class TaskService:
         self.store = store
         self.limits = limits or Limits()
         self._handler = handler
-        self._recovery = recovery
         self._expose_errors = expose_errors
         self._clock = clock or SystemClock()
         self._slots = Slots(running=self.limits.max_concurrency, waiting=self.limits.max_queue)
@@ -164,7 +84,8 @@ class TaskService:
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
         self._warm: OrderedDict[str, LiveTask] = OrderedDict()
         self._warm_items = 0
-        self._unrecorded: dict[str, str] = {}
+        self._listener = ForeignListener(lambda: list(self._attempts), self._look_at)
+        self._upkeep = Upkeep(self, recovery, self._clock, self._resume)
         self._keeper: asyncio.Task[None] | None = None
         self._accepting = False
         self._starting = asyncio.Lock()
@@ -181,11 +102,11 @@ class TaskService:
             if self._accepting:
                 return
             await self.store.open()
-            self.store.listener = ForeignListener(lambda: list(self._attempts), self._look_at)
-            await self.store.heartbeat(self.limits.lease_ttl_s)
+            self.store.listeners.append(self._listener)
+            await self._upkeep.heartbeat()
             self._accepting = True
-            await self._recover()
-            self._keeper = asyncio.get_running_loop().create_task(self._keep())
+            await self._upkeep.recover()
+            self._keeper = asyncio.get_running_loop().create_task(self._upkeep.run())
 
     @property
     def is_accepting(self) -> bool:
@@ -204,7 +125,7 @@ class TaskService:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
             self._keeper = None
-        self.store.listener = None
+        self.store.listeners.remove(self._listener)
         self._warm.clear()
         self._warm_items = 0
         await self.store.close()
@@ -221,49 +142,6 @@ class TaskService:
     def attempt(self, task_id: str) -> Attempt | None:
         """The attempt under way at that task in this process."""
         return self._attempts.get(task_id)
-
-    async def _keep(self) -> None:
-        """Renew this worker's life, and look after tasks that nobody works on any more."""
-        while True:
-            await asyncio.sleep(self.limits.lease_ttl_s / 3)
-            try:
-                await self.store.heartbeat(self.limits.lease_ttl_s)
-                await self._settle_unrecorded()
-                if self.store.shared:
-                    await self._recover()
-            except ProtolinkError as error:
-                log.warning("upkeep of %s failed, will try again: %s", self.agent_name, error)
-
-    async def _recover(self) -> None:
-        for head in await self.store.orphans(self.agent_name):
-            if head.task_id in self._attempts:
-                continue
-            try:
-                await self._take_over(head)
-            except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
-                continue  # another process was faster, or the task ended
-            log.info("task %s: its process is gone, %s", head.task_id, self._recovery)
-
-    async def _take_over(self, head: TaskHead) -> None:
-        live = await LiveTask.load(head, store=self.store, clock=self._clock)
-        wish = live.fold.cancel_requested
-        if wish is not None:
-            await live.record([canceled(live.fold.state, wish)], claim=True)
-        elif self._recovery == "resume" or live.fold.state is TaskState.SUBMITTED:
-            # A submitted task was never begun: running it now repeats nothing.
-            self._begin(live, [], live.fold.principal, cause="recovered")
-        else:
-            why = "the process that worked on this task ended before the task was done"
-            await live.record([lost(live.fold.state, why)], claim=True)
-
-    async def _settle_unrecorded(self) -> None:
-        """Tasks whose end could not be written when it came: write it now that the store may be well again."""
-        for task_id, why in list(self._unrecorded.items()):
-            head = await self.store.head(task_id)
-            if head is not None and head.state not in TERMINAL and head.state not in INTERRUPTED:
-                live = await LiveTask.load(head, store=self.store, clock=self._clock)
-                await live.record([lost(live.fold.state, why)])
-            del self._unrecorded[task_id]
 
     # -- sending ---------------------------------------------------------------------------------------------------------
 
@@ -353,9 +231,7 @@ class TaskService:
         live.fold.principal = principal
         live.fold.agent_name = self.agent_name
         live.fold.session_id = submission.session_id or task_id
-        opening = TaskSubmitted(
-            _opening_task(submission, task_id), principal, submission.request_id, submission.encoded
-        )
+        opening = TaskSubmitted(submission.opening(task_id), principal, submission.request_id, submission.encoded)
         try:
             return await self._opened(self._begin(live, [opening], principal, submission.request_id), to_end=to_end)
         except SequenceConflictError:
@@ -389,15 +265,7 @@ class TaskService:
             raise TaskAlreadyRunningError(
                 f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
             )
-        added = [index for index, each in enumerate(submission.messages) if each.id not in fold.message_ids]
-        messages = tuple(submission.messages[index] for index in added)
-        encoded = tuple(submission.encoded[index] for index in added) if submission.encoded else ()
-        artifacts = [each for each in submission.artifacts if fold.artifact(each.id) is None]
-        facts: list[Fact] = [TaskMessagesAdded(messages, submission.request_id, encoded)]
-        facts += [TaskArtifactUpdated(artifact) for artifact in artifacts]
-        patch = _patch(fold, submission)
-        if patch is not None:
-            facts.append(patch)
+        facts = submission.additions(fold)
         try:
             return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
         except LeaseLostError:
@@ -414,6 +282,9 @@ class TaskService:
         if attempt is not None and not attempt.live.fold.sequence and attempt.live.fold.principal != principal:
             return None
         return attempt
+
+    def _resume(self, live: LiveTask) -> None:
+        self._begin(live, [], live.fold.principal, cause="recovered")
 
     def _begin(
         self, live: LiveTask, opening: list[Fact], principal: str, request_id: str = "", cause: str = "submitted"
@@ -449,8 +320,9 @@ class TaskService:
         task_id = fold.task_id
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
-        if isinstance(error, StoreError) and not isinstance(error, LeaseLostError) and fold.sequence:
-            self._unrecorded[task_id] = "the end of the run could not be recorded"
+        unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
+        if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
+            self._upkeep.unrecorded[task_id] = "the end of the run could not be recorded"
         elif fold.state in INTERRUPTED:
             # It will be continued: the next turn need not read its log again.
             self._keep_warm(attempt.live)
@@ -630,30 +502,6 @@ class TaskService:
         attempt = self._attempts.get(task_id)
         if attempt is not None:
             attempt.heed()
-
-
-def _opening_task(submission: Submission, task_id: str) -> Task:
-    task = Task(
-        id=task_id,
-        messages=submission.messages,
-        artifacts=submission.artifacts,
-        metadata={key: value for key, value in submission.metadata.items() if key not in DERIVED_KEYS},
-        flow_state=submission.flow_state,
-    )
-    if submission.context is not None:
-        submission.context.attach_to_task(task)
-    task.metadata["session_id"] = submission.session_id or task_id
-    return task
-
-
-def _patch(fold: TaskFold, submission: Submission) -> TaskPatched | None:
-    metadata = {
-        key: value
-        for key, value in submission.metadata.items()
-        if key not in DERIVED_KEYS and fold.metadata.get(key) != value
-    }
-    flow_state = {key: value for key, value in submission.flow_state.items() if fold.flow_state.get(key) != value}
-    return TaskPatched(metadata, flow_state) if metadata or flow_state else None
 
 
 def _items(live: LiveTask) -> int:

@@ -5,7 +5,7 @@ from protolink_pb.v1 import task_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.runtime.service import StopAt, Submission
+from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.context import context_from_pb
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token

@@ -38,7 +38,7 @@ class MemoryStore:
 
     def __init__(self, *, max_tasks: int = 50_000) -> None:
         self.worker = ""
-        self.listener: ForeignListener | None = None
+        self.listeners: list[ForeignListener] = []
         self._max_tasks = max_tasks
         self._entries: dict[str, _Entry] = {}
         # Per principal, last changed last: listing looks at one principal's tasks, in nearly the right order.

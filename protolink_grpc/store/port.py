@@ -109,18 +109,18 @@ class TaskStore(Protocol):
     worker: str
     """Identity of this opened store among all that share the data; empty before `open`."""
 
-    listener: "ForeignListener | None"
+    listeners: "list[ForeignListener]"
     """Who is told when another process appends to a task that runs here. Only asked by shared stores."""
 
     async def open(self) -> None:
-        """Make ready. Opening an open store does nothing.
+        """Make ready. Several agents may open one store; each closes it once.
 
         Raises:
             StoreError: It cannot be opened; a subclass says why.
         """
 
     async def close(self) -> None:
-        """Finish what was accepted and let go. A closed store can be opened again."""
+        """Finish what was accepted and let go, once everybody who opened it has closed it. It can be opened again."""
 
     async def append(self, append: Append) -> RequestRecord | None:
         """Add events to a log, all or none, and wake its readers after the commit.

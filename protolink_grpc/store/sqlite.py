@@ -144,7 +144,7 @@ class SQLiteStore:
     def __init__(self, path: str | os.PathLike[str], *, request_ttl_s: float = 7 * 86_400) -> None:
         self.path = Path(path)
         self.worker = ""
-        self.listener: ForeignListener | None = None
+        self.listeners: list[ForeignListener] = []
         self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -155,10 +155,19 @@ class SQLiteStore:
         self._tails: OrderedDict[str, tuple[int, list[bytes]]] = OrderedDict()
         self._poller: asyncio.Task[None] | None = None
         self._baseline: asyncio.Future[int]
+        self._users = 0
 
     # -- life ------------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        self._users += 1
+        try:
+            await self._open()
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def _open(self) -> None:
         if self._thread is not None:
             if self._loop is not None and self._loop.is_closed():
                 # The loop of an earlier `asyncio.run` is gone; file and threads are as good as new.
@@ -179,7 +188,8 @@ class SQLiteStore:
         self._thread.start()
 
     async def close(self) -> None:
-        if self._thread is None:
+        self._users = max(0, self._users - 1)
+        if self._thread is None or self._users:
             return
         if self._poller is not None:
             self._poller.cancel()
@@ -207,7 +217,7 @@ class SQLiteStore:
 
     async def append(self, append: Append) -> RequestRecord | None:
         job = _Job(self._future(), append=append)
-        if self._poller is None and self.listener is not None:
+        if self._poller is None and self.listeners:
             # Queued before the append: what others write after it is noticed for certain.
             self._start_polling()
         outcome: RequestRecord | None = await self._submit(job)
@@ -406,7 +416,7 @@ class SQLiteStore:
             self._poller = None
 
     def _wanted(self) -> list[str]:
-        running = self.listener.task_ids() if self.listener is not None else []
+        running = [task_id for listener in self.listeners for task_id in listener.task_ids()]
         return list({*self._waiters.task_ids(), *running})
 
     async def _wake_grown(self, task_ids: list[str]) -> None:
@@ -419,8 +429,8 @@ class SQLiteStore:
                 continue
             self._tails.pop(task_id, None)
             self._waiters.wake(task_id)
-            if self.listener is not None:
-                self.listener.appended(task_id)
+            for listener in self.listeners:
+                listener.appended(task_id)
 
     async def head(self, task_id: str) -> TaskHead | None:
         rows = await self._rows(_SELECT + " WHERE task_id = ?", task_id)

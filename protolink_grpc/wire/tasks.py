@@ -414,7 +414,10 @@ def encode_message(message: Message) -> bytes:
         content = part.content
         if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:
             return message_to_pb(message).SerializeToString()
-        raw = content.encode()
+        try:
+            raw = content.encode()
+        except UnicodeEncodeError:
+            return message_to_pb(message).SerializeToString()  # which names the field
         size = varint(len(raw))
         texts += (_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
     role = ROLES.get(message.role)

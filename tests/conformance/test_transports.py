@@ -5,6 +5,7 @@ What holds here holds whatever lies between caller and agent. What only one tran
 
 import asyncio
 import concurrent.futures
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -56,6 +57,11 @@ class Gate:
 
     def open(self) -> None:
         self._open.set_result(None)
+
+
+class Mumble(Exception):  # the application's own, and a bad one
+    def __str__(self) -> str:
+        raise ValueError("no text")
 
 
 class Worker(Agent):
@@ -111,6 +117,12 @@ class Worker(Agent):
     async def do_raise(self, task: Task, rest: str) -> Task:
         raise ZeroDivisionError(rest)
 
+    async def do_garble(self, task: Task, rest: str) -> Task:
+        raise FileNotFoundError("caf\udce9")  # as a file name of another encoding reads
+
+    async def do_mumble(self, task: Task, rest: str) -> Task:
+        raise Mumble
+
     async def do_refuse(self, task: Task, rest: str) -> Task:
         raise InvalidArgumentError(rest, field="messages")
 
@@ -135,6 +147,12 @@ class Link:
         """A client that waits for `timeout` seconds only."""
         return AgentClient(url=self.agent.card.url, timeout=timeout)
 
+    async def stop(self) -> None:
+        if self.way == "runtime on another loop":
+            await asyncio.to_thread(self.agent.stop)
+        else:
+            await self.agent.aclose()
+
     async def send(self, text: str) -> Task:
         return await self.client.send_task(None, Task.create(text))
 
@@ -153,11 +171,9 @@ async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
         await asyncio.to_thread(agent.start, background=True)
     else:
         await agent.serve()
-    yield Link(agent, way)
-    if way == "runtime on another loop":
-        await asyncio.to_thread(agent.stop)
-    else:
-        await agent.aclose()
+    link = Link(agent, way)
+    yield link
+    await link.stop()
     await close_channels()
 
 
@@ -269,6 +285,14 @@ async def test_a_stream_that_is_closed_early_does_not_end_the_run(link: Link) ->
     await link.agent.gate.reached()
     link.agent.gate.open()
     assert (await link.client.wait_task(task.id)).state is TaskState.COMPLETED
+
+
+async def test_a_stream_can_be_closed_after_its_agent_has_gone(link: Link) -> None:
+    asked = await link.send("ask city")
+    stream: Any = link.client.subscribe(asked.id)
+    assert (await anext(stream)).sequence == 1
+    await link.stop()
+    await stream.aclose()
 
 
 async def test_many_readers_see_the_same_events(link: Link) -> None:
@@ -506,13 +530,18 @@ async def test_a_rejected_task_keeps_its_reason(link: Link) -> None:
     ("text", "code", "sentence"),
     [
         ("raise by nothing", "AGENT_FAILED", "ZeroDivisionError: by nothing"),
+        ("garble", "AGENT_FAILED", "FileNotFoundError: caf\\udce9"),
+        ("mumble", "AGENT_FAILED", "Mumble: (it cannot say why)"),
         ("refuse too long", "INVALID_ARGUMENT", "messages: too long"),
         ("nonsense", "AGENT_FAILED", "TypeError: the handler must return a Task or None, not str"),
     ],
+    ids=["raises", "garbles", "mumbles", "refuses", "returns nonsense"],
 )
 async def test_a_handler_that_breaks_makes_a_failed_task_with_an_error_part(
-    link: Link, text: str, code: str, sentence: str
+    link: Link, caplog: pytest.LogCaptureFixture, text: str, code: str, sentence: str
 ) -> None:
+    # The trace goes to the agent's log, where the garbled text would be more than a test report can carry.
+    caplog.set_level(logging.CRITICAL, "protolink_grpc.runtime.engine")
     failed = await link.send(text)
     assert (failed.state, failed.metadata["error"]) == (TaskState.FAILED, sentence)
     assert failed.messages[-1].parts == [Part.error(code, sentence)]

@@ -11,7 +11,7 @@ import pytest
 from protolink_pb.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import AgentClient, RunEvent, Task, TaskState, UnavailableError
-from protolink_grpc.runtime.service import StopAt
+from protolink_grpc.runtime.submission import StopAt
 
 ROUNDS = 20
 TASKS = 20

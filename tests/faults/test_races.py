@@ -18,7 +18,8 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Submission, TaskService
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import Append, RequestRecord, TaskStore
 from protolink_grpc.wire.events import event_from_frame

@@ -11,7 +11,8 @@ from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Message, SQLiteStore, Task, TaskState
-from protolink_grpc.runtime.service import Submission, TaskService
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import Append, RequestRecord, TaskQuery, TaskStore
 

@@ -637,7 +637,7 @@ async def test_the_listener_hears_of_other_processes_appends_to_the_tasks_that_r
         heard.append(task_id)
         told.set()
 
-    store.listener = ForeignListener(lambda: ["task"], appended)
+    store.listeners.append(ForeignListener(lambda: ["task"], appended))
     await store.append(addition("task"))
     await store.append(addition("not running"))
     await settle(store)
@@ -647,19 +647,19 @@ async def test_the_listener_hears_of_other_processes_appends_to_the_tasks_that_r
     async with asyncio.timeout(PATIENCE_S):
         await told.wait()
     assert set(heard) == {"task"}
-    store.listener = None
+    store.listeners.clear()
 
 
 async def test_the_listener_hears_of_an_append_that_follows_its_own_at_once(
     store: SQLiteStore, other: SQLiteStore
 ) -> None:
     told = asyncio.Event()
-    store.listener = ForeignListener(lambda: ["task"], lambda task_id: told.set())
+    store.listeners.append(ForeignListener(lambda: ["task"], lambda task_id: told.set()))
     await store.append(addition("task"))
     await other.append(addition("task", after=1))
     async with asyncio.timeout(PATIENCE_S):
         await told.wait()
-    store.listener = None
+    store.listeners.clear()
 
 
 async def test_readers_ask_again_when_other_processes_cannot_be_followed(

@@ -39,6 +39,7 @@ from protolink_grpc.wire.tasks import (
     artifact_to_pb,
     artifacts_from_pb,
     check_id,
+    encode_message,
     encoded_messages_from_pb,
     fold_to_bytes,
     fold_to_pb,
@@ -65,6 +66,34 @@ def travelled(task: Task) -> Task:
 @given(message=messages)
 def test_every_message_comes_back_equal(message: Message) -> None:
     assert message_from_pb(pb.Message.FromString(message_to_pb(message).SerializeToString())) == message
+
+
+plain_messages = st.builds(
+    replace, messages, parts=st.lists(st.builds(Part, st.just("text"), st.text(max_size=300)), max_size=3)
+)
+
+
+@relaxed
+@given(message=plain_messages | messages)
+def test_a_message_that_is_put_together_by_hand_is_what_protobuf_would_have_written(message: Message) -> None:
+    assert pb.Message.FromString(encode_message(message)) == message_to_pb(message)
+
+
+@pytest.mark.parametrize("size", [0, 1, 123, 124, 125, 126, 127, 128, 2047, 2048, 16_381, 16_384, 3_000_000])
+def test_text_of_every_length_of_its_length_is_put_together_rightly(size: int) -> None:
+    message = Message("m" * (size % 5000), "agent", [Part("text", "x" * size), Part("text", "é" * size)], NOON)
+    assert pb.Message.FromString(encode_message(message)) == message_to_pb(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Message(role="robot"), Message(parts=[Part("text", "\ud800")]), Message(timestamp="yesterday")],
+    ids=["role", "text", "time"],
+)
+def test_what_cannot_be_written_is_refused_by_hand_too(message: Message) -> None:
+    for write in (message_to_pb, encode_message):
+        with pytest.raises(InvalidArgumentError):
+            write(message)
 
 
 @relaxed

@@ -1,0 +1,116 @@
+"""What crosses the waist: submissions, where a watch ends, and the bounds of a service. Nothing here acts."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched
+from protolink_grpc.models.fold import DERIVED_KEYS, TaskFold
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.live import Fact
+
+Recovery = Literal["lost", "resume"]
+"""What becomes of a run whose process died: its task fails and says so, or a new attempt begins."""
+
+
+class StopAt(Enum):
+    """Where a watch ends by itself."""
+
+    TERMINAL = "terminal"
+    INTERRUPTED = "interrupted"
+    CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one agent in one process.
+
+    Args:
+        max_concurrency: Runs at the same time.
+        max_queue: Runs that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.
+        batch_events: Events in one batch of a watch at most.
+        warm_tasks: Tasks whose fold is kept in memory after their run.
+        warm_items: Messages and artifacts in those folds, all together.
+        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
+        lease_ttl_s: How long this process may be silent before others take over its tasks.
+    """
+
+    max_concurrency: int = 1
+    max_queue: int = 1000
+    batch_events: int = 256
+    warm_tasks: int = 1000
+    warm_items: int = 100_000
+    cancel_wait_s: float = 10.0
+    lease_ttl_s: float = 15.0
+
+
+@dataclass(slots=True)
+class Submission:
+    """What a caller contributes to a task.
+
+    Args:
+        task_id: The task; empty lets the service choose.
+        must_exist: The task is to be continued, not created.
+        messages: New messages; those whose id the log knows are left out.
+        request_id: The same id from the same principal is the same request.
+        encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    task_id: str = ""
+    must_exist: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+    flow_state: dict[str, Any] = field(default_factory=dict)
+    session_id: str = ""
+    context: RunContext | None = None
+    request_id: str = ""
+    encoded: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, task: Task, *, request_id: str = "") -> "Submission":
+        """What `task` contributes; its state and history are the server's to say."""
+        return cls(
+            messages=task.messages,
+            artifacts=task.artifacts,
+            task_id=task.id,
+            metadata=task.metadata,
+            flow_state=task.flow_state,
+            session_id=task.session_id or "",
+            context=RunContext.from_task(task) if "run_context" in task.metadata else None,
+            request_id=request_id,
+        )
+
+    def opening(self, task_id: str) -> Task:
+        """The task that this submission creates, as its first event shows it."""
+        task = Task(
+            id=task_id,
+            messages=self.messages,
+            artifacts=self.artifacts,
+            metadata={key: value for key, value in self.metadata.items() if key not in DERIVED_KEYS},
+            flow_state=self.flow_state,
+        )
+        if self.context is not None:
+            self.context.attach_to_task(task)
+        task.metadata["session_id"] = self.session_id or task_id
+        return task
+
+    def additions(self, fold: TaskFold) -> list[Fact]:
+        """What this submission adds to a task that exists; what the log knows already is left out."""
+        added = [index for index, each in enumerate(self.messages) if each.id not in fold.message_ids]
+        messages = tuple(self.messages[index] for index in added)
+        encoded = tuple(self.encoded[index] for index in added) if self.encoded else ()
+        facts: list[Fact] = [TaskMessagesAdded(messages, self.request_id, encoded)]
+        facts += [TaskArtifactUpdated(each) for each in self.artifacts if fold.artifact(each.id) is None]
+        free = {key: value for key, value in self.metadata.items() if key not in DERIVED_KEYS}
+        patch = TaskPatched(_changed(fold.metadata, free), _changed(fold.flow_state, self.flow_state))
+        if patch.metadata or patch.flow_state:
+            facts.append(patch)
+        return facts
+
+
+def _changed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in now.items() if known.get(key) != value}

@@ -1,0 +1,95 @@
+"""What a service does beside its work: stay alive in the eyes of others, and look after tasks that nobody works on any more."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, ProtolinkError, SequenceConflictError
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.runtime.clock import Clock
+from protolink_grpc.runtime.engine import canceled, lost
+from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.submission import Limits, Recovery
+from protolink_grpc.store.port import TaskHead, TaskStore
+
+log = logging.getLogger(__name__)
+
+
+class Household(Protocol):
+    """What upkeep sees of its service; the service itself cannot be imported from here."""
+
+    agent_name: str
+    store: TaskStore
+    limits: Limits
+
+    @property
+    def active_task_ids(self) -> list[str]: ...
+
+
+class Upkeep:
+    """The heartbeat of one service, and the recovery of tasks whose process is gone.
+
+    Args:
+        resume: Begins another attempt at a task.
+
+    Attributes:
+        unrecorded: Tasks whose end could not be written when it came, and why.
+    """
+
+    def __init__(
+        self, service: Household, recovery: Recovery, clock: Clock, resume: Callable[[LiveTask], None]
+    ) -> None:
+        self.unrecorded: dict[str, str] = {}
+        self._service = service
+        self._recovery = recovery
+        self._clock = clock
+        self._resume = resume
+
+    async def run(self) -> None:
+        """Until canceled, three times per lease."""
+        service = self._service
+        while True:
+            await asyncio.sleep(service.limits.lease_ttl_s / 3)
+            try:
+                await self.heartbeat()
+                await self._settle_unrecorded()
+                if service.store.shared:
+                    await self.recover()
+            except ProtolinkError as error:
+                log.warning("upkeep of %s failed, will try again: %s", service.agent_name, error)
+
+    async def heartbeat(self) -> None:
+        await self._service.store.heartbeat(self._service.limits.lease_ttl_s)
+
+    async def recover(self) -> None:
+        """Settle or resume tasks that are submitted or working while their worker is dead."""
+        for head in await self._service.store.orphans(self._service.agent_name):
+            if head.task_id in self._service.active_task_ids:
+                continue
+            try:
+                await self._take_over(head)
+            except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
+                continue  # another process was faster, or the task ended
+            log.info("task %s: its process is gone, %s", head.task_id, self._recovery)
+
+    async def _take_over(self, head: TaskHead) -> None:
+        live = await LiveTask.load(head, store=self._service.store, clock=self._clock)
+        wish = live.fold.cancel_requested
+        if wish is not None:
+            await live.record([canceled(live.fold.state, wish)], claim=True)
+        elif self._recovery == "resume" or live.fold.state is TaskState.SUBMITTED:
+            # A submitted task was never begun: running it now repeats nothing.
+            self._resume(live)
+        else:
+            why = "the process that worked on this task ended before the task was done"
+            await live.record([lost(live.fold.state, why)], claim=True)
+
+    async def _settle_unrecorded(self) -> None:
+        """Write ends that could not be written when they came, now that the store may be well again."""
+        for task_id, why in list(self.unrecorded.items()):
+            head = await self._service.store.head(task_id)
+            if head is not None and head.state not in TERMINAL and head.state not in INTERRUPTED:
+                live = await LiveTask.load(head, store=self._service.store, clock=self._clock)
+                await live.record([lost(live.fold.state, why)])
+            del self.unrecorded[task_id]
