@@ -8,7 +8,7 @@ GEN_VENV := .venv-gen
 BIN := $(VENV)/bin
 PROTOS = $(sort $(shell cd proto && find protolink -name '*.proto'))
 ARGS ?=
-.PHONY: help setup demo test check lint format type proto-check baseline gen gen-check bench clean
+.PHONY: help setup demo test check contract lint format type proto-check baseline gen gen-check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,7 +47,10 @@ demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-check: proto-check gen-check lint type ## Everything static that must be green before a merge
+check: proto-check gen-check lint type contract ## Everything static that must be green before a merge
+
+contract: $(VENV)/.ready ## Public names and tables, compared with the pinned ones
+	$(BIN)/python -m pytest tests/contract -p no:cacheprovider
 
 lint: $(VENV)/.ready ## Style, imports, layers
 	$(BIN)/ruff check .
@@ -70,19 +73,26 @@ proto-check: $(VENV)/.ready ## Lint the protos; forbid breaks against the commit
 baseline: $(VENV)/.ready ## Make the protos of now the baseline (at a release only)
 	$(BIN)/buf build -o proto/baseline.binpb --exclude-source-info
 
+# generate DIR: what proto/ generates, as DIR/protolink.
+define generate
+	PATH="$(CURDIR)/$(GEN_VENV)/bin:$$PATH" python -m grpc_tools.protoc -Iproto --python_out=$(1) --grpc_python_out=$(1) \
+		--mypy_out=quiet:$(1) --mypy_grpc_out=quiet:$(1) $(PROTOS)
+	find $(1) -name '*_pb2_grpc.py*' ! -name '*_service_pb2_grpc.py*' -delete
+	find $(1) -name '*.py*' -exec sed -i 's/^from protolink\.v1 import/from . import/' {} +
+	touch $(1)/protolink/__init__.py $(1)/protolink/v1/__init__.py $(1)/protolink/py.typed
+endef
+
 gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/ -- the only way in which gen/ may change
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT
-	PATH="$(CURDIR)/$(GEN_VENV)/bin:$$PATH" python -m grpc_tools.protoc -Iproto --python_out=$$tmp --grpc_python_out=$$tmp \
-		--mypy_out=quiet:$$tmp --mypy_grpc_out=quiet:$$tmp $(PROTOS)
-	find $$tmp -name '*_pb2_grpc.py*' ! -name '*_service_pb2_grpc.py*' -delete
-	find $$tmp -name '*.py*' -exec sed -i 's/^from protolink\.v1 import/from . import/' {} +
-	touch $$tmp/protolink/__init__.py $$tmp/protolink/v1/__init__.py $$tmp/protolink/py.typed
+	$(call generate,$$tmp)
 	mkdir -p gen/python
 	rm -rf gen/python/protolink_pb
 	mv $$tmp/protolink gen/python/protolink_pb
 
-gen-check: gen ## Fail when gen/ is not what proto/ generates
-	@changed=$$(git status --porcelain gen); test -z "$$changed" || { echo "gen/ is stale: run make gen and commit" >&2; echo "$$changed" >&2; exit 1; }
+gen-check: $(GEN_VENV)/.ready ## Fail when gen/ is not what proto/ generates; changes nothing
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT
+	$(call generate,$$tmp)
+	diff -r -x __pycache__ gen/python/protolink_pb $$tmp/protolink || { echo "gen/ is stale: run make gen and commit" >&2; exit 1; }
 
 bench: $(VENV)/.ready ## Measure against the bare gRPC floor; a table and bench/results/latest.json
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -6,14 +6,22 @@ An agent is a card, tools, a handler and a place to listen. It starts in the for
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar, overload
 
 from protolink_pb.v1 import agent_service_pb2, control_service_pb2
 
-from protolink_grpc.agent.identity import resolve_card
+from protolink_grpc.agent.identity import (
+    ANY_PORT,
+    advertised,
+    check_handlers,
+    check_later,
+    is_everywhere,
+    listen_address,
+    resolve_card,
+)
 from protolink_grpc.agent.lifetime import stop_on_signal
 from protolink_grpc.agent.peers import AgentPeer, Peers
 from protolink_grpc.agent.registry import Registry
@@ -25,7 +33,6 @@ from protolink_grpc.errors import (
     ProtolinkError,
     TaskNotFoundError,
     UnavailableError,
-    UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
@@ -54,9 +61,6 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LATER = ("system_prompt", "storage", "state", "telemetry", "policy", "approval_handler", "run_store")
-"""Constructor names that are promised and not built yet. Taking and ignoring a policy would be worse than refusing it."""
-
 
 class Agent:
     """A typed microservice that takes tasks.
@@ -72,12 +76,23 @@ class Agent:
         tool_timeout_s: Limit of one tool call where the tool has none of its own.
         max_sync_workers: Threads for tools that are not async.
         recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" starts them again.
-        limits: Bounds of the runtime; `max_concurrency` comes from the card's capabilities.
+        limits: Bounds of the runtime; without a `max_concurrency` of their own, the card's capabilities say it.
         server: How the gRPC server behaves.
         tls: Certificates, for `grpcs://` URLs and for calls to peers.
+        listen: Where to listen when others reach the agent elsewhere than there, for instance `grpc://0.0.0.0:50051` behind the
+            card's `grpc://agent.example:50051`. Without a scheme it has the card's; the card's port 0 becomes the port taken.
+        metadata: Pairs sent with every call to peers and to the registry, for instance credentials. A RegistryClient or Registry
+            that is passed in sends its own.
         expose_errors: Whether callers see the text of exceptions that this agent's code raises.
         lease_ttl_s: Length of the lease in the registry.
         grace_s: How long `stop` lets runs finish.
+        later: Names that ProtoLink's agents have: `verbosity` is accepted and means nothing, the others are not implemented yet.
+
+    Raises:
+        InvalidArgumentError: Something is missing or contradicts itself, or the agent would register an address like 0.0.0.0, which
+            nobody else can call; names the field.
+        TypeError: A handler is not of the kind that it must be.
+        UnimplementedError: An argument belongs to a part that does not exist yet.
 
     Override `handle_task`, or `handle_task_streaming` for a handler that reports while it works; either serves unary calls,
     streams and resubscription alike.
@@ -103,16 +118,15 @@ class Agent:
         limits: Limits | None = None,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
+        listen: str | None = None,
+        metadata: Sequence[tuple[str, str]] = (),
         expose_errors: bool = True,
         lease_ttl_s: float = 30.0,
         grace_s: float = 5.0,
         **later: Any,
     ) -> None:
-        for key, value in later.items():
-            if key not in LATER:
-                raise TypeError(f"Agent() got an unexpected keyword argument {key!r}")
-            if value is not None:
-                raise UnimplementedError(f"Agent({key}=...) is not implemented by this version", argument=key)
+        check_later(later)
+        check_handlers(type(self), Agent)
         self.card = resolve_card(card, transport, name=name, description=description, url=url)
         self.llm = llm
         self.store: TaskStore = store if store is not None else MemoryStore()
@@ -121,11 +135,16 @@ class Agent:
         self._runner = ToolRunner(max_workers=max_sync_workers, timeout_s=tool_timeout_s)
         self._toolbox = Toolbox(self._runner)
         self._executor = PartExecutor(self._toolbox)
-        self._registry = _registry_client(registry, registry_url, tls)
+        self._metadata = tuple(metadata)
+        self._registry = _registry_client(registry, registry_url, tls, self._metadata)
+        self._listen_at = listen_address(self.card, listen, registers=self._registry is not None)
         self._lease_ttl_s = lease_ttl_s
-        self._client = AgentClient(self.card.transport if self.card.transport == "runtime" else "grpc", tls=tls)
+        transport = self.card.transport if self.card.transport == "runtime" else "grpc"
+        self._client = AgentClient(transport, tls=tls, metadata=self._metadata)
         self._peers = Peers(self._client, self._registry)
-        self._limits = limits or Limits(max_concurrency=max(1, self.card.capabilities.max_concurrency))
+        self._limits = limits or Limits()
+        if self._limits.max_concurrency is None:
+            self._limits = replace(self._limits, max_concurrency=max(1, self.card.capabilities.max_concurrency))
         options = server or ServerOptions()
         self._options = replace(options, tls=options.tls or tls)
         self._recovery: Recovery = recovery
@@ -151,7 +170,9 @@ class Agent:
         """Do the work of a task and return it. Override this; by default explicit tool calls are run.
 
         The task is a copy: what is added to it, its final state and its metadata go into the log when this returns. A task that is
-        left working counts as completed. An exception makes it failed.
+        left working counts as completed. An exception makes it failed. Metadata that only repeats what the log knows is not kept
+        when set by hand: state_history, run_context, run_id, parent_run_id, session_id, trace_id, workspace_uri, canceled,
+        cancel_reason, error and reject_reason; `task.fail(...)` and its kin set the last ones.
         """
         return await self.execute_task(task)
 
@@ -329,23 +350,28 @@ class Agent:
         registry: "str | Registry | RegistryClient | None" = None,
         store: TaskStore | None = None,
         tls: TLSConfig | None = None,
+        listen: str | None = None,
     ) -> Self:
         """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
 
+        A `url` without `listen` is also where it listens.
+
         Raises:
-            InvalidArgumentError: The URL is none that an agent can have.
+            InvalidArgumentError: The URL is none that an agent can have, or none that it can register.
             RuntimeError: The agent has begun to work.
         """
         if self._service is not None or self.is_running:
             raise RuntimeError("relocate() moves agents that are not running; stop it first")
-        if url is not None:
-            self.card = resolve_card(self.card, None, url=url)
-            self._configured_url = self.card.url
+        card = self.card if url is None else resolve_card(self.card, None, url=url)
+        known = self._listen_at.url if self._listen_at is not None and url is None else None
+        registers = registry is not None or self._registry is not None
+        self._listen_at = listen_address(card, listen or known, registers=registers)
+        self.card, self._configured_url = card, card.url
         if tls is not None:
             self._options = replace(self._options, tls=tls)
-            self._client = AgentClient(self._client.transport, tls=tls)
+            self._client = AgentClient(self._client.transport, tls=tls, metadata=self._metadata)
         if registry is not None:
-            self._registry = _registry_client(registry, None, tls or self._options.tls)
+            self._registry = _registry_client(registry, None, tls or self._options.tls, self._metadata)
         self._peers = Peers(self._client, self._registry)
         self.store = store if store is not None else self.store
         return self
@@ -385,10 +411,18 @@ class Agent:
                 ControlServicer(self._toolbox),
             ),
         ]
-        server = GrpcServer(Address.parse(self._configured_url), services, options=self._options)
+        public = Address.parse(self._configured_url)
+        if self._listen_at is None and is_everywhere(public):
+            log.warning(
+                "%s has the URL %s, which nobody else can call; give its card the name that others use and listen=%r",
+                self.card.name,
+                self._configured_url,
+                self._configured_url,
+            )
+        server = GrpcServer(self._listen_at or public, services, options=self._options)
         address = await server.start()
         self._server = server
-        self.card.url = address.url
+        self.card.url = advertised(public, address)
         await server.serve()
 
     async def _register(self, registry: RegistryClient) -> None:
@@ -404,8 +438,10 @@ class Agent:
             self._keeper.result()
 
     async def aclose(self, grace_s: float | None = None) -> None:
-        """Go down on the running loop: leave the registry, refuse new work, let runs finish, close port and store."""
+        """Go down on the running loop: say so, leave the registry, refuse new work, let runs finish, close port and store."""
         grace = self.grace_s if grace_s is None else grace_s
+        if self._server is not None:
+            await self._server.drain()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -414,8 +450,6 @@ class Agent:
                 with suppress(ProtolinkError, TimeoutError):
                     async with asyncio.timeout(UNREGISTER_WAIT_S):
                         await self._registry.unregister(self.card.url)
-        if self._server is not None:
-            await self._server.drain()
         service, self._service = self._service, None
         if service is not None:
             withdraw(self.card.url, service)
@@ -457,6 +491,13 @@ class Agent:
         stopped = self._stopped = asyncio.Event()
         stop_on_signal(stopped)
         await self.serve(register=register)
+        if self._server is None:
+            log.warning(
+                "%s listens on no port: %s can be called in this process only; give the agent a url like %s to be reached",
+                self.card.name,
+                self.card.url,
+                ANY_PORT,
+            )
         await stopped.wait()
         await self.aclose()
 
@@ -512,7 +553,7 @@ class Agent:
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
         stream: Any = self.handle_task_streaming(task)
-        if not hasattr(stream, "__anext__"):
+        if not hasattr(stream, "__anext__"):  # a plain function may return anything
             raise TypeError("handle_task_streaming must be an async generator")
         answer = task
         async with aclosing(stream) as items:
@@ -530,7 +571,10 @@ UNREGISTER_WAIT_S = 2.0
 
 
 def _registry_client(
-    registry: "str | Registry | RegistryClient | None", registry_url: str | None, tls: TLSConfig | None
+    registry: "str | Registry | RegistryClient | None",
+    registry_url: str | None,
+    tls: TLSConfig | None,
+    metadata: Sequence[tuple[str, str]],
 ) -> RegistryClient | None:
     if isinstance(registry, RegistryClient):
         return registry
@@ -541,4 +585,4 @@ def _registry_client(
         if registry is not None:
             raise InvalidArgumentError("name the registry's url", field="registry_url")
         return None
-    return RegistryClient(url, tls=tls)
+    return RegistryClient(url, tls=tls, metadata=metadata)

@@ -1,16 +1,127 @@
-"""Who an agent is: from a card, a dict, or a name, to a card whose URL and transport agree."""
+"""Who an agent is: from what a user writes to a card whose URL and transport agree, and a place to listen."""
 
+import inspect
+import ipaddress
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from protolink_grpc.client.local_agent import SCHEME
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.wire.address import Address
 
 TRANSPORTS = ("grpc", "runtime")
 ANY_PORT = "grpc://127.0.0.1:0"
 """Where a gRPC agent listens that names no URL: this machine, a free port."""
+
+LATER = frozenset(
+    {
+        "a2a",
+        "approval_handler",
+        "authenticator",
+        "context_policy",
+        "credentials",
+        "discovery_ttl",
+        "durability",
+        "execution_version",
+        "expose_chat",
+        "expose_tool_results",
+        "hooks",
+        "knowledge",
+        "llm_factory",
+        "logger",
+        "override_system_prompt",
+        "policy",
+        "registry_heartbeat_interval",
+        "retrieval",
+        "run_store",
+        "state",
+        "storage",
+        "subagent_limits",
+        "subagents",
+        "sync_execution",
+        "system_prompt",
+        "telemetry",
+        "yield_after_steps",
+    }
+)
+"""Constructor names that ProtoLink has and this version has not. Taking and ignoring a policy would be worse than refusing it."""
+
+MEANINGLESS = frozenset({"verbosity"})
+"""Constructor names that are accepted and ignored: nobody relies on how much an agent prints."""
+
+
+def check_later(arguments: Mapping[str, Any]) -> None:
+    """Refuse the keyword arguments that the constructor does not know.
+
+    Raises:
+        TypeError: No agent has such an argument.
+        UnimplementedError: It is for a part that does not exist yet; None is accepted.
+    """
+    for key, value in arguments.items():
+        if key not in LATER | MEANINGLESS:
+            raise TypeError(f"Agent() got an unexpected keyword argument {key!r}")
+        if key in LATER and value is not None:
+            raise UnimplementedError(f"Agent({key}=...) is not implemented by this version", argument=key)
+
+
+def check_handlers(kind: type, base: type) -> None:
+    """Refuse handlers of a class that could only fail once a task comes.
+
+    Raises:
+        TypeError: One is not of the kind that it must be; names class and method.
+    """
+    handler, streaming = (_overridden(kind, base, name) for name in ("handle_task", "handle_task_streaming"))
+    if handler is not None and not inspect.iscoroutinefunction(handler):
+        raise TypeError(f"{kind.__name__}.handle_task must be async: write `async def handle_task(self, task)`")
+    if streaming is not None and inspect.iscoroutinefunction(streaming):
+        raise TypeError(
+            f"{kind.__name__}.handle_task_streaming must be an async generator: it has no `yield`; "
+            "what returns the task at its end is handle_task"
+        )
+
+
+def _overridden(kind: type, base: type, name: str) -> Any:
+    """The function that `kind` has in place of the one of `base`, decorators taken off; None where it has none."""
+    found = getattr(kind, name)
+    return None if found is getattr(base, name) else inspect.unwrap(found)
+
+
+def listen_address(card: AgentCard, listen: str | None, *, registers: bool) -> Address | None:
+    """Where an agent listens that does not listen at its card's URL; None where it does.
+
+    Raises:
+        InvalidArgumentError: It is no address, or the card has no use for one; or the card's own is one that nobody else can call.
+    """
+    if card.transport == "runtime":
+        if listen is not None:
+            raise InvalidArgumentError(f"an agent at {card.url} listens nowhere; give it a grpc:// url", field="listen")
+        return None
+    public = Address.parse(card.url, field="card.url")
+    if registers and is_everywhere(public):
+        raise InvalidArgumentError(
+            f"{card.url} would be registered and nobody else can call it; put the name that others use into the url, "
+            f"and pass listen={card.url!r}",
+            field="card.url",
+        )
+    if listen is None:
+        return None
+    scheme = "grpcs" if public.secure else "grpc"
+    return Address.parse(listen if "://" in listen else f"{scheme}://{listen}", field="listen")
+
+
+def is_everywhere(address: Address) -> bool:
+    """Whether it means every address of a machine: good for listening, useless for calling."""
+    try:
+        return ipaddress.ip_address(address.host).is_unspecified
+    except ValueError:
+        return False  # a name
+
+
+def advertised(public: Address, taken: Address) -> str:
+    """The URL that others are told: port 0 stands for the port that was taken."""
+    return public.url if public.port else replace(public, port=taken.port).url
 
 
 def resolve_card(

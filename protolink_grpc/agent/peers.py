@@ -1,6 +1,7 @@
 """Other agents as an agent sees them: by URL or by name, calls made inside a run marked as its children."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from protolink_grpc.client.agent_client import AgentClient
@@ -49,8 +50,9 @@ class Peers:
 
     async def stream(self, target: str, task: Task) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events."""
-        async for event in self.client.send_task_streaming(await self.url_of(target), _as_child(task)):
-            yield event
+        async with aclosing(self.client.send_task_streaming(await self.url_of(target), _as_child(task))) as events:
+            async for event in events:
+                yield event
 
     async def message(self, target: str, message: Message | str) -> Message:
         """Send one message and return the answer."""

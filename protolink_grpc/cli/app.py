@@ -272,6 +272,7 @@ def serve(
     target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="An Agent, a class of it, or what makes one.")],
     *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen; port 0 takes a free one.")] = "",
+    listen: Annotated[str, typer.Option("--listen", metavar="URL", help="Where to listen, if others use --url.")] = "",
     registry: RegistryOption = "",
     store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
     tls_cert: TLSCertOption = "",
@@ -286,7 +287,9 @@ def serve(
 
     _log_to_stderr(debug)
     as_json = output_format is Output.JSON
-    serving = serve_command.Serving(url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json)
+    serving = serve_command.Serving(
+        url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, listen=listen
+    )
     serve_command.serve(target, serving)
 
 

@@ -65,6 +65,8 @@ _EXIT_CODES = {
     # A name that leads nowhere is an agent that cannot be reached.
     "AGENT_NOT_FOUND": ExitCode.UNREACHABLE,
     "UNAUTHENTICATED": ExitCode.UNAUTHENTICATED,
+    # This too is about who calls.
+    "PERMISSION_DENIED": ExitCode.UNAUTHENTICATED,
     "DEADLINE_EXCEEDED": ExitCode.TIMEOUT,
 }
 

@@ -32,6 +32,7 @@ class Serving:
     Args:
         json: Say on standard output, as one document, where it listens.
         file: Where tasks, or registrations, are kept.
+        listen: Where to listen, if not at `url`.
         require_client_cert: Refuse clients without a certificate that `ca_file` vouches for.
     """
 
@@ -43,6 +44,7 @@ class Serving:
     ca_file: str = ""
     require_client_cert: bool = False
     json: bool = False
+    listen: str = ""
 
     def tls(self) -> TLSConfig | None:
         """The certificates that were named.
@@ -56,8 +58,10 @@ class Serving:
             raise usage("--require-client-cert needs certificates", "name them with --tls-cert, --tls-key and --tls-ca")
         if not (self.cert_file or self.ca_file):
             return None
-        if self.cert_file and self.url and not parse_address(self.url).secure:
-            raise usage(f"{self.url} is served in the clear", "a URL with certificates begins with grpcs://")
+        # A --listen without a scheme has that of the URL.
+        for url in (self.url, self.listen if "://" in self.listen else ""):
+            if self.cert_file and url and not parse_address(url).secure:
+                raise usage(f"{url} is served in the clear", "a URL with certificates begins with grpcs://")
         return TLSConfig(self.cert_file or None, self.key_file or None, self.ca_file or None, self.require_client_cert)
 
 
@@ -76,6 +80,7 @@ def serve(target: str, serving: Serving) -> None:
             registry=serving.registry or None,
             store=SQLiteStore(serving.file) if serving.file else None,
             tls=tls,
+            listen=serving.listen or None,
         )
     except RuntimeError:
         raise CommandError(f"{target} is running already", hint="leave starting it to protolink serve") from None

@@ -17,11 +17,11 @@ from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.local_agent import SCHEME, LocalAgent
 from protolink_grpc.client.port import AgentPort, ListFilter, Sent, TaskList
 from protolink_grpc.client.sync import SyncFacade
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError, TaskNotFoundError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
@@ -47,7 +47,8 @@ class AgentClient:
     Args:
         transport: "grpc" or "runtime": the scheme of URLs that name none. A URL's own scheme always wins.
         url: Agent to use where a method names none.
-        timeout: Seconds that a call may wait; None means without bound. It bounds the wait, not the run.
+        timeout: Seconds that a call with one answer may wait; None means without bound. It bounds the wait, not the run. Streams
+            and the waiting of `wait_task` are bounded by `outage_s` alone.
         tls: Certificates for `grpcs://`.
         metadata: Sent with every call, for instance credentials.
         outage_s: How long a stream may be cut before it gives up.
@@ -104,6 +105,9 @@ class AgentClient:
 
         Returns:
             The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
+
+        Raises:
+            TaskNotFoundError: The agent had the task and has lost it; the last message alone would begin another one.
         """
         return await self._send(agent_url, task, request_id, wait=True)
 
@@ -113,18 +117,35 @@ class AgentClient:
 
     async def _send(self, agent_url: str | None, task: Task, request_id: str | None, *, wait: bool) -> Task:
         agent = self._agent(agent_url)
-        key = (agent_url or self.url or "", task.id)
+        key = self._key(agent_url, task.id)
         had = self._had(key, task)
+        # What this agent had is continued or not found. A state says nothing: the task may wait at another agent.
+        must_exist = key in self._known
         request = request_id or new_request_id()
-        sent = await agent.send(_news(task, had), request, wait=wait, timeout_s=self.timeout)
-        answer = await self._whole(agent, task, had, sent)
+        try:
+            sent = await agent.send(_news(task, had), request, must_exist=must_exist, wait=wait, timeout_s=self.timeout)
+        except TaskNotFoundError:
+            self._known.pop(key, None)
+            raise
+        return self._noted(agent_url, await self._whole(agent, task, had, sent))
+
+    def _key(self, agent_url: str | None, task_id: str) -> tuple[str, str]:
+        return agent_url or self.url or "", task_id
+
+    def _noted(self, agent_url: str | None, answer: Task) -> Task:
+        """Remember what the agent has of a task that it has just shown whole."""
+        # By the answer's id: a repeated request is answered with the task of the first one.
+        key = self._key(agent_url, answer.id)
         if answer.is_terminal:
             self._known.pop(key, None)
         else:
-            self._known[key] = _Known.of(answer)
-            if len(self._known) > KNOWN_TASKS:
-                self._known.popitem(last=False)
+            self._remember(key, _Known.of(answer))
         return answer
+
+    def _remember(self, key: tuple[str, str], known: "_Known") -> None:
+        self._known[key] = known
+        if len(self._known) > KNOWN_TASKS:
+            self._known.popitem(last=False)
 
     def _had(self, key: tuple[str, str], task: Task) -> tuple[int, int]:
         """How many of the task's messages and artifacts its agent has: those of its last answer, if they are still in place."""
@@ -152,25 +173,35 @@ class AgentClient:
         A cut is survived: the events go on where they stopped, each exactly once.
         """
         agent, request = self._agent(agent_url), request_id or new_request_id()
-        news = _news(task, self._had((agent_url or self.url or "", task.id), task))
-        seen, settled = 0, False
+        key, sent = self._key(agent_url, task.id), _Known.of(task)
+        news, must_exist = _news(task, self._had(key, task)), key in self._known
+        # A repeated request shows the task of the first one, whatever the id of this one.
+        watched, seen, settled = task.id, 0, False
 
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
-                return agent.watch(task.id, seen, StopAt.INTERRUPTED, timeout_s=None)
-            return agent.stream(news, request, timeout_s=None)
+                return agent.watch(watched, seen, StopAt.INTERRUPTED, timeout_s=None)
+            return agent.stream(news, request, must_exist=must_exist, timeout_s=None)
 
         pauses = _Pauses(self.outage_s)
         while True:
+            pauses.begin()
             try:
                 async with aclosing(batches()) as stream:
                     async for events in stream:
                         pauses.reset()
                         for event in events:
-                            seen, settled = event.sequence or seen, event.state in _SETTLED
+                            if not seen and event.task_id == task.id and _last_sent(event) == sent.last_message:
+                                self._remember(key, sent)
+                            watched, seen = event.task_id or watched, event.sequence or seen
+                            settled = event.state in _SETTLED
+                            if event.state in TERMINAL:
+                                self._known.pop(key, None)
                             yield event
                 return
             except ProtolinkError as error:
+                if isinstance(error, TaskNotFoundError):
+                    self._known.pop(key, None)
                 if not error.rule.retryable:
                     raise
                 if settled:
@@ -189,13 +220,16 @@ class AgentClient:
 
         Args:
             after: Last sequence that the caller has; 0 means from the beginning.
-            stop_at: Where to end: at the task's end, when it waits for someone, or at what is stored now.
+            stop_at: Where to end: at the first event after `after` that ends the task; at the first that ends it or makes it
+                wait; or at what is stored now. A task that waits already, with nothing stored after `after`, is watched through
+                its next turn. A task that has ended never keeps a reader waiting.
         """
         agent = self._agent(agent_url)
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
         ended = False
         pauses = _Pauses(self.outage_s)
         while True:
+            pauses.begin()
             try:
                 async with aclosing(agent.watch(task_id, after, stop_at, timeout_s=None)) as stream:
                     async for events in stream:
@@ -228,7 +262,7 @@ class AgentClient:
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """The whole task as it is now."""
-        return await self._agent(agent_url).get(task_id, self.timeout)
+        return self._noted(agent_url, await self._agent(agent_url).get(task_id, self.timeout))
 
     async def list_tasks(
         self,
@@ -264,7 +298,7 @@ class AgentClient:
             # An earlier turn may have ended with a question: one more round for each of those.
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after
-        return task
+        return self._noted(agent_url, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,13 +343,26 @@ def _news(task: Task, had: tuple[int, int]) -> Task:
     return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], metadata=metadata)
 
 
+def _last_sent(event: RunEvent) -> str:
+    """The id of the last message that a turn began with. A repeated request does not add what is new in the repetition."""
+    payload = event.payload
+    added = payload.task if isinstance(payload, TaskSubmitted) else payload
+    messages = added.messages if isinstance(added, Task | TaskMessagesAdded) else ()
+    return messages[-1].id if messages else ""
+
+
 class _Pauses:
     """How long to wait between attempts, and when to give up."""
 
     def __init__(self, outage_s: float) -> None:
         self._outage_s = outage_s
+        self._began = 0.0
         self.reset()
         self._reached = False
+
+    def begin(self) -> None:
+        """An attempt begins."""
+        self._began = asyncio.get_running_loop().time()
 
     def reset(self) -> None:
         """The stream works: the next cut begins from the start."""
@@ -329,6 +376,8 @@ class _Pauses:
         if not self._reached:
             raise error
         now = asyncio.get_running_loop().time()
+        if now - self._began > LONGEST_PAUSE_S and not error.metadata.get("unreached"):
+            self.reset()  # there was a connection and nothing to tell
         self._since = now if self._since is None else self._since
         if now - self._since >= self._outage_s:
             raise error

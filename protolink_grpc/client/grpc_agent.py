@@ -18,6 +18,7 @@ from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import event_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb, timestamp_to_pb
 from protolink_grpc.wire.tasks import STATES, state_from_pb, task_from_pb, task_to_pb
+from protolink_grpc.wire.tracing import joined_to_trace
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -39,23 +40,32 @@ class GrpcAgent:
         return agent_service_pb2_grpc.AgentServiceStub(channel_to(self.address, self._options))
 
     def _call(self, timeout_s: float | None) -> dict[str, Any]:
-        return {"timeout": timeout_s, "metadata": self._options.metadata or None}
+        return {"timeout": timeout_s, "metadata": joined_to_trace(self._options.metadata)}
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):
             response = await self._stub.GetAgentCard(pb.GetAgentCardRequest(), **self._call(timeout_s))
         return card_from_pb(response.card)
 
-    async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent:
-        request = pb.SendTaskRequest(task=task_to_pb(task), request_id=request_id, return_immediately=not wait)
+    async def send(
+        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+    ) -> Sent:
+        request = pb.SendTaskRequest(
+            task=task_to_pb(task),
+            request_id=request_id,
+            task_id=task.id if must_exist else "",
+            return_immediately=not wait,
+        )
         async with typed_errors(self.address, task_id=task.id):
             response = await self._stub.SendTask(request, **self._call(timeout_s))
         return Sent(task_from_pb(response.task), response.task.message_count, response.task.artifact_count)
 
     async def stream(
-        self, task: Task, request_id: str, *, timeout_s: float | None
+        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
-        request = pb.StreamTaskRequest(task=task_to_pb(task), request_id=request_id)
+        request = pb.StreamTaskRequest(
+            task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else ""
+        )
         async with typed_errors(self.address, task_id=task.id):
             call = self._stub.StreamTask(request, **self._call(timeout_s))
             try:

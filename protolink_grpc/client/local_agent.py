@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
-from protolink_grpc.errors import AgentConflictError, AgentNotFoundError, DeadlineExceededError, InvalidArgumentError
+from protolink_grpc.errors import (
+    AgentConflictError,
+    AgentNotFoundError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.events import RunEvent
@@ -98,6 +104,10 @@ class LocalAgent:
     ) -> T:
         endpoint = endpoint or self._find()
         own = endpoint.loop is asyncio.get_running_loop()
+        if endpoint.loop.is_closed():
+            raise UnavailableError(
+                f"{self.url} is not reachable: the loop that it ran on is closed", url=self.url, unreached="true"
+            )
         coroutine = work(endpoint.service)
         if own and timeout_s is None:
             return await coroutine
@@ -114,8 +124,10 @@ class LocalAgent:
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())
 
-    async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent:
-        submission = isolated(task, request_id)
+    async def send(
+        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+    ) -> Sent:
+        submission = isolated(task, request_id, must_exist=must_exist)
 
         async def work(service: TaskService) -> Sent:
             turn = await service.submit(submission, self._principal)
@@ -124,8 +136,10 @@ class LocalAgent:
 
         return await self._on_its_loop(work, timeout_s, task.id)
 
-    def stream(self, task: Task, request_id: str, *, timeout_s: float | None) -> AsyncGenerator[list[RunEvent], None]:
-        submission = isolated(task, request_id)
+    def stream(
+        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        submission = isolated(task, request_id, must_exist=must_exist)
         return self._events(lambda service: service.stream(submission, self._principal), timeout_s, task.id)
 
     def watch(
@@ -148,7 +162,8 @@ class LocalAgent:
         try:
             while True:
                 rest = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-                frames = await self._on_its_loop(lambda _: _next(batches), rest, task_id)
+                self._check_runs(endpoint)
+                frames = await self._on_its_loop(lambda _: _next(batches), rest, task_id, endpoint)
                 if frames is None:
                     return
                 yield [event_from_frame(frame) for frame in frames]
@@ -156,6 +171,12 @@ class LocalAgent:
             # Where it was opened, also when the agent has gone meanwhile.
             if not endpoint.loop.is_closed():
                 await self._on_its_loop(lambda _: batches.aclose(), None, endpoint=endpoint)
+
+    def _check_runs(self, endpoint: LocalEndpoint) -> None:
+        now = self._find()
+        if now.service is not endpoint.service or now.loop is not endpoint.loop:
+            # What was opened there must not be driven from here: whoever reads on begins again, after its last event.
+            raise UnavailableError(f"{self.url} was started anew", url=self.url)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async def work(service: TaskService) -> Task:
@@ -190,13 +211,14 @@ async def _next(batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | Non
     return await anext(batches, None)
 
 
-def isolated(task: Task, request_id: str) -> Submission:
+def isolated(task: Task, request_id: str, *, must_exist: bool = False) -> Submission:
     """What `task` contributes, as copies: the caller goes on to own its task.
 
     Raises:
         InvalidArgumentError: What the gRPC edge would refuse, with the same field.
     """
     submission = Submission.of(task, request_id=request_id)
+    submission.must_exist = must_exist
     check_bounds(task.messages, MAX_MESSAGES, "messages", "task.messages")
     check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "task.artifacts")
     check_id(task.id, "task.id")

@@ -60,15 +60,18 @@ class Sent:
 class AgentPort(Protocol):
     """One agent. Two implementations: over gRPC, and in the same process.
 
-    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run.
+    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. With `must_exist` a task that
+    the agent does not know is TASK_NOT_FOUND instead of a new one.
     """
 
     async def card(self, timeout_s: float | None) -> AgentCard: ...
 
-    async def send(self, task: Task, request_id: str, *, wait: bool, timeout_s: float | None) -> Sent: ...
+    async def send(
+        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+    ) -> Sent: ...
 
     def stream(
-        self, task: Task, request_id: str, *, timeout_s: float | None
+        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]: ...
 
     def watch(

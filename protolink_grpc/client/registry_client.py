@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from protolink_pb.v1 import registry_service_pb2 as pb
@@ -28,6 +29,7 @@ from protolink_grpc.wire.registry import (
     registered_agent_from_pb,
 )
 from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.wire.tracing import joined_to_trace
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class RegistryClient:
 
     @property
     def _call(self) -> dict[str, Any]:
-        return {"timeout": self.timeout, "metadata": self._options.metadata or None}
+        return {"timeout": self.timeout, "metadata": joined_to_trace(self._options.metadata)}
 
     async def register(self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S) -> float:
         """Add or replace the card under its URL; returns the length of the lease in seconds.
@@ -152,9 +154,10 @@ class RegistryClient:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                async for change in follower.once():
-                    pause_s = FIRST_PAUSE_S
-                    yield change
+                async with aclosing(follower.once()) as changes:
+                    async for change in changes:
+                        pause_s = FIRST_PAUSE_S
+                        yield change
             except UnavailableError as error:
                 log.debug("watch of %s cut: %s", self.url, error)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
@@ -172,12 +175,17 @@ class RegistryClient:
         Args:
             card: The card as it is now; a changed one is registered anew.
             registered: Set while the registration stands.
+
+        Raises:
+            InvalidArgumentError: The registry refused the card at the very first attempt. Later ones are logged and tried again.
         """
         pause_s = FIRST_PAUSE_S
         current: AgentCard | None = None
+        who, first = "an agent", True
         while True:
-            latest = card()
             try:
+                latest = card()
+                who = latest.name
                 if latest == current:
                     ttl_s = await self.heartbeat(latest.url)
                 else:
@@ -191,14 +199,17 @@ class RegistryClient:
                 await asyncio.sleep(ttl_s / 3 * random.uniform(0.8, 1.0))  # noqa: S311 -- jitter, not a secret
             except LeaseNotFoundError:
                 current = None
-            except InvalidArgumentError:
-                raise
-            except ProtolinkError as error:
+            except Exception as error:
+                # After the start nobody looks at how this task ends: whatever happens, it goes on.
+                if first and (isinstance(error, InvalidArgumentError) or not isinstance(error, ProtolinkError)):
+                    raise
                 if registered is not None:
                     registered.clear()
-                log.warning("%s is not registered at %s, will try again: %s", latest.name, self.url, error)
+                unexpected = None if isinstance(error, ProtolinkError) else error
+                log.warning("%s is not registered at %s, will try again: %s", who, self.url, error, exc_info=unexpected)
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- same
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            first = False
 
 
 class _Follower:
@@ -216,7 +227,7 @@ class _Follower:
         client = self._client
         request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
         async with typed_errors(client.address):
-            call = client._stub.WatchAgents(request, metadata=client._options.metadata or None)
+            call = client._stub.WatchAgents(request, metadata=joined_to_trace(client._options.metadata))
             try:
                 async for response in call:
                     for change in self._take(response):

@@ -4,7 +4,8 @@ Theory of operation. Each run is one asyncio task that belongs to the service, n
 opening facts itself, so that a caller who hangs up in the middle cannot leave a submitted task that nobody runs. Then it waits
 for a slot, lets the handler work on a copy of the task, and appends what the handler added together with the final state.
 However the handler ends, by returning, raising, being canceled or by the service going down, exactly one status ends the run;
-only a lost lease ends it silently, because then the log is another process's to write.
+only a lost lease ends it silently, because then the log is another process's to write, and a stop of the service where its next
+start goes on with the task.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from protolink_grpc.errors import (
     LeaseLostError,
     ProtolinkError,
     StoreError,
+    ToolFailedError,
     UnavailableError,
 )
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
@@ -31,6 +33,7 @@ from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.run import Run, changes
 from protolink_grpc.runtime.slots import Place, Slots
 from protolink_grpc.store.port import RequestRecord
+from protolink_grpc.tools.tool import said
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,10 @@ class Attempt:
         accepted: Open once the opening facts are committed: None, or the record of the same request made earlier.
         ended: Open when the run has ended; with the StoreError that kept its end from being recorded, or the error that kept the
             request from being accepted.
+        left: The service went down, and the task is as it was: the next start goes on with it.
+
+    Args:
+        resumable: States in which a service that goes down leaves the task to its next start.
     """
 
     def __init__(
@@ -67,15 +74,17 @@ class Attempt:
         request_id: str = "",
         cause: str = "submitted",
         expose_errors: bool = True,
+        resumable: frozenset[TaskState] = frozenset(),
         on_end: Callable[["Attempt"], None],
     ) -> None:
         self.live = live
-        self.run = Run(live, new_run_id(), principal)
+        self.run = Run(live, new_run_id(), principal, expose_errors=expose_errors)
         self.accepted: Latch[RequestRecord] = Latch()
         self.ended: Latch[None] = Latch()
         self._on_end = on_end
         self.lost = False
         self.taken = False
+        self.left = False
         self._entered = False
         self._opening = opening
         self._handler = handler
@@ -83,6 +92,7 @@ class Attempt:
         self._request_id = request_id
         self._cause = cause
         self._expose_errors = expose_errors
+        self._resumable = resumable
         self._place: Place = None
         self._task: asyncio.Task[None] | None = None
         self._heeding: asyncio.Task[None] | None = None
@@ -117,7 +127,7 @@ class Attempt:
             self.cancel(wish.reason)
 
     def abandon(self) -> None:
-        """Interrupt the handler because the service goes down; the run is recorded as lost."""
+        """Interrupt the handler because the service goes down; the run is recorded as lost, or left to the next start."""
         self.lost = True
         self._interrupt()
 
@@ -204,17 +214,19 @@ class Attempt:
 
     def _describe(self, error: Exception) -> tuple[str, str]:
         """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
+        if isinstance(error, ToolFailedError):
+            error = self.run.shown(error)
         if isinstance(error, ProtolinkError):
-            return error.reason, str(error)[:MAX_REASON]
+            return error.reason, said(error)[:MAX_REASON]
         if self._expose_errors:
             log.exception("task %s failed", self.run.task_id, exc_info=error)
-            return "AGENT_FAILED", f"{type(error).__name__}: {_said(error)}"[:MAX_REASON]
+            return "AGENT_FAILED", f"{type(error).__name__}: {said(error)}"[:MAX_REASON]
         incident = new_uuid()
         log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
         return InternalError.reason, f"the agent failed, incident {incident}"
 
-    async def _interrupted(self) -> StoreError | None:
-        """Record why the run was interrupted; returns the error that kept it from being recorded."""
+    async def _interrupted(self) -> ProtolinkError | None:
+        """Record why the run was interrupted; returns the error that kept it from being recorded, or why it is left."""
         fold = self.live.fold
         if not fold.sequence or fold.state in TERMINAL:
             return None
@@ -224,6 +236,9 @@ class Attempt:
         token = self.run.token
         if token.is_cancelled:
             ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "")
+        elif self.lost and fold.state in self._resumable:
+            self.left = True
+            return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")
         elif self.lost:
             ending = lost(fold.state, "the agent was stopped before the task was done")
         else:
@@ -239,14 +254,6 @@ class Attempt:
 
 def _never_accepted() -> UnavailableError:
     return UnavailableError("the agent was stopped before it accepted the request")
-
-
-def _said(error: Exception) -> str:
-    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
-    try:
-        return str(error).encode("utf-8", "backslashreplace").decode()
-    except Exception:  # its own text is broken; the task must fail all the same
-        return "(it cannot say why)"
 
 
 MAX_REASON = 2000

@@ -64,6 +64,8 @@ class PartExecutor:
         error: ProtolinkError | None = None
         try:
             result = await self._toolbox.call(call.tool_name, call.args, self._context(call, run))
+        except ToolFailedError as raised:
+            error = run.shown(raised)
         except ProtolinkError as raised:
             error = raised
         micros = int((time.monotonic() - started) * 1e6)

@@ -1,11 +1,12 @@
 """What a handler may do while it works: report, publish, look at its cancellation. The engine owns everything else about a run."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
@@ -20,11 +21,14 @@ from protolink_grpc.models.events import (
     TaskSubmitted,
 )
 from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message
+from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.live import Fact, LiveTask
+
+log = logging.getLogger(__name__)
 
 GROUP = 64
 """Facts that one append takes at most while a handler reports faster than the store writes."""
@@ -40,11 +44,12 @@ def current_run() -> "Run | None":
 class Run:
     """One attempt at a task, from its handler's point of view. Used from the event loop that the handler runs in."""
 
-    def __init__(self, live: LiveTask, run_id: str, principal: str) -> None:
+    def __init__(self, live: LiveTask, run_id: str, principal: str, *, expose_errors: bool = True) -> None:
         self.run_id = run_id
         self.principal = principal
         self.token = CancellationToken()
         self._live = live
+        self._expose_errors = expose_errors
         self._pending: list[Fact] = []
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled: asyncio.Handle | None = None
@@ -80,6 +85,14 @@ class Run:
     def enter(self) -> None:
         """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
         _current.set(self)
+
+    def shown(self, error: ToolFailedError) -> ToolFailedError:
+        """A tool's failure as the task's owner may see it. What is kept from him is logged with its trace."""
+        if self._expose_errors:
+            return error
+        incident, tool = new_uuid(), error.metadata.get("tool", "")
+        log.error("task %s: tool '%s' failed, incident %s", self.task_id, tool, incident, exc_info=error)
+        return ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
 
     # -- reporting -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +80,7 @@ class TaskService:
         self._handler = handler
         self._expose_errors = expose_errors
         self._clock = clock or SystemClock()
-        self._slots = Slots(running=self.limits.max_concurrency, waiting=self.limits.max_queue)
+        self._slots = Slots(running=self.limits.max_concurrency or 1, waiting=self.limits.max_queue)
         self._attempts: dict[str, Attempt] = {}
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
         self._warm: OrderedDict[str, LiveTask] = OrderedDict()
@@ -88,6 +89,10 @@ class TaskService:
         self._upkeep = Upkeep(self, recovery, self._clock, self._resume)
         self._keeper: asyncio.Task[None] | None = None
         self._accepting = False
+        self._stopped = False
+        self._left: list[str] = []
+        # What the next start finds and goes on with needs no end now.
+        self._resumable = RESUMABLE[recovery] if store.durable else frozenset()
         self._starting = asyncio.Lock()
 
     # -- life ------------------------------------------------------------------------------------------------------------
@@ -103,9 +108,16 @@ class TaskService:
                 return
             await self.store.open()
             self.store.listeners.append(self._listener)
-            await self._upkeep.heartbeat()
-            self._accepting = True
-            await self._upkeep.recover()
+            try:
+                await self._upkeep.heartbeat()
+                self._accepting, self._stopped = True, False
+                await self._upkeep.recover()
+            except BaseException:
+                # A service that did not start must not keep the store, nor accept.
+                self._accepting, self._stopped = False, True
+                self.store.listeners.remove(self._listener)
+                await self.store.close()
+                raise
             self._keeper = asyncio.get_running_loop().create_task(self._upkeep.run())
 
     @property
@@ -114,7 +126,10 @@ class TaskService:
         return self._accepting
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Refuse new work, let runs finish for `grace_s` seconds, record the rest as lost, close the store."""
+        """Refuse new work, let runs finish for `grace_s` seconds, end the rest, close the store.
+
+        The rest is recorded as lost; in a durable store, what the next start would begin or resume stays as it is.
+        """
         self._accepting = False
         if self._attempts and grace_s > 0:
             await self._all_ended(grace_s)
@@ -128,7 +143,18 @@ class TaskService:
         self.store.listeners.remove(self._listener)
         self._warm.clear()
         self._warm_items = 0
+        await self._release_left()
+        self._stopped = True
         await self.store.close()
+
+    async def _release_left(self) -> None:
+        left, self._left = self._left, []
+        if not left:
+            return
+        try:
+            await self.store.release(left)
+        except StoreError as error:
+            log.warning("%d tasks wait for the end of this process: %s", len(left), error)
 
     async def _all_ended(self, timeout_s: float) -> None:
         waits = [attempt.ended.wait_quietly(timeout_s) for attempt in self._attempts.values()]
@@ -169,7 +195,7 @@ class TaskService:
                 raise _not_found(turn.task_id)
             if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
                 return (await self._load(head)).fold
-            await self.store.wait(turn.task_id, head.sequence)
+            await self._wait(turn.task_id, head.sequence)
 
     async def submit(self, submission: Submission, principal: str) -> Turn:
         """Accept a request: when this returns, it is in the log.
@@ -253,7 +279,7 @@ class TaskService:
         if fold.principal != principal:
             raise _not_found(task_id)
         if submission.request_id:
-            record = await self.store.request(principal, submission.request_id)
+            record = await self.store.request(self.agent_name, principal, submission.request_id)
             if record is not None:
                 return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
         if fold.is_terminal:
@@ -300,6 +326,7 @@ class TaskService:
             request_id=request_id,
             cause=cause,
             expose_errors=self._expose_errors,
+            resumable=self._resumable,
             on_end=self._retire,
         )
         self._attempts[live.fold.task_id] = attempt
@@ -320,6 +347,9 @@ class TaskService:
         task_id = fold.task_id
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
+        if attempt.left:
+            self._left.append(task_id)
+            return
         unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
         if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
             self._upkeep.unrecorded[task_id] = "the end of the run could not be recorded"
@@ -385,8 +415,9 @@ class TaskService:
     async def stream(self, submission: Submission, principal: str) -> AsyncGenerator[list[bytes], None]:
         """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
         turn = await self.submit(submission, principal)
-        async for frames in self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED):
-            yield frames
+        async with aclosing(self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED)) as events:
+            async for frames in events:
+                yield frames
 
     async def watch(
         self, task_id: str, principal: str, *, after: int = 0, stop_at: StopAt = StopAt.TERMINAL
@@ -412,8 +443,9 @@ class TaskService:
             )
         if after == head.sequence and head.state in TERMINAL:
             return
-        async for frames in self._events(task_id, after, stop_at):
-            yield frames
+        async with aclosing(self._events(task_id, after, stop_at)) as events:
+            async for frames in events:
+                yield frames
 
     async def _events(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[bytes], None]:
         store, limit = self.store, self.limits.batch_events
@@ -422,7 +454,7 @@ class TaskService:
             if not frames:
                 if stop_at is StopAt.CURRENT or await self._is_over(task_id, after):
                     return
-                await store.wait(task_id, after)
+                await self._wait(task_id, after)
                 continue
             ended = is_final(frames[-1])
             if stop_at is StopAt.INTERRUPTED:
@@ -434,6 +466,12 @@ class TaskService:
             yield frames
             if ended:
                 return
+
+    async def _wait(self, task_id: str, after: int) -> None:
+        """Wait for the log to grow. Raises UnavailableError once the service is down: nobody here will let it grow."""
+        await self.store.wait(task_id, after)
+        if self._stopped:
+            raise UnavailableError(f"agent {self.agent_name} was stopped", agent=self.agent_name)
 
     async def _is_over(self, task_id: str, after: int) -> bool:
         if task_id in self._attempts:
@@ -459,13 +497,20 @@ class TaskService:
             attempt = self._attempts.get(task_id)
         if attempt is not None and not attempt.live.fold.sequence:
             attempt = None  # nobody was told yet that there is such a task
+        wish = CancelRequested(reason, principal, metadata or {})
+        try:
+            return await self._cancel(task_id, principal, wish, attempt)
+        except LeaseLostError:
+            # Another process took the task between our look and our append; the wish is for whoever has it now.
+            return await self._cancel(task_id, principal, wish, None)
+
+    async def _cancel(self, task_id: str, principal: str, wish: CancelRequested, attempt: Attempt | None) -> TaskFold:
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
             raise _not_found(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
-        wish = CancelRequested(reason, principal, metadata or {})
         elsewhere = attempt is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
         try:
             if attempt is not None or elsewhere:
@@ -479,7 +524,7 @@ class TaskService:
                 f"task {task_id} is {fold.state}", task_id=task_id, state=str(fold.state)
             ) from None
         if attempt is not None:
-            attempt.cancel(reason)
+            attempt.cancel(wish.reason)
             await attempt.ended.wait_quietly(self.limits.cancel_wait_s)
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
@@ -502,6 +547,13 @@ class TaskService:
         attempt = self._attempts.get(task_id)
         if attempt is not None:
             attempt.heed()
+
+
+RESUMABLE: dict[Recovery, frozenset[TaskState]] = {
+    "lost": frozenset({TaskState.SUBMITTED}),
+    "resume": frozenset({TaskState.SUBMITTED, TaskState.WORKING}),
+}
+"""States of tasks without a worker that a start begins or resumes."""
 
 
 def _items(live: LiveTask) -> int:

@@ -29,7 +29,7 @@ class Limits:
     """Bounds of one agent in one process.
 
     Args:
-        max_concurrency: Runs at the same time.
+        max_concurrency: Runs at the same time; None means what the agent's card says, and 1 without a card.
         max_queue: Runs that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.
         batch_events: Events in one batch of a watch at most.
         warm_tasks: Tasks whose fold is kept in memory after their run.
@@ -38,7 +38,7 @@ class Limits:
         lease_ttl_s: How long this process may be silent before others take over its tasks.
     """
 
-    max_concurrency: int = 1
+    max_concurrency: int | None = None
     max_queue: int = 1000
     batch_events: int = 256
     warm_tasks: int = 1000

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, ProtolinkError, SequenceConflictError
+from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, SequenceConflictError, StoreError
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.engine import canceled, lost
@@ -56,8 +56,10 @@ class Upkeep:
                 await self._settle_unrecorded()
                 if service.store.shared:
                     await self.recover()
-            except ProtolinkError as error:
+            except StoreError as error:
                 log.warning("upkeep of %s failed, will try again: %s", service.agent_name, error)
+            except Exception:  # whatever it is: without heartbeats, others take over all our tasks
+                log.exception("upkeep of %s failed, will try again", service.agent_name)
 
     async def heartbeat(self) -> None:
         await self._service.store.heartbeat(self._service.limits.lease_ttl_s)
@@ -71,6 +73,9 @@ class Upkeep:
                 await self._take_over(head)
             except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
                 continue  # another process was faster, or the task ended
+            except Exception as error:  # a damaged log, say: the others are taken over all the same
+                log.error("task %s: cannot be taken over, will try again: %r", head.task_id, error)
+                continue
             log.info("task %s: its process is gone, %s", head.task_id, self._recovery)
 
     async def _take_over(self, head: TaskHead) -> None:
@@ -88,8 +93,17 @@ class Upkeep:
     async def _settle_unrecorded(self) -> None:
         """Write ends that could not be written when they came, now that the store may be well again."""
         for task_id, why in list(self.unrecorded.items()):
-            head = await self._service.store.head(task_id)
-            if head is not None and head.state not in TERMINAL and head.state not in INTERRUPTED:
-                live = await LiveTask.load(head, store=self._service.store, clock=self._clock)
-                await live.record([lost(live.fold.state, why)])
+            try:
+                await self._settle(task_id, why)
+            except (LeaseLostError, InvalidTransitionError):
+                pass  # another process has it, or it has ended meanwhile
+            except Exception as error:  # as in `recover`
+                log.error("task %s: its end cannot be recorded, will try again: %r", task_id, error)
+                continue
             del self.unrecorded[task_id]
+
+    async def _settle(self, task_id: str, why: str) -> None:
+        head = await self._service.store.head(task_id)
+        if head is not None and head.state not in TERMINAL and head.state not in INTERRUPTED:
+            live = await LiveTask.load(head, store=self._service.store, clock=self._clock)
+            await live.record([lost(live.fold.state, why)])

@@ -11,12 +11,16 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server import convert
 from protolink_grpc.server.call import Context, caller
+from protolink_grpc.store.port import TaskPage
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
 from protolink_grpc.wire.tasks import check_id, fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
+
+PAGE_BYTES = 1 << 20
+"""Where a page of whole tasks ends early: callers receive 4 MiB by default, and one task may be large by itself."""
 
 
 class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
@@ -73,10 +77,23 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_HEADER)
         page = await self._service.find(convert.query_from_pb(request, caller(), self._service.agent_name))
         if view == task_pb2.TASK_VIEW_HEADER:
-            tasks = [convert.head_to_pb(head) for head in page.heads]
+            tasks, following = [convert.head_to_pb(head) for head in page.heads], page.next
         else:
-            tasks = [await self._read(head.task_id, view) for head in page.heads]
-        return pb.ListTasksResponse(tasks=tasks, next_page_token=token_from_cursor(page.next), total_size=page.total)
+            tasks, following = await self._whole(page, view)
+        return pb.ListTasksResponse(tasks=tasks, next_page_token=token_from_cursor(following), total_size=page.total)
+
+    async def _whole(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
+        """The tasks of a page up to `PAGE_BYTES`, at least one, and where the next page begins."""
+        tasks: list[task_pb2.Task] = []
+        size, last = 0, None
+        for head in page.heads:
+            task = await self._read(head.task_id, view)
+            size += task.ByteSize()
+            if tasks and size > PAGE_BYTES:
+                return tasks, last
+            tasks.append(task)
+            last = (head.update_micros, head.task_id)
+        return tasks, page.next
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
         check_id(request.request_id, "request_id")  # else unused: canceling twice is the same as once

@@ -16,9 +16,10 @@ from protolink_grpc.server.binding import bind
 from protolink_grpc.server.interceptors import Interceptor
 from protolink_grpc.server.interceptors.authentication import Authenticate, authentication, certificate_identity
 from protolink_grpc.server.interceptors.deadline import deadline
-from protolink_grpc.server.interceptors.telemetry import is_tracing, telemetry
+from protolink_grpc.server.interceptors.telemetry import telemetry
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.wire.tracing import is_tracing
 
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 """Default bound of a request: its event, envelope added, stays below what gRPC receives by default (4 MiB)."""
@@ -66,7 +67,10 @@ class GrpcServer:
         self._health: Any = None
 
     def _interceptors(self) -> list[Interceptor]:
-        """Outermost first; the status boundary is around them all (`binding`)."""
+        """Outermost first; the status boundary is around them all (`binding`).
+
+        Health and reflection are not bound here and pass none of them: probes come without credentials.
+        """
         options = self._options
         chain: list[Interceptor] = []
         if is_tracing():

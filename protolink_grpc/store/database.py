@@ -4,6 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
@@ -15,7 +16,8 @@ BUSY_MS = 10_000
 def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -> sqlite3.Connection:
     """Open the file at the newest schema.
 
-    The connection may be used from any one thread at a time. Commits return after the fsync.
+    A new one is readable by its owner only. The connection may be used from any one thread at a time. Commits return after
+    the fsync.
 
     Raises:
         StoreVersionError: The file was written by a newer version of this package.
@@ -23,6 +25,10 @@ def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -
         StoreFullError: No space for the schema.
         StoreError: Not a database, or not reachable.
     """
+    if not read_only:
+        # SQLite would create the file readable by everyone; its journal gets the rights of the file.
+        with suppress(OSError):  # SQLite meets the same, and `explain` knows what it says
+            os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
     except sqlite3.Error as error:

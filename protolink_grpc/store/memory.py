@@ -1,7 +1,7 @@
 """The task store in memory: fast, and gone with the process. It says so: `durable` is false."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
@@ -44,7 +44,7 @@ class MemoryStore:
         # Per principal, last changed last: listing looks at one principal's tasks, in nearly the right order.
         self._by_change: dict[str, OrderedDict[str, None]] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
-        self._requests: dict[tuple[str, str], RequestRecord] = {}
+        self._requests: dict[tuple[str, str, str], RequestRecord] = {}
         self._waiters = Waiters()
 
     async def open(self) -> None:
@@ -56,7 +56,7 @@ class MemoryStore:
     async def append(self, append: Append) -> RequestRecord | None:
         head = append.head
         if append.request_id:
-            known = self._requests.get((head.principal, append.request_id))
+            known = self._requests.get((head.agent_name, head.principal, append.request_id))
             if known is not None:
                 return known
         entry = self._entries.get(head.task_id)
@@ -66,7 +66,8 @@ class MemoryStore:
         entry.head = head
         entry.events.extend(append.events)
         if append.request_id:
-            self._requests[head.principal, append.request_id] = RequestRecord(head.task_id, append.expected_sequence)
+            key = (head.agent_name, head.principal, append.request_id)
+            self._requests[key] = RequestRecord(head.task_id, append.expected_sequence)
             entry.request_ids.append(append.request_id)
         by_change = self._by_change.get(head.principal)
         if by_change is None:
@@ -101,7 +102,7 @@ class MemoryStore:
         if not by_change:
             del self._by_change[entry.head.principal]
         for request_id in entry.request_ids:
-            del self._requests[entry.head.principal, request_id]
+            del self._requests[entry.head.agent_name, entry.head.principal, request_id]
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         entry = self._entries.get(task_id)
@@ -140,11 +141,14 @@ class MemoryStore:
             ):
                 yield head
 
-    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
-        return self._requests.get((principal, request_id))
+    async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
+        return self._requests.get((agent_name, principal, request_id))
 
     async def heartbeat(self, ttl_s: float) -> None:
         """Nothing to do: a worker in memory lives as long as its data."""
+
+    async def release(self, task_ids: Sequence[str]) -> None:
+        """Nothing to do: nobody else could take them."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []

@@ -4,7 +4,7 @@ A store keeps, per task, a head (one row) and a log (framed events, sequence 1..
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,7 +57,7 @@ class Append:
         events: Framed events, ascending sequence, the first being `expected_sequence + 1`. Never empty.
         expected_sequence: Sequence that the log must end with; 0 creates the task.
         expected_epoch: Epoch that the head must have; one less than `head.epoch` takes the task over.
-        request_id: Recorded with `head.principal` in the same step; empty records nothing.
+        request_id: Recorded with the head's agent and principal in the same step; empty records nothing.
     """
 
     head: TaskHead
@@ -149,11 +149,14 @@ class TaskStore(Protocol):
     async def find(self, query: TaskQuery) -> TaskPage:
         """One page of heads."""
 
-    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
-        """The record of an earlier request, None when there is none."""
+    async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
+        """The record of an earlier request to that agent, None when there is none."""
 
     async def heartbeat(self, ttl_s: float) -> None:
         """Keep this worker alive for `ttl_s` seconds more."""
+
+    async def release(self, task_ids: Sequence[str]) -> None:
+        """Give up tasks that this worker has: they are orphans at once. Those of other workers stay theirs."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         """Heads of tasks that are submitted or working while their worker is dead, oldest first."""

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +63,8 @@ MIGRATIONS = (
       task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frame BLOB NOT NULL, PRIMARY KEY(task_id, sequence)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE requests(
-      principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL, after_sequence INTEGER NOT NULL,
-      create_micros INTEGER NOT NULL, PRIMARY KEY(principal, request_id)
+      agent_name TEXT NOT NULL, principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL,
+      after_sequence INTEGER NOT NULL, create_micros INTEGER NOT NULL, PRIMARY KEY(agent_name, principal, request_id)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE workers(
       worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
@@ -79,6 +79,9 @@ GROUP = 512
 TAIL_TASKS, TAIL_EVENTS = 1024, 512
 """Latest events in memory: of how many tasks, and how many of each."""
 
+DAY_MICROS = 86_400 * 1_000_000
+"""How long a worker that has gone silent stays listed."""
+
 POLL_S = 0.05
 """How late another process's append may be noticed."""
 
@@ -88,6 +91,10 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
 _INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({','.join('?' * (_COLUMNS.count(',') + 1))})"  # noqa: S608 -- fixed words only
+
+_THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
+_REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
+_FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 
 
 def _values(head: TaskHead) -> tuple[Any, ...]:
@@ -171,7 +178,8 @@ class SQLiteStore:
         if self._thread is not None:
             if self._loop is not None and self._loop.is_closed():
                 # The loop of an earlier `asyncio.run` is gone; file and threads are as good as new.
-                self._loop, self._poller = asyncio.get_running_loop(), None
+                # Who opened it there and did not close it never will.
+                self._loop, self._poller, self._users = asyncio.get_running_loop(), None, 1
             return
         self._loop = asyncio.get_running_loop()
         connection = await asyncio.to_thread(connect, self.path, MIGRATIONS)
@@ -189,7 +197,11 @@ class SQLiteStore:
 
     async def close(self) -> None:
         self._users = max(0, self._users - 1)
-        if self._thread is None or self._users:
+        if self._thread is None:
+            return
+        if self._users:
+            # Those who wait on behalf of the one that goes must notice; the others look and wait again.
+            self._waiters.wake_all()
             return
         if self._poller is not None:
             self._poller.cancel()
@@ -262,8 +274,12 @@ class SQLiteStore:
         if jobs:
             self._transact(db, jobs)
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._committed, group)
+        try:
+            if loop is not None:
+                loop.call_soon_threadsafe(self._committed, group)
+        except RuntimeError:
+            # The loop was closed, maybe this instant, and everybody who waited with it; the thread serves the next loop.
+            log.debug("nobody is left to hear of %d writes", len(group))
 
     def _look(self, db: sqlite3.Connection, probe: _Job) -> None:
         try:
@@ -459,10 +475,8 @@ class SQLiteStore:
         more = len(rows) > query.page_size
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
 
-    async def request(self, principal: str, request_id: str) -> RequestRecord | None:
-        rows = await self._rows(
-            "SELECT task_id, after_sequence FROM requests WHERE principal = ? AND request_id = ?", principal, request_id
-        )
+    async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
+        rows = await self._rows(_REQUEST, agent_name, principal, request_id)
         return RequestRecord(*rows[0]) if rows else None
 
     # -- workers ---------------------------------------------------------------------------------------------------------
@@ -473,14 +487,26 @@ class SQLiteStore:
 
         def beat(db: sqlite3.Connection) -> None:
             db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", row)
+            # One that is not listed is as dead as one that has expired.
+            db.execute("DELETE FROM workers WHERE expire_micros < ?", (now_micros() - DAY_MICROS,))
             # Old requests go a few at a time: a heartbeat stays short whatever has piled up.
             db.execute(
-                "DELETE FROM requests WHERE (principal, request_id) IN "
-                "(SELECT principal, request_id FROM requests WHERE create_micros < ? LIMIT 500)",
+                "DELETE FROM requests WHERE (agent_name, principal, request_id) IN "
+                "(SELECT agent_name, principal, request_id FROM requests WHERE create_micros < ? LIMIT 500)",
                 (forgotten,),
             )
 
         await self._write(beat)
+
+    async def release(self, task_ids: Sequence[str]) -> None:
+        values = (to_json(list(task_ids)), self.worker)
+
+        def give_up(db: sqlite3.Connection) -> None:
+            db.execute(
+                "UPDATE tasks SET worker = '' WHERE task_id IN (SELECT value FROM json_each(?)) AND worker = ?", values
+            )
+
+        await self._write(give_up)
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         rows = await self._rows(
@@ -514,12 +540,10 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
     """One append inside the group's transaction; a refusal leaves no trace of it."""
     head, request_id = append.head, append.request_id
     if request_id:
-        row = (head.principal, request_id, head.task_id, append.expected_sequence, head.update_micros)
-        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?)", row).rowcount:
-            found = db.execute(
-                "SELECT task_id, after_sequence FROM requests WHERE principal = ? AND request_id = ?", row[:2]
-            ).fetchone()
-            return RequestRecord(*found)
+        key = (head.agent_name, head.principal, request_id)
+        row = (*key, head.task_id, append.expected_sequence, head.update_micros)
+        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", row).rowcount:
+            return RequestRecord(*db.execute(_REQUEST, key).fetchone())
     if append.expected_sequence:
         done = db.execute(
             "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
@@ -543,7 +567,7 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
         done = db.execute(_INSERT, _values(head)).rowcount
     if not done:
         if request_id:
-            db.execute("DELETE FROM requests WHERE principal = ? AND request_id = ?", (head.principal, request_id))
+            db.execute(_FORGET_REQUEST, key)
         raise _refusal(db, append)
     first = append.expected_sequence + 1
     db.executemany(

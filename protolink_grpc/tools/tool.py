@@ -67,8 +67,16 @@ class _Failures:
         if isinstance(error, Exception | SystemExit) and not isinstance(error, ToolRejectedError):
             name = type(error).__name__
             raise ToolFailedError(
-                f"Tool '{self._tool}' failed: {name}: {error}", tool=self._tool, error_type=name
+                f"Tool '{self._tool}' failed: {name}: {said(error)}", tool=self._tool, error_type=name
             ) from error
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # its own text is broken; that it failed must be told all the same
+        return "(it cannot say why)"
 
 
 @dataclass(slots=True, eq=False)
@@ -207,15 +215,11 @@ class Tool:
         try:
             done, _ = await asyncio.wait([work], timeout=limit)
         except asyncio.CancelledError:
-            work.cancel()
-            await asyncio.wait([work])
+            await _give_up(work)
             raise
         if done:
             return work.result()
-        work.cancel()
-        _, pending = await asyncio.wait([work], timeout=CLEANUP_S)
-        _left_behind.update(pending)
-        work.add_done_callback(_forget)
+        await _give_up(work)
         raise ToolTimeoutError(
             f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
         )
@@ -240,7 +244,7 @@ class Tool:
             return json_value.normalize(result)
         except Exception as error:  # A result may bring a `to_dict` of its own, which may raise anything.
             raise ToolFailedError(
-                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {error}",
+                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {said(error)}",
                 tool=self.name,
                 result_type=kind,
             ) from error
@@ -251,6 +255,14 @@ CLEANUP_S = 1.0
 
 # Calls that were given up and have not ended: a task that nobody refers to may be collected while it runs.
 _left_behind: "set[asyncio.Task[Any]]" = set()
+
+
+async def _give_up(work: "asyncio.Task[Any]") -> None:
+    # Noted before the wait, which may be canceled itself.
+    _left_behind.add(work)
+    work.add_done_callback(_forget)
+    work.cancel()
+    await asyncio.wait([work], timeout=CLEANUP_S)
 
 
 def _forget(work: "asyncio.Task[Any]") -> None:

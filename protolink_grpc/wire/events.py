@@ -228,9 +228,15 @@ def frame_event(event: pb.RunEvent) -> bytes:
 
 
 def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
-    """Fold stored events, in order, into a reading that ends where they begin."""
+    """Fold stored events, in order, into a reading that ends where they begin.
+
+    Raises:
+        InvalidArgumentError: There is a gap, or an event that its kind does not allow: the log is damaged.
+    """
     for frame in frames:
         event = unframe(frame)
+        if event.sequence != fold.sequence + 1:
+            raise InvalidArgumentError(f"{event.sequence} does not follow {fold.sequence}", field="sequence")
         if event.sequence == 1:
             fold.agent_name = event.agent_name
         fold.apply(

@@ -66,6 +66,8 @@ def json_object_from_pb(text: str, field: str) -> dict[str, Any]:
 
 
 def _encode_varint(value: int) -> bytes:
+    if value < 0:
+        raise InvalidArgumentError(f"{value} is negative")
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -79,8 +81,12 @@ VARINTS: Final = [_encode_varint(value) for value in range(2048)]
 
 
 def varint(value: int) -> bytes:
-    """Base-128 encoding of a number that is not negative. Source: protobuf's encoding guide."""
-    return VARINTS[value] if value < 2048 else _encode_varint(value)
+    """Base-128 encoding of a number. Source: protobuf's encoding guide.
+
+    Raises:
+        InvalidArgumentError: The number is negative; no count or position is.
+    """
+    return VARINTS[value] if 0 <= value < 2048 else _encode_varint(value)
 
 
 def tag(number: int) -> bytes:
@@ -95,11 +101,23 @@ def text_field(key: bytes, text: str) -> bytes:
     return key + (VARINTS[size] if size < 2048 else varint(size)) + raw if raw else b""
 
 
-# Within one append, and from its events to the answer, the same few times come again and again.
-@lru_cache(maxsize=1024)
 def encode_time(micros: int) -> bytes:
-    """A Timestamp's bytes, at most 17 of them."""
-    return micros_to_pb(micros).SerializeToString()
+    """A Timestamp's bytes, at most 17 of them; by hand, because every event and every answer has one or several."""
+    seconds, rest = divmod(micros, 1_000_000)
+    if rest == 0:
+        return _encode_second(seconds)
+    nanos = rest * 1000
+    if nanos < 1 << 21:
+        return _encode_second(seconds) + b"\x10" + varint(nanos)
+    # Four or five groups of seven bits.
+    low = (nanos & 0x7F | 0x80, nanos >> 7 & 0x7F | 0x80, nanos >> 14 & 0x7F | 0x80)
+    high = (nanos >> 21,) if nanos < 1 << 28 else (nanos >> 21 & 0x7F | 0x80, nanos >> 28)
+    return _encode_second(seconds) + b"\x10" + bytes((*low, *high))
+
+
+@lru_cache(maxsize=64)
+def _encode_second(seconds: int) -> bytes:
+    return Timestamp(seconds=seconds).SerializeToString()
 
 
 def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:

@@ -9,6 +9,10 @@ import pytest
 
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, StoreError, TaskNotFoundError
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskPage, TaskQuery, TaskStore
 
@@ -111,7 +115,7 @@ async def test_ids_may_be_any_text(opened: TaskStore) -> None:
     append = addition(strange, principal=strange, session_id=strange, agent_name=strange, request_id=strange)
     await opened.append(append)
     assert await opened.head(strange) == append.head
-    assert await opened.request(strange, strange) == RequestRecord(strange, 0)
+    assert await opened.request(strange, strange, strange) == RequestRecord(strange, 0)
     assert (await opened.find(TaskQuery(strange, strange, session_id=strange))).heads == [append.head]
 
 
@@ -174,7 +178,7 @@ async def test_the_same_request_of_the_same_principal_is_done_once(opened: TaskS
     await opened.append(addition("task", b"one", request_id="request"))
     assert await opened.append(addition("another", b"again", request_id="request")) == RequestRecord("task", 0)
     assert await opened.head("another") is None
-    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+    assert await opened.request("agent", "ada", "request") == RequestRecord("task", 0)
 
 
 async def test_a_record_says_where_the_log_ended_before_the_request(opened: TaskStore) -> None:
@@ -187,16 +191,24 @@ async def test_a_record_says_where_the_log_ended_before_the_request(opened: Task
 
 async def test_another_principals_request_of_the_same_id_is_another_request(opened: TaskStore) -> None:
     await opened.append(addition("task", request_id="request"))
-    assert await opened.request("bob", "request") is None
+    assert await opened.request("agent", "bob", "request") is None
     assert await opened.append(addition("other", principal="bob", request_id="request")) is None
-    assert await opened.request("bob", "request") == RequestRecord("other", 0)
-    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+    assert await opened.request("agent", "bob", "request") == RequestRecord("other", 0)
+    assert await opened.request("agent", "ada", "request") == RequestRecord("task", 0)
+
+
+async def test_the_same_request_id_for_another_agent_is_another_request(opened: TaskStore) -> None:
+    await opened.append(addition("task", request_id="request"))
+    assert await opened.request("other agent", "ada", "request") is None
+    assert await opened.append(addition("other", request_id="request", agent_name="other agent")) is None
+    assert await opened.request("other agent", "ada", "request") == RequestRecord("other", 0)
+    assert await opened.request("agent", "ada", "request") == RequestRecord("task", 0)
 
 
 async def test_appends_without_a_request_id_are_never_repetitions(opened: TaskStore) -> None:
     for number in range(3):
         assert await opened.append(addition(f"task {number}")) is None
-    assert await opened.request("ada", "") is None
+    assert await opened.request("agent", "ada", "") is None
 
 
 @pytest.mark.parametrize(
@@ -215,9 +227,9 @@ async def test_a_refused_append_leaves_its_request_id_free(
     await opened.append(addition("task"))
     with pytest.raises(error):
         await opened.append(refused)
-    assert await opened.request("ada", "request") is None
+    assert await opened.request("agent", "ada", "request") is None
     assert await opened.append(addition("task", after=1, request_id="request")) is None
-    assert await opened.request("ada", "request") == RequestRecord("task", 1)
+    assert await opened.request("agent", "ada", "request") == RequestRecord("task", 1)
 
 
 async def test_of_equal_requests_at_once_one_is_done(opened: TaskStore) -> None:
@@ -478,7 +490,7 @@ async def test_an_append_happens_although_its_caller_is_canceled(opened: TaskSto
     async with asyncio.timeout(PATIENCE_S):
         await opened.wait("task", 0)
     assert await opened.read("task", 0, 10) == [b"one"]
-    assert await opened.request("ada", "request") == RequestRecord("task", 0)
+    assert await opened.request("agent", "ada", "request") == RequestRecord("task", 0)
     await asyncio.wait([caller])
 
 
@@ -505,6 +517,7 @@ async def test_an_open_store_has_an_identity_and_a_store_that_never_was_open_has
     await store.open()
     assert store.worker == worker
     await store.close()
+    await store.close()
 
 
 async def test_a_store_can_be_closed_twice_and_without_having_been_open(store: TaskStore) -> None:
@@ -520,6 +533,43 @@ async def test_a_closed_store_can_be_opened_again(store: TaskStore) -> None:
         await store.append(addition(f"task {number}"))
         assert await store.head(f"task {number}") is not None
         await store.close()
+
+
+async def test_a_store_stays_open_until_its_last_user_has_closed_it(store: TaskStore) -> None:
+    await store.open()
+    await store.open()
+    await store.append(addition("task"))
+    reader = asyncio.create_task(store.wait("task", 1))
+    await settle(store)
+    await store.close()
+    await store.append(addition("task", after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await reader
+    assert await whole(store) == [b"event 1", b"event 2"]
+    await store.close()
+
+
+async def test_of_two_services_on_one_store_one_stops_and_the_other_goes_on_and_keeps_its_listener(
+    store: TaskStore,
+) -> None:
+    go = asyncio.Event()
+
+    async def handler(task: Task, run: Run) -> Task:
+        await go.wait()
+        return task.complete("done")
+
+    first, second = (TaskService(name, store, handler) for name in ("first", "second"))
+    await first.start()
+    await second.start()
+    turns = [await each.submit(Submission.of(Task.create("go")), "ada") for each in (first, second)]
+    listening = [listener.task_ids() for listener in store.listeners]
+    assert listening == [[turn.task_id] for turn in turns]
+    await first.stop(grace_s=0)
+    assert [listener.task_ids() for listener in store.listeners] == [[turns[1].task_id]]
+    go.set()
+    assert (await second.settled(turns[1])).state is TaskState.COMPLETED
+    await second.stop()
+    assert store.listeners == []
 
 
 async def test_its_own_tasks_are_never_orphans(opened: TaskStore) -> None:
@@ -546,8 +596,8 @@ async def test_a_full_memory_forgets_the_finished_tasks_that_changed_longest_ago
     assert sorted(head.task_id for head in page.heads) == ["at work", "task 3", "task 4"]
     assert await store.head("task 0") is None
     assert await store.read("task 0", 0, 10) == []
-    assert await store.request("ada", "request for task 0") is None
-    assert await store.request("ada", "request for task 4") == RequestRecord("task 4", 0)
+    assert await store.request("agent", "ada", "request for task 0") is None
+    assert await store.request("agent", "ada", "request for task 4") == RequestRecord("task 4", 0)
 
 
 async def test_a_full_memory_never_forgets_what_is_not_finished_nor_the_end_that_just_came() -> None:

@@ -27,6 +27,7 @@ from protolink_grpc import (
     StopAt,
     Task,
     TaskExecutionError,
+    TaskNotFoundError,
     TaskProgress,
     TaskState,
     ToolContext,
@@ -307,6 +308,99 @@ async def test_many_readers_see_the_same_events(link: Link) -> None:
     first, *others = await asyncio.gather(*readers)
     assert len(first) == 4
     assert all(each == first for each in others)
+
+
+# -- continuing --------------------------------------------------------------------------------------------------------------
+
+
+async def _sent(link: Link, task: Task) -> None:
+    await link.client.send_task(None, task)
+
+
+async def _streamed(link: Link, task: Task) -> None:
+    async for _ in link.client.send_task_streaming(None, task):
+        pass
+
+
+def _lose_everything(link: Link) -> None:
+    """As after a restart of an agent that keeps its tasks in memory."""
+    store: Any = link.agent.store
+    store._entries.clear()
+    store._by_change.clear()
+    service: Any = link.agent._service
+    service._warm.clear()
+
+
+@pytest.mark.parametrize("again", [_sent, _streamed])
+@pytest.mark.parametrize("first", [_sent, _streamed])
+async def test_a_task_that_the_agent_has_lost_is_not_begun_anew_with_its_last_message(
+    link: Link, first: Callable[[Link, Task], Any], again: Callable[[Link, Task], Any]
+) -> None:
+    task = Task.create("ask city")
+    await first(link, task)
+    _lose_everything(link)
+    with pytest.raises(TaskNotFoundError):
+        await again(link, task.add_message(Message.user("echo Rome")))
+    assert (await link.client.list_tasks()).total_size == 0
+
+
+async def test_a_repeated_request_does_not_make_its_own_task_known(link: Link) -> None:
+    await link.client.send_task(None, Task.create("ask city"), request_id="same")
+    other = Task.create("echo hello")
+    assert (await link.client.send_task(None, other, request_id="same")).id != other.id
+    assert (await link.client.send_task(None, other)).id == other.id
+    streamed = Task.create("echo hello")
+    assert {event.task_id async for event in link.client.send_task_streaming(None, streamed, request_id="same")}
+    assert (await link.client.send_task(None, streamed)).id == streamed.id
+
+
+async def _get(client: AgentClient, task: Task) -> Task:
+    return await client.get_task(task.id)
+
+
+async def _wait(client: AgentClient, task: Task) -> Task:
+    return await client.wait_task(task.id)
+
+
+@pytest.mark.parametrize("fetch", [_get, _wait])
+async def test_a_long_task_that_was_fetched_is_continued_with_what_is_new(
+    link: Link, fetch: Callable[[AgentClient, Task], Any]
+) -> None:
+    history = [Message.user(f"line {number}") for number in range(999)]
+    asked = await link.client.send_task(None, Task(messages=[*history, Message.user("ask city")]))
+    client = AgentClient(url=link.agent.card.url, timeout=WAIT_S)
+    task = (await fetch(client, asked)).add_message(Message.user("echo Rome"))
+    done = await client.send_task(None, task)
+    assert [message.text for message in done.messages[999:]] == ["ask city", "which city?", "echo Rome", "Rome"]
+    assert done.to_dict() == (await client.get_task(task.id)).to_dict()
+
+
+async def test_a_long_task_that_was_streamed_is_continued_with_what_is_new(link: Link) -> None:
+    task = Task(messages=[*(Message.user(f"line {number}") for number in range(999)), Message.user("ask city")])
+    await _streamed(link, task)
+    done = await link.client.send_task(None, task.add_message(Message.user("echo Rome")))
+    assert [message.text for message in done.messages[999:]] == ["ask city", "which city?", "echo Rome", "Rome"]
+
+
+async def test_what_a_repeated_stream_did_not_bring_is_sent_with_the_next_turn(link: Link) -> None:
+    task = Task.create("ask city")
+    for message in ("only in the repetition", "echo Rome"):
+        async for _ in link.client.send_task_streaming(None, task, request_id="same"):
+            pass
+        task.add_message(Message.user(message))
+    done = await link.client.send_task(None, task)
+    texts = [message.text for message in done.messages]
+    assert texts == ["ask city", "which city?", "only in the repetition", "echo Rome", "Rome"]
+
+
+async def test_a_watch_from_the_end_of_a_waiting_task_shows_its_next_turn(link: Link) -> None:
+    asked = await link.send("ask city")
+    events = [event async for event in link.client.subscribe(asked.id, stop_at=StopAt.INTERRUPTED)]
+    following = link.client.subscribe(asked.id, after=len(events), stop_at=StopAt.INTERRUPTED)
+    first = asyncio.ensure_future(anext(following))
+    done = await link.client.send_task(None, asked.add_message(Message.user("echo Rome")))
+    rest = [await first] + [event async for event in following]
+    assert (rest[0].sequence, rest[-1].state, done.state) == (len(events) + 1, TaskState.COMPLETED, done.state)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """How agents come up and go down: ports, signals, drain, and callers that leave before their task is done."""
 
 import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -19,14 +20,21 @@ from protolink_pb.v1 import task_pb2
 from protolink_grpc import (
     AddressInUseError,
     Agent,
+    AgentCapabilities,
+    AgentCard,
     AgentClient,
     DeadlineExceededError,
+    InvalidArgumentError,
+    Limits,
     Message,
+    Registry,
+    RegistryClient,
     RunEvent,
     SQLiteStore,
     Task,
     TaskState,
     UnavailableError,
+    UnimplementedError,
 )
 from protolink_grpc.errors import AgentConflictError
 from protolink_grpc.store.port import TaskStore
@@ -139,6 +147,145 @@ async def test_a_start_that_failed_does_not_touch_the_tasks_of_the_agent_that_ru
             await Gated(first.card.url, store=SQLiteStore(tmp_path / "tasks.db"), recovery="resume").serve()
         first.gate.set()
         assert (await client.wait_task(task.id)).state is TaskState.COMPLETED
+
+
+# -- what cannot work is said at once ----------------------------------------------------------------------------------------
+
+
+class NotAsync(Agent):
+    def handle_task(self, task: Task) -> Task:  # type: ignore[override]
+        return task
+
+
+class NotAGenerator(Agent):
+    async def handle_task_streaming(self, task: Task) -> Any:  # type: ignore[override]
+        return task
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (NotAsync, r"NotAsync\.handle_task must be async"),
+        (NotAGenerator, r"NotAGenerator\.handle_task_streaming must be an async generator"),
+    ],
+)
+def test_a_handler_of_the_wrong_kind_is_refused_by_name(kind: type[Agent], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        kind(name="x")
+
+
+@pytest.mark.parametrize("argument", ["system_prompt", "credentials", "a2a", "expose_chat", "llm_factory"])
+def test_an_argument_that_is_not_built_yet_is_refused_by_name(argument: str) -> None:
+    with pytest.raises(UnimplementedError, match=argument) as error:
+        Agent(name="x", **{argument: object()})
+    assert error.value.metadata == {"argument": argument}
+
+
+def test_verbosity_is_accepted_and_an_unknown_argument_is_not() -> None:
+    assert Agent(name="x", verbosity=2).card.name == "x"
+    with pytest.raises(TypeError, match="verbostiy"):
+        Agent(name="x", verbostiy=2)
+
+
+def test_limits_without_a_concurrency_leave_it_to_the_card() -> None:
+    card = AgentCard("x", "d", "runtime://x", capabilities=AgentCapabilities(max_concurrency=8))
+    assert Agent(card, limits=Limits(max_queue=5))._limits == Limits(max_concurrency=8, max_queue=5)
+    assert Agent(card, limits=Limits(max_concurrency=2))._limits.max_concurrency == 2
+    assert Agent(card)._limits == Limits(max_concurrency=8)
+
+
+def test_an_agent_in_the_foreground_that_listens_nowhere_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(name="nowhere")
+    with caplog.at_level(logging.WARNING):
+        thread = threading.Thread(target=agent.run)
+        thread.start()
+        while not agent.is_running:
+            thread.join(0.01)
+            assert thread.is_alive()
+        agent.stop()
+        thread.join(5.0)
+    (record,) = caplog.records
+    assert "runtime://nowhere" in record.getMessage()
+    assert "url" in record.getMessage()
+
+
+# -- the address that is listened at, and the one that others use ------------------------------------------------------------
+
+
+async def test_an_agent_listens_at_one_address_and_advertises_another(channel: object) -> None:
+    port = free_port()
+    async with Gated("grpc://agent.example:443", listen=f"grpc://127.0.0.1:{port}") as agent:
+        told = await AgentClient(url=f"grpc://127.0.0.1:{port}").get_agent_card()
+        assert (agent.card.url, told.url) == ("grpc://agent.example:443", "grpc://agent.example:443")
+
+
+async def test_a_free_port_is_advertised_where_the_card_names_none(channel: object) -> None:
+    async with Registry() as registry:
+        agent = Gated("grpc://localhost:0", listen="0.0.0.0:0", registry=registry.url)
+        async with agent:
+            assert agent.card.url.startswith("grpc://localhost:")
+            assert not agent.card.url.endswith(":0")
+            (found,) = await registry.client.discover()
+            assert found.url == agent.card.url
+            assert (await AgentClient(url=found.url).get_agent_card()).name == "gated"
+        assert agent.card.url == "grpc://localhost:0"
+
+
+@pytest.mark.parametrize("url", ["grpc://0.0.0.0:0", "grpc://[::]:0"])
+def test_an_address_that_nobody_can_call_is_not_registered(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="listen=") as error:
+        Gated(url, registry="grpc://127.0.0.1:1")
+    assert error.value.field == "card.url"
+    with pytest.raises(InvalidArgumentError, match="listen="):
+        Gated(registry="grpc://127.0.0.1:1").relocate(url=url)
+    with pytest.raises(InvalidArgumentError, match="listen="):
+        Gated("grpc://127.0.0.1:0", listen=url).relocate(url=url, registry="grpc://127.0.0.1:1")
+
+
+async def test_without_a_registry_such_an_address_is_a_warning(
+    channel: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with Gated("grpc://0.0.0.0:0"):
+            pass
+        async with Gated("grpc://127.0.0.1:0", listen="grpc://0.0.0.0:0"):
+            pass
+    (record,) = caplog.records
+    assert "listen=" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("url", "listen"), [("runtime://gated", "grpc://127.0.0.1:0"), ("grpc://127.0.0.1:0", "http://127.0.0.1:0")]
+)
+def test_a_place_to_listen_that_is_none_is_refused(url: str, listen: str) -> None:
+    with pytest.raises(InvalidArgumentError) as error:
+        Gated(url, listen=listen)
+    assert error.value.field == "listen"
+
+
+async def test_an_agent_that_moves_listens_where_it_moves_to(channel: object) -> None:
+    agent = Gated("grpc://agent.example:443", listen="grpc://127.0.0.1:0").relocate(url="grpc://127.0.0.1:0")
+    async with agent:
+        assert (await AgentClient(url=agent.card.url).get_agent_card()).name == "gated"
+    agent.relocate(url="grpc://agent.example:443", listen="grpc://127.0.0.1:0")
+    async with agent:
+        assert agent.card.url == "grpc://agent.example:443"
+
+
+async def test_an_agent_says_that_it_leaves_before_it_leaves_the_registry(channel: Callable[[str], Any]) -> None:
+    async with Registry() as registry:
+        seen: list[int] = []
+
+        class Watching(RegistryClient):
+            async def unregister(self, agent_url: str) -> bool:
+                health = health_pb2_grpc.HealthStub(channel(agent_url))
+                seen.append((await health.Check(health_pb2.HealthCheckRequest())).status)
+                return await super().unregister(agent_url)
+
+        async with Gated(registry=Watching(registry.url)):
+            assert len(await registry.client.discover()) == 1
+        assert seen == [NOT_SERVING]
+        assert await registry.client.discover() == []
 
 
 # -- callers that leave ------------------------------------------------------------------------------------------------------
@@ -297,9 +444,10 @@ async def test_a_draining_agent_takes_no_new_work_and_says_so(process: Start, st
     assert rpc_status.from_call(error.value).details[0].Unpack(info)
     assert (error.value.code(), info.reason) == (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE")
     # What runs can still be watched to its end.
-    watch = asyncio.create_task(collect(agent.client.subscribe(running.id)))
+    watch = agent.client.subscribe(running.id)
+    await anext(watch)  # under way before the run may end, and the agent with it
     agent.program.say("go on")
-    assert (await watch)[-1].state is TaskState.COMPLETED
+    assert (await collect(watch))[-1].state is TaskState.COMPLETED
     assert await agent.program.line() == "ended"
 
 

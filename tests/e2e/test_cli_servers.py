@@ -87,6 +87,30 @@ def test_an_agent_of_the_working_directory_serves_registers_and_drains_on_sigter
     assert listed.document == {"agents": []}
 
 
+def test_an_agent_listens_where_it_is_told_to_and_registers_the_url_that_others_use(
+    folder: Path, registry: str
+) -> None:
+    places = ("--url", "grpc://localhost:0", "--listen", "0.0.0.0:0")
+    with running("serve", "mesh:agent", *places, "-o", "json", registry=registry, cwd=folder) as process:
+        url = first_document(process)["url"]
+        assert url.startswith("grpc://localhost:")
+        assert url in protolink("agents", "list", registry=registry).out
+        assert protolink("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
+        assert stopped(process, signal.SIGTERM)[0] == 0
+
+
+def test_an_address_that_nobody_can_call_is_not_registered(folder: Path, registry: str) -> None:
+    done = protolink("serve", "mesh:agent", "--url", "grpc://0.0.0.0:0", registry=registry, cwd=folder)
+    assert done.code == 1
+    assert "nobody else can call it" in done.err
+
+
+def test_certificates_are_not_passed_over_where_it_listens_in_the_clear(folder: Path) -> None:
+    options = ("--listen", "grpc://0.0.0.0:0", "--tls-cert", "c", "--tls-key", "k")
+    done = protolink("serve", "mesh:agent", *options, cwd=folder)
+    assert (done.code, "grpc://0.0.0.0:0 is served in the clear" in done.err) == (2, True)
+
+
 @pytest.mark.parametrize("attribute", ["Weather", "make"])
 def test_a_class_or_a_factory_will_do_and_sigint_ends_it_too(folder: Path, attribute: str) -> None:
     with running("serve", f"mesh:{attribute}", "-o", "json", cwd=folder) as process:

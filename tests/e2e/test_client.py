@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import random
 import sys
 import threading
@@ -35,8 +36,10 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.local_agent import LocalEndpoint, _endpoints
 from protolink_grpc.runtime.background import background
 from protolink_grpc.store.port import Append, RequestRecord
+from protolink_grpc.wire.tracing import joined_to_trace
 
 MakeWire = Callable[[str], Awaitable[Any]]
 
@@ -245,7 +248,9 @@ class CutAtTheEnd:
             RunEvent(payload=TaskStatusChanged(TaskState.WORKING, last), sequence=2),
         ]
 
-    async def stream(self, *_: Any, timeout_s: float | None) -> AsyncGenerator[list[RunEvent], None]:
+    async def stream(
+        self, *_: Any, must_exist: bool = False, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
         self.looks += 1
         assert self.looks == 1
         yield self._events
@@ -261,6 +266,152 @@ async def test_a_cut_of_nothing_but_the_end_is_the_end(last: TaskState, monkeypa
     sent = [event.sequence async for event in client.send_task_streaming(None, Task.create("x"))]
     seen = [event.sequence async for event in client.subscribe("x", stop_at=StopAt.INTERRUPTED)]
     assert sent == seen == [1, 2]
+
+
+class QuietBetweenCuts:
+    """An agent whose stream is cut, reached again, quiet for long, and cut once more."""
+
+    def __init__(self, quiet_s: float, **metadata: str) -> None:
+        self._quiet_s, self._metadata = quiet_s, metadata
+
+    async def watch(
+        self, task_id: str, after: int, *_: Any, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        self.looks = getattr(self, "looks", 0) + 1
+        if self.looks == 3:
+            yield [RunEvent(payload=TaskStatusChanged(TaskState.WORKING, TaskState.COMPLETED), sequence=2)]
+            return
+        if self.looks == 1:
+            yield [RunEvent(payload=TaskStatusChanged(TaskState.SUBMITTED, TaskState.WORKING), sequence=1)]
+        else:
+            await asyncio.sleep(self._quiet_s)  # what the agent under test does, not what the test waits for
+        raise UnavailableError("cut", **self._metadata)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.client.agent_client.LONGEST_PAUSE_S", 0.05)
+    client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3)
+    monkeypatch.setattr(client, "_agent", lambda _: agent)
+    assert [event.sequence async for event in client.subscribe("x")] == [1, 2]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_attempt_that_takes_long_to_reach_nobody_does_not_end_the_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("protolink_grpc.client.agent_client.LONGEST_PAUSE_S", 0.05)
+    client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3, unreached="true")
+    monkeypatch.setattr(client, "_agent", lambda _: agent)
+    with pytest.raises(UnavailableError):
+        _ = [event async for event in client.subscribe("x")]
+
+
+async def test_a_repeated_request_is_followed_over_a_cut_to_the_task_that_it_began(
+    worker: Worker, wire: MakeWire
+) -> None:
+    first = await AgentClient(url=worker.card.url).submit_task(None, Task.create("hold on"), request_id="same")
+    between = await wire(worker.card.url)
+    stream = AgentClient(url=between.url).send_task_streaming(None, Task.create("hold on"), request_id="same")
+    seen = [await anext(stream), await anext(stream)]
+    rest = asyncio.ensure_future(anext(stream))
+    between.cut()
+    worker.release.set()
+    seen += [await rest] + [event async for event in stream]
+    assert [event.sequence for event in seen] == [1, 2, 3, 4]
+    assert ({event.task_id for event in seen}, worker.runs) == ({first.id}, 1)
+
+
+# -- in the same process -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_subscription_goes_on_when_its_agent_is_started_anew_on_another_loop() -> None:
+    worker = Worker("runtime://restarted")
+    await worker.serve()
+    client = AgentClient(url=worker.card.url, timeout=WAIT_S)
+    asked = await client.send_task(None, Task.create("ask"))
+    stream = client.subscribe(asked.id)
+    seen = [await anext(stream) for _ in range(4)]
+    await worker.aclose()
+    await asyncio.to_thread(worker.start, background=True)
+    try:
+        await client.send_task(None, asked.add_message(Message.user("echo x")))
+        async with asyncio.timeout(WAIT_S):
+            seen += [event async for event in stream]
+    finally:
+        await asyncio.to_thread(worker.stop)
+    assert [event.sequence for event in seen] == list(range(1, 9))
+
+
+async def test_an_agent_whose_loop_is_closed_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    agent = Agent(name="gone")
+    service: Any = object()
+    monkeypatch.setitem(_endpoints, "runtime://gone", LocalEndpoint(service, loop, lambda: agent.card))
+    client = AgentClient(url="runtime://gone")
+    for attempt in (client.get_task("x"), client.send_task(None, Task.create("x"))):
+        with pytest.raises(UnavailableError, match=r"^runtime://gone is not reachable"):
+            await attempt
+
+
+# -- traces ------------------------------------------------------------------------------------------------------------------
+
+TRACED = """
+    import asyncio, json
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from protolink_grpc import Agent, AgentClient, Registry, Task
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+    class Asker(Agent):
+        async def handle_task(self, task):
+            with trace.get_tracer("test").start_as_current_span("asking"):
+                await self.peer("asked").run_task(Task.create("x"))
+                async for _ in self.peer("asked").run_task_streaming(Task.create("x")):
+                    pass
+            return task.complete("done")
+
+    class Asked(Agent):
+        async def handle_task(self, task):
+            return task.complete("done")
+
+    async def main():
+        async with Registry() as registry:
+            async with Asked(name="asked", transport="grpc", registry=registry.url) as asked:
+                async with Asker(name="asker", transport="grpc", registry=registry.url) as asker:
+                    with trace.get_tracer("test").start_as_current_span("outside"):
+                        await AgentClient(url=asker.card.url).send_task(None, Task.create("x"))
+        print(json.dumps([
+            [span.name.rpartition("/")[2], f"{span.context.span_id:x}", f"{span.parent.span_id:x}" if span.parent else ""]
+            for span in exporter.get_finished_spans()
+        ]), flush=True)
+
+    asyncio.run(main())
+"""
+
+
+async def test_what_an_agent_asks_another_one_is_a_child_of_the_span_that_asked(
+    launch: Callable[..., Awaitable[Any]],
+) -> None:
+    program = await launch(TRACED)
+    spans = json.loads(await program.line())
+    assert await program.end() == 0
+    names = {own: name for name, own, _ in spans}
+    family = {(name, names.get(parent, "")) for name, _, parent in spans}
+    assert {("outside", ""), ("SendTask", "outside"), ("asking", "SendTask")} <= family
+    assert {("GetAgent", "asking"), ("SendTask", "asking"), ("StreamTask", "asking")} <= family
+
+
+def test_without_a_tracer_nothing_is_added_to_a_call() -> None:
+    assert joined_to_trace(()) is None
+    assert joined_to_trace((("authorization", "x"),)) == (("authorization", "x"),)
 
 
 # -- what a client is told ---------------------------------------------------------------------------------------------------

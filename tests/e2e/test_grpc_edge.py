@@ -357,6 +357,22 @@ async def test_get_shows_as_much_as_was_asked_for(worker: Worker, stub: Stub, vi
     assert listed == task
 
 
+async def test_a_page_of_large_tasks_ends_early_and_the_next_goes_on_right_there(worker: Worker, stub: Stub) -> None:
+    agent = stub(worker.card.url)
+    for index, kilobytes in enumerate((150, 150, 150, 800, 1)):
+        await agent.SendTask(pb.SendTaskRequest(task=asking(f"echo {'x' * (kilobytes << 10)}", f"t{index}")))
+    pages, token = [], ""
+    while token or not pages:
+        page = await agent.ListTasks(pb.ListTasksRequest(view="TASK_VIEW_FULL", page_token=token))
+        assert page.total_size == 5
+        pages.append([task.id for task in page.tasks])
+        token = page.next_page_token
+    # Each is there twice, asked and answered; one that is too large by itself has a page by itself.
+    assert pages == [["t4"], ["t3"], ["t2", "t1", "t0"]]
+    whole = await agent.ListTasks(pb.ListTasksRequest(view="TASK_VIEW_HEADER"))
+    assert ([task.id for task in whole.tasks], whole.next_page_token) == (["t4", "t3", "t2", "t1", "t0"], "")
+
+
 async def test_a_task_to_continue_must_exist(worker: Worker, stub: Stub) -> None:
     answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("x"), task_id="nobody")))
     assert answer.info.reason == "TASK_NOT_FOUND"

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -191,6 +191,42 @@ async def test_a_heartbeat_without_a_registration_says_so(registry: Registry) ->
     with pytest.raises(LeaseNotFoundError):
         await registry.client.heartbeat("grpc://127.0.0.1:4000")
     assert not await registry.client.unregister("grpc://127.0.0.1:4000")
+
+
+@pytest.mark.parametrize(
+    "failure", [InvalidArgumentError("refused", field="card"), RuntimeError("a bug")], ids=["refused", "unexpected"]
+)
+async def test_after_the_start_a_registration_is_kept_whatever_happens(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    monkeypatch.setattr("protolink_grpc.client.registry_client.FIRST_PAUSE_S", 0.001)
+    renew, failing = RegistryClient.heartbeat, [failure]
+
+    async def heartbeat(client: RegistryClient, url: str) -> float:
+        if failing:
+            raise failing.pop()
+        kept.set()
+        return await renew(client, url)
+
+    kept = asyncio.Event()
+    monkeypatch.setattr(RegistryClient, "heartbeat", heartbeat)
+    async with agent("kept", registry):
+        async with asyncio.timeout(WAIT_S):
+            await kept.wait()
+        assert [found.name for found in await registry.client.discover()] == ["kept"]
+    assert not failing
+
+
+@pytest.mark.parametrize("failure", [InvalidArgumentError("refused", field="card"), RuntimeError("a bug")])
+async def test_a_card_that_cannot_be_registered_at_all_is_an_error_of_the_start(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    async def register(*_: Any, **__: Any) -> float:
+        raise failure
+
+    monkeypatch.setattr(RegistryClient, "register", register)
+    with pytest.raises(type(failure)):
+        await agent("wrong", registry).serve()
 
 
 @pytest.mark.parametrize("lease_ttl_s", [0.5, 3601.0])
@@ -480,6 +516,28 @@ async def test_a_name_means_nothing_without_a_registry() -> None:
         with pytest.raises(AgentNotFoundError, match="has no registry"):
             await alone.send_message_to("worker", "hello")
         assert await alone.discover_agents() == []
+
+
+async def test_a_stream_that_is_closed_closes_what_it_reads_from(
+    pair: tuple[Worker, Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    async def endless(*_: Any) -> AsyncGenerator[str, None]:
+        try:
+            while True:
+                yield "something"
+        finally:
+            closed.append("closed")
+
+    registry = RegistryClient("grpc://127.0.0.1:1")
+    monkeypatch.setattr("protolink_grpc.client.registry_client._Follower.once", endless)
+    monkeypatch.setattr("protolink_grpc.client.agent_client.AgentClient.send_task_streaming", endless)
+    streams: list[Any] = [registry.watch(), pair[1].peer("worker").run_task_streaming(Task.create("x"))]
+    for stream in streams:
+        await anext(stream)
+        await stream.aclose()
+    assert closed == ["closed"] * 2
 
 
 async def test_a_peer_is_found_again_after_it_has_moved(pair: tuple[Worker, Agent]) -> None:

@@ -36,7 +36,9 @@ from protolink_grpc import (
     UnavailableError,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.local_agent import PRINCIPAL
 from protolink_grpc.errors import AgentConflictError, LeaseNotFoundError
+from protolink_grpc.server.call import ANONYMOUS
 
 TLS_URL = "grpcs://127.0.0.1:0"
 
@@ -261,6 +263,15 @@ async def test_the_certificate_names_the_owner_of_a_task(mutual: Worker, certifi
     assert await principal_of(bob, (await bob.send_task(None, Task.create("x"))).id) == "bob"
 
 
+@pytest.mark.parametrize("name", [PRINCIPAL, ANONYMOUS])
+async def test_a_certificate_cannot_make_a_caller_the_owner_of_what_others_own(name: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    tls = authority.issue("server", [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    async with worker_at(TLS_URL, tls=replace(tls, require_client_cert=True)) as worker:
+        with pytest.raises(UnauthenticatedError, match=name):
+            await AgentClient(url=worker.card.url, tls=authority.issue(name, [])).list_tasks()
+
+
 async def test_to_anybody_else_a_task_does_not_exist(mutual: Worker, certificates: Certificates) -> None:
     ann = AgentClient(url=mutual.card.url, tls=certificates.ann)
     bob = AgentClient(url=mutual.card.url, tls=certificates.bob)
@@ -376,6 +387,29 @@ async def test_health_and_reflection_need_no_credentials(
     names = {service.name for service in (await ask.read()).list_services_response.service}
     assert "protolink.v1.AgentService" in names
     await ask.done_writing()
+
+
+@pytest.mark.parametrize("name", [PRINCIPAL, ANONYMOUS])
+async def test_a_hook_cannot_make_a_caller_the_owner_of_what_others_own(name: str) -> None:
+    async def confused(method: str, metadata: Mapping[str, str]) -> Principal | None:
+        return Principal(name)
+
+    async with worker_at("grpc://127.0.0.1:0", server=ServerOptions(authenticate=confused)) as worker:
+        await worker.run_task(Task.create("x"))
+        with pytest.raises(UnauthenticatedError, match=name):
+            await AgentClient(url=worker.card.url).list_tasks()
+
+
+async def test_an_agent_shows_its_credentials_to_peers_and_to_the_registry(registry: Registry) -> None:
+    options = ServerOptions(authenticate=by_token)
+    async with (
+        worker_at("grpc://127.0.0.1:0", registry=registry.url, metadata=bearing("ann-token"), server=options) as worker,
+        Agent(name="asker", registry=registry.url, metadata=bearing("bob-token")) as asker,
+    ):
+        assert (await asker.send_message_to("worker", "hello")).text == "hello"
+        assert [card.url for card in await asker.discover_agents({"name": "worker"})] == [worker.card.url]
+        moved = Agent(name="moved", metadata=bearing("bob-token")).relocate(registry=registry.url, tls=TLSConfig())
+        assert (await moved.send_message_to("worker", "again")).text == "again"
 
 
 async def test_a_hook_that_breaks_lets_nobody_in_and_tells_nothing() -> None:

@@ -1,6 +1,7 @@
 """Requests for one task that arrive in the same instant, and a process that has lost a task without knowing it."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,66 @@ async def test_a_stop_in_the_instant_of_a_submission_answers_its_caller() -> Non
     with pytest.raises(UnavailableError):
         await sending
     assert service.active_task_ids == []
+
+
+class Overtaken(SQLiteStore):
+    """Lets somebody else act between a look at a task and the append that follows from it."""
+
+    rival: Callable[[], Awaitable[None]] | None = None
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            await rival()
+        return await super().append(append)
+
+
+async def test_a_cancel_reaches_the_process_that_took_the_task_in_the_meantime(tmp_path: Path) -> None:
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    async def handler(task: Task, run: Run) -> None:
+        begun.put_nowait(task.id)
+        await asyncio.Event().wait()
+
+    path = tmp_path / "tasks.db"
+    store = Overtaken(path)
+    old, new = (TaskService("agent", SQLiteStore(path), handler, recovery="resume") for _ in range(2))
+    canceling = TaskService("agent", store, handler)
+    await old.start()
+    await canceling.start()
+    turn = await old.submit(Submission.of(Task.create("go")), "ann")
+    await begun.get()
+    await old.stop(grace_s=0)
+
+    async def take_over() -> None:
+        await new.start()
+        await begun.get()
+
+    store.rival = take_over
+    fold = await canceling.cancel(turn.task_id, "ann", reason="enough")
+    assert (fold.state, fold.reason, fold.attempt) == (TaskState.CANCELED, "enough", 2)
+    await canceling.stop()
+    await new.stop()
+
+
+async def test_a_reader_that_leaves_takes_everything_it_opened_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = TaskService("agent", MemoryStore(), Asking())
+    await service.start()
+    asked = await service.send(Submission.of(Task.create("one")), "ann")
+    closed: list[str] = []
+
+    async def events(*_: Any) -> AsyncIterator[list[bytes]]:
+        try:
+            yield [b"event"]
+        finally:
+            closed.append("events")
+
+    monkeypatch.setattr(service, "_events", events)
+    for reader in (service.watch(asked.task_id, "ann"), service.stream(Submission.of(Task.create("two")), "ann")):
+        await anext(reader)
+        await reader.aclose()
+    assert closed == ["events", "events"]
+    await service.stop()
 
 
 async def test_a_quiet_run_ends_when_another_process_has_taken_its_task(tmp_path: Path) -> None:

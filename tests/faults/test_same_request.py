@@ -11,6 +11,7 @@ from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Message, SQLiteStore, Task, TaskState
+from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
@@ -207,3 +208,17 @@ async def test_a_refused_request_can_be_sent_again_under_its_id(stub: Callable[[
         task = task_pb2.Task(messages=[task_pb2.Message(parts=[{"text": "go"}])])
         answer = await calls.SendTask(pb.SendTaskRequest(task=task, request_id="same"))
         assert answer.task.state == task_pb2.TASK_STATE_COMPLETED
+
+
+async def test_the_same_request_to_two_agents_on_one_store_makes_two_tasks(store: TaskStore) -> None:
+    async def handler(task: Task, run: Run) -> Task:
+        return task.complete(run.agent_name)
+
+    services = [TaskService(name, store, handler) for name in ("x", "y")]
+    for each in services:
+        await each.start()
+    for _ in range(2):
+        folds = [await each.send(Submission.of(Task.create("go"), request_id="same"), "ann") for each in services]
+        assert [fold.messages[-1].text for fold in folds] == ["x", "y"]
+    for each in services:
+        await each.stop()

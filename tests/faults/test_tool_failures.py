@@ -263,6 +263,33 @@ async def test_an_agent_that_hides_its_errors_shows_an_incident_only(channel: ob
         assert "swordfish" not in str(task.to_dict())
 
 
+@pytest.mark.parametrize("by_hand", [False, True], ids=["by a part", "by the handler"])
+async def test_an_agent_that_hides_its_errors_shows_of_a_failed_tool_an_incident_only(
+    by_hand: bool, channel: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Calling(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            if by_hand:
+                await self.call_tool("open_safe")
+            return await super().handle_task(task)
+
+    agent = Calling(name="calling", description="calls", url="grpc://127.0.0.1:0", expose_errors=False)
+
+    @agent.tool
+    async def open_safe() -> None:
+        raise RuntimeError("the password is swordfish")
+
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        events = [event async for event in client.send_task_streaming(None, Task.create_tool_call("open_safe"))]
+        task = await client.get_task(events[0].task_id)
+    assert task.state is TaskState.FAILED
+    assert task.metadata["error"].startswith("tool 'open_safe' failed, incident ")
+    assert "swordfish" not in str(task.to_dict()) + str([event.to_dict() for event in events])
+    assert task.metadata["error"].rpartition(" ")[2] in caplog.text
+    assert "swordfish" in caplog.text
+
+
 @pytest.mark.parametrize("answer", [None, 42, "done"])
 async def test_a_handler_that_returns_no_task_is_told_so(answer: Any, channel: object) -> None:
     class Odd(Agent):

@@ -151,6 +151,11 @@ def test_every_error_of_the_library_has_an_exit_code_and_a_hint_without_gaps(rea
     assert "{" not in failed.hint
 
 
+@pytest.mark.parametrize("reason", ["UNAUTHENTICATED", "PERMISSION_DENIED"])
+def test_who_calls_has_one_exit_code_whether_unknown_or_not_allowed(reason: str) -> None:
+    assert explained(classes()[reason]("no"), "hotel").exit_code is ExitCode.UNAUTHENTICATED
+
+
 @pytest.mark.parametrize(
     ("answer", "speech"),
     [

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -220,7 +221,7 @@ async def test_in_a_group_an_append_that_lost_a_race_fails_alone(store: SQLiteSt
         await asyncio.sleep(0)
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(None), SequenceConflictError, type(None)]
-    assert await store.request("ada", "request 2") is None
+    assert await store.request("agent", "ada", "request 2") is None
     assert await store.read("task", 0, 10) == [b"event 1"]
 
 
@@ -244,7 +245,7 @@ async def test_in_a_group_an_append_with_impossible_values_fails_alone_and_as_a_
     assert await store.read("a", 0, 10) == await store.read("b", 0, 10) == [b"event 1"]
     assert await store.head("wrong") is None
     assert await store.read("wrong", 0, 10) == []
-    assert await store.request("ada", "wrong") is None
+    assert await store.request("agent", "ada", "wrong") is None
 
 
 # -- reading -------------------------------------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     assert rows(path, "PRAGMA user_version") == [(2,)]
     assert rows(path, "SELECT text FROM notes") == [("hello",)]
     assert await newer.read("task", 0, 10) == [b"one"]
-    assert await newer.request("ada", "request") == RequestRecord("task", 0)
+    assert await newer.request("agent", "ada", "request") == RequestRecord("task", 0)
     await newer.close()
     monkeypatch.setattr(sqlite, "MIGRATIONS", (*MIGRATIONS[:1], *further))
     await newer.open()
@@ -387,6 +388,24 @@ def test_a_store_goes_on_when_a_program_starts_another_loop(path: Path) -> None:
 
     asyncio.run(begin())
     asyncio.run(go_on())
+    # Who had opened it in the loop that is gone does not keep it open.
+    assert store._thread is None
+
+
+def test_the_writer_survives_a_loop_that_closes_before_it_hears_of_a_commit(path: Path) -> None:
+    def too_late(*_: Any) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    store: Any = SQLiteStore(path)
+    store._loop = SimpleNamespace(is_closed=lambda: False, call_soon_threadsafe=too_late)
+    db = connect(path, MIGRATIONS)
+    store._commit(db, [])
+    db.close()
+
+
+async def test_nobody_else_may_read_the_tasks(store: SQLiteStore, path: Path) -> None:
+    await store.append(addition("task"))
+    assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
 
 
 async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
@@ -486,7 +505,7 @@ async def test_a_file_that_becomes_read_only_refuses_appends_and_can_still_be_re
         await store.append(addition("task", after=1, request_id="request"))
     assert refused.value.metadata == {"path": str(store.path)}
     assert await store.read("task", 0, 10) == [b"event 1"]
-    assert await store.request("ada", "request") is None
+    assert await store.request("agent", "ada", "request") is None
     await store.close()
     await store.open()
     await store.append(addition("task", after=1, request_id="request"))
@@ -510,7 +529,7 @@ async def check_full(store: SQLiteStore) -> None:
     with pytest.raises(StoreFullError):
         await store.append(addition("another", bytes(50_000), request_id="request"))
     assert await store.head("another") is None
-    assert await store.request("ada", "request") is None
+    assert await store.request("agent", "ada", "request") is None
     head = await store.head("task")
     assert head is not None
     assert head.sequence == written
@@ -523,7 +542,7 @@ async def test_a_full_file_costs_only_the_append_that_did_not_fit(store: SQLiteS
     await check_full(store)
     await store._write(lambda db: db.execute("PRAGMA max_page_count = 100000"))
     await store.append(addition("another", bytes(50_000), request_id="request"))
-    assert await store.request("ada", "request") == RequestRecord("another", 0)
+    assert await store.request("agent", "ada", "request") == RequestRecord("another", 0)
 
 
 async def test_a_full_disk_costs_only_the_append_that_did_not_fit(small_disk: Callable[[str], Path]) -> None:
@@ -534,7 +553,7 @@ async def test_a_full_disk_costs_only_the_append_that_did_not_fit(small_disk: Ca
     await store.append(addition("another", bytes(50_000), request_id="request"))
     await store.close()
     await store.open()
-    assert await store.request("ada", "request") == RequestRecord("another", 0)
+    assert await store.request("agent", "ada", "request") == RequestRecord("another", 0)
     await store.close()
 
 
@@ -833,6 +852,31 @@ async def test_orphans_are_what_is_unfinished_and_not_waiting_oldest_first(store
     assert [head.state for head in await store.orphans("agent")] == [TaskState.WORKING, TaskState.SUBMITTED]
 
 
+async def test_what_a_worker_gives_up_is_an_orphan_at_once_and_what_others_have_stays_theirs(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    await store.heartbeat(60.0)
+    await other.heartbeat(60.0)
+    for task_id, owner in (("kept", store), ("given up", store), ("another's", other)):
+        await store.append(addition(task_id, worker=owner.worker))
+    await store.release(["given up", "another's"])
+    for each in (store, other):
+        assert [head.task_id for head in await each.orphans("agent")] == ["given up"]
+
+
+async def test_a_heartbeat_forgets_workers_that_fell_silent_more_than_a_day_ago(
+    store: SQLiteStore, other: SQLiteStore, path: Path
+) -> None:
+    await other.append(addition("task", worker=other.worker))
+    await other.heartbeat(-86_300.0)
+    await store.heartbeat(60.0)
+    assert len(rows(path, "SELECT worker FROM workers")) == 2
+    await other.heartbeat(-86_500.0)
+    await store.heartbeat(60.0)
+    assert rows(path, "SELECT worker FROM workers") == [(store.worker,)]
+    assert [head.task_id for head in await store.orphans("agent")] == ["task"]
+
+
 async def test_a_heartbeat_forgets_requests_that_are_too_old(path: Path) -> None:
     store = SQLiteStore(path, request_ttl_s=2 * 86_400)
     await store.open()
@@ -841,8 +885,8 @@ async def test_a_heartbeat_forgets_requests_that_are_too_old(path: Path) -> None
     await store.append(addition("old", request_id="old", update_micros=now - 3 * day))
     await store.append(addition("recent", request_id="recent", update_micros=now - day))
     await store.heartbeat(60.0)
-    assert await store.request("ada", "old") is None
-    assert await store.request("ada", "recent") == RequestRecord("recent", 0)
+    assert await store.request("agent", "ada", "old") is None
+    assert await store.request("agent", "ada", "recent") == RequestRecord("recent", 0)
     await store.close()
 
 
@@ -851,7 +895,7 @@ async def test_request_ids_are_remembered_for_a_day_at_least(path: Path) -> None
     await store.open()
     await store.append(addition("task", request_id="request", update_micros=now_micros() - 3_600_000_000))
     await store.heartbeat(60.0)
-    assert await store.request("ada", "request") is not None
+    assert await store.request("agent", "ada", "request") is not None
     await store.close()
 
 

@@ -17,6 +17,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.card import AgentSkill
 from protolink_grpc.tools import BaseTool, Tool, ToolContext, ToolRunner
+from protolink_grpc.tools import tool as module
 
 PATIENCE_S = 20  # Reached only when a claim is broken.
 SOON_S = 0.02  # A limit that is meant to be over.
@@ -269,6 +270,27 @@ async def test_what_a_tool_raises_becomes_its_failure(error, text):
         assert caught.value.__cause__ is error
 
 
+async def test_a_tool_may_complain_with_what_is_no_unicode():
+    class Broken:
+        def to_dict(self) -> Any:
+            raise KeyError("\udce9")
+
+    for tool in (*raising(OSError("no file caf\udce9")), Tool.from_callable(lambda: Broken(), name="fail")):
+        with pytest.raises(ToolFailedError, match=r"\\udce9") as caught:
+            await tool.call({})
+        assert str(caught.value).encode()
+
+
+async def test_a_tool_whose_error_has_no_text_fails_all_the_same():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("not even this")
+
+    for tool in raising(Mute()):
+        with pytest.raises(ToolFailedError, match="Mute"):
+            await tool.call({})
+
+
 async def test_stop_iteration_in_a_sync_tool_is_a_failure():
     with pytest.raises(ToolFailedError, match="Tool 'fn' failed: StopIteration"):
         await asyncio.wait_for(Tool.from_callable(lambda: next(iter(())), name="fn")(), PATIENCE_S)
@@ -324,6 +346,27 @@ async def test_a_tool_that_hangs_past_its_limit_leaves_the_threads_to_others(gat
             assert [type(outcome) for outcome in outcomes] == [ToolTimeoutError] * 2
         assert runner.abandoned == 4
         assert await Tool.from_callable(add).call({"a": 1}, runner=runner) == 3
+
+
+async def test_a_canceled_caller_does_not_wait_for_a_tool_that_ignores_it(monkeypatch):
+    monkeypatch.setattr(module, "CLEANUP_S", SOON_S)
+    started, free = asyncio.Event(), asyncio.Event()
+
+    async def stubborn() -> None:
+        started.set()
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                pass
+
+    call = asyncio.create_task(Tool.from_callable(stubborn, timeout_s=PATIENCE_S)())
+    await started.wait()
+    call.cancel()
+    done, _ = await asyncio.wait([call], timeout=PATIENCE_S / 4)
+    free.set()
+    assert done == {call}
+    assert call.cancelled()
 
 
 async def test_canceling_the_caller_cancels_an_async_tool():

@@ -5,11 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from protolink_grpc.errors import UnauthenticatedError
-from protolink_grpc.server.call import ANONYMOUS, Call
+from protolink_grpc.server.call import ANONYMOUS, RESERVED, Call
 from protolink_grpc.server.interceptors import Interceptor
-
-OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
-"""Methods that nobody has to authenticate for: probes come without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +25,15 @@ def authentication(authenticate: Authenticate) -> Interceptor:
     """Ask the hook about every call.
 
     Raises (inside the call):
-        UnauthenticatedError: The hook knows no such caller.
+        UnauthenticatedError: The hook knows no such caller, or gives it a name that is reserved.
     """
 
     @asynccontextmanager
     async def identified(call: Call) -> AsyncIterator[None]:
-        if not call.method.startswith(OPEN_METHODS):
-            principal = await authenticate(call.method, call.metadata)
-            if principal is None:
-                raise UnauthenticatedError("valid credentials are needed for this method")
-            call.principal, call.scopes = principal.name, principal.scopes
+        principal = await authenticate(call.method, call.metadata)
+        if principal is None:
+            raise UnauthenticatedError("valid credentials are needed for this method")
+        call.principal, call.scopes = _unreserved(principal.name), principal.scopes
         yield
 
     return identified
@@ -50,11 +46,17 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         values = identity.get(key)
         if values:
-            call.principal = _text(next(iter(values)))
+            call.principal = _unreserved(_text(next(iter(values))))
             break
     else:
         call.principal = ANONYMOUS
     yield
+
+
+def _unreserved(name: str) -> str:
+    if name in RESERVED:
+        raise UnauthenticatedError(f"{name!r} cannot be the name of an authenticated caller", principal=name)
+    return name
 
 
 def _text(value: str | bytes) -> str:

@@ -11,11 +11,6 @@ from protolink_grpc.server.call import Call
 from protolink_grpc.server.interceptors import Interceptor
 
 
-def is_tracing() -> bool:
-    """Whether the process has a tracer provider of its own."""
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
-
-
 def telemetry(tracer: trace.Tracer) -> Interceptor:
     """Spans named `package.Service/Method`, kind SERVER. Source: OpenTelemetry's RPC semantic conventions."""
 

@@ -393,7 +393,7 @@ class ListTasksResponse(_message.Message):
     """Number of tasks that match the filters, on all pages. Set by the server."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]:
-        """Tasks, last changed first. Set by the server."""
+        """Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,

@@ -1,0 +1,125 @@
+"""A stop on purpose loses no more than a crash would: what can be begun or resumed later is left to the next start."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protolink_grpc import SQLiteStore, Task, TaskState, UnavailableError
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import TaskStore
+
+PATIENCE_S = 20.0
+
+
+class Desk:
+    """One slot, one task at work in it and one that waits, each with a caller."""
+
+    def __init__(self, store: TaskStore, recovery: Any) -> None:
+        self.go = asyncio.Event()
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        self.store = store
+        self.recovery = recovery
+        self.service = self.make()
+
+    def make(self) -> TaskService:
+        return TaskService("agent", self.store, self._work, recovery=self.recovery)
+
+    async def _work(self, task: Task, run: Run) -> Task:
+        self.begun.put_nowait(task.id)
+        await self.go.wait()
+        return task.complete("done")
+
+    async def fill(self) -> "tuple[asyncio.Task[TaskFold], asyncio.Task[TaskFold]]":
+        await self.service.start()
+        at_work = asyncio.create_task(
+            self.service.send(Submission.of(Task("at work", messages=Task.create("a").messages)), "ann")
+        )
+        await self.begun.get()
+        turn = await self.service.submit(Submission.of(Task("queued", messages=Task.create("b").messages)), "ann")
+        return at_work, asyncio.create_task(self.service.settled(turn))
+
+    async def restart(self) -> None:
+        self.go.set()
+        self.service = self.make()
+        await self.service.start()
+
+    async def end_of(self, task_id: str) -> TaskFold:
+        attempt = self.service.attempt(task_id)
+        if attempt is not None:
+            await attempt.ended.wait_quietly(PATIENCE_S)
+        return await self.service.get(task_id, "ann")
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "beside another agent"])
+@pytest.mark.parametrize("recovery", ["lost", "resume"])
+async def test_a_durable_store_keeps_what_the_next_start_goes_on_with(
+    tmp_path: Path, recovery: str, shared: bool
+) -> None:
+    store = SQLiteStore(tmp_path / "tasks.db")
+    if shared:
+        await store.open()
+    desk = Desk(store, recovery)
+    at_work, queued = await desk.fill()
+    await desk.service.stop(grace_s=0)
+    with pytest.raises(UnavailableError):
+        await queued
+    if recovery == "lost":
+        assert (await at_work).state is TaskState.FAILED
+    else:
+        with pytest.raises(UnavailableError):
+            await at_work
+    await desk.restart()
+    assert (await desk.end_of("queued")).state is TaskState.COMPLETED
+    resumed = await desk.end_of("at work")
+    if recovery == "lost":
+        assert (resumed.state, resumed.reason[:8]) == (TaskState.FAILED, "run lost")
+    else:
+        assert (resumed.state, resumed.attempt) == (TaskState.COMPLETED, 2)
+    await desk.service.stop()
+    if shared:
+        await store.close()
+
+
+@pytest.mark.parametrize("recovery", ["lost", "resume"])
+async def test_what_is_only_in_memory_ends_with_the_service(recovery: str) -> None:
+    desk = Desk(MemoryStore(), recovery)
+    callers = await desk.fill()
+    await desk.service.stop(grace_s=0)
+    for caller in callers:
+        fold = await caller
+        assert (fold.state, fold.reason) == (
+            TaskState.FAILED,
+            "run lost: the agent was stopped before the task was done",
+        )
+
+
+async def test_a_cancel_that_was_asked_for_is_recorded_before_the_stop(tmp_path: Path) -> None:
+    desk = Desk(SQLiteStore(tmp_path / "tasks.db"), "resume")
+    _, queued = await desk.fill()
+    await desk.service.cancel("queued", "ann", reason="enough")
+    await desk.service.stop(grace_s=0)
+    assert ((await queued).state, (await queued).reason) == (TaskState.CANCELED, "enough")
+
+
+async def test_who_watches_a_task_that_is_left_is_told_that_the_agent_stopped(store: TaskStore) -> None:
+    await store.open()
+    desk = Desk(store, "resume")
+    await desk.fill()
+    watch = desk.service.watch("queued", "ann")
+    await anext(watch)
+    more = asyncio.create_task(anext(watch))
+    await desk.service.stop(grace_s=0)
+    async with asyncio.timeout(PATIENCE_S):
+        if store.durable:
+            with pytest.raises(UnavailableError):
+                await more
+        else:
+            await more
+    await watch.aclose()
+    await store.close()
