@@ -224,7 +224,7 @@ class Examination:
         except (ProtolinkError, DecodeError) as error:
             self._problem("card", str(error), "the agent gives no valid card; is it of another version?")
             return
-        self._ok("card", f"{card.name} {card.version}, {len(card.skills)} skills")
+        self._ok("card", f"{card.name} {card.version}, {len(card.skills)} skill{'' if len(card.skills) == 1 else 's'}")
         self._card_url(card, address)
         self._version(card)
         if self._settings.registry:

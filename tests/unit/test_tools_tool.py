@@ -235,11 +235,14 @@ async def test_a_circular_result_and_a_broken_one_are_failures_too():
         def to_dict(self) -> Any:
             raise KeyError("oops")
 
+    def returning(result: Any) -> Any:
+        return lambda: result
+
     circular: list[Any] = []
     circular.append(circular)
     for result in (circular, Broken()):
         with pytest.raises(ToolFailedError, match="cannot become JSON"):
-            await Tool.from_callable(lambda result=result: result, name="fn")()
+            await Tool.from_callable(returning(result), name="fn")()
 
 
 def raising(error: BaseException) -> list[Tool]:
