@@ -25,7 +25,7 @@ _SERVICE_CONFIG = json.dumps(
             {
                 "name": [{"service": "protolink.v1.AgentService"}, {"service": "protolink.v1.RegistryService"}],
                 "retryPolicy": {
-                    "maxAttempts": 4,
+                    "maxAttempts": 5,
                     "initialBackoff": "0.1s",
                     "maxBackoff": "2s",
                     "backoffMultiplier": 2,
@@ -86,10 +86,11 @@ def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
         # Without these two, gRPC waits a minute for the answer, and stops asking while a stream is quiet.
         ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
-        # An agent that comes back is found within this time, however long it was away.
+        # An agent that comes back is found within this time, however long it was away: sooner than the retries above give up, so
+        # that a call right after a restart does not fail.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.max_reconnect_backoff_ms", 500),
         # Calls to this machine must not go through somebody's proxy.
         ("grpc.enable_http_proxy", 0 if address.host in ("127.0.0.1", "localhost", "::1") else 1),
     ]
