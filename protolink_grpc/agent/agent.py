@@ -22,7 +22,7 @@ from protolink_grpc.agent.identity import (
     listen_address,
     resolve_card,
 )
-from protolink_grpc.agent.lifetime import stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
 from protolink_grpc.agent.peers import AgentPeer, Peers
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.agent_client import AgentClient
@@ -41,7 +41,6 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.runtime.loops import running_loop
 from protolink_grpc.runtime.parts import PartExecutor
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
@@ -476,12 +475,8 @@ class Agent:
 
     def stop(self) -> None:
         """Go down, from any thread; returns when everything is closed. A stopped agent can be started again."""
-        loop = self._loop
-        if loop is None:
-            return
-        if loop is running_loop():
-            raise RuntimeError("stop() would block the loop that the agent runs on; await agent.aclose() instead")
-        asyncio.run_coroutine_threadsafe(self.aclose(), loop).result()
+        if self._loop is not None:
+            close_from_outside(self._loop, self.aclose, "agent")
 
     def run(self, *, register: bool = True) -> None:
         """Serve in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""

@@ -1,8 +1,12 @@
-"""How long a server in the foreground lives."""
+"""How servers are asked to stop: by a signal, or by a call from another thread."""
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
+
+from protolink_grpc.runtime.loops import running_loop
 
 
 def stop_on_signal(stopped: asyncio.Event) -> None:
@@ -11,6 +15,19 @@ def stop_on_signal(stopped: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, and threads that are not the main one
             loop.add_signal_handler(number, stopped.set)
+
+
+def close_from_outside(
+    loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]], kind: str
+) -> None:
+    """Run the `aclose` of a server on the loop that it lives on, from any other thread, and wait for it.
+
+    Raises:
+        RuntimeError: Called on that loop itself, which would wait for itself forever; the text names `kind`.
+    """
+    if loop is running_loop():
+        raise RuntimeError(f"stop() would block the loop that the {kind} runs on; await {kind}.aclose() instead")
+    asyncio.run_coroutine_threadsafe(close(), loop).result()
 
 
 async def until_asked_to_stop(stopped: asyncio.Event | None) -> None:

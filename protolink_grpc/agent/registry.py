@@ -8,14 +8,13 @@ from typing import Self
 
 from protolink_pb.v1 import registry_service_pb2
 
-from protolink_grpc.agent.lifetime import stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.runtime.loops import running_loop
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.registry_servicer import RegistryServicer
 from protolink_grpc.wire.address import Address
@@ -119,12 +118,8 @@ class Registry:
 
     def stop(self) -> None:
         """Go down, from any other thread. A stopped registry can be started again."""
-        loop = self._loop
-        if loop is None:
-            return
-        if loop is running_loop():
-            raise RuntimeError("stop() would block the loop that the registry runs on; await registry.aclose() instead")
-        asyncio.run_coroutine_threadsafe(self.aclose(), loop).result()
+        if self._loop is not None:
+            close_from_outside(self._loop, self.aclose, "registry")
 
     async def _run(self) -> None:
         stopped = self._stopped = asyncio.Event()
