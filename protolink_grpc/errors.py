@@ -20,6 +20,21 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     │   ├── ToolRejectedError                  nothing was changed; the arguments or the tool name were wrong
     │   ├── ToolTimeoutError (TimeoutError)    the tool did not answer in time
     │   └── ToolFailedError                    the tool raised, or its result cannot be serialised
+    ├── ToolCorrectionLimitError               a model asked for the same impossible thing too often
+    ├── ActionPolicyError                      an action may not run
+    │   ├── ActionDeniedError                  policy or a person said no
+    │   └── ApprovalRequiredError              it needs an approval and there is nobody to ask
+    ├── ApprovalNotFoundError (LookupError)    no such approval, or not the caller's business
+    ├── ApprovalChangedError                   the answer is about another action than the one that waits
+    ├── UncertainExecutionError                an action began before a crash, and nobody knows how it ended
+    ├── BudgetExceededError                    a limit of the run is reached
+    ├── DelegationCycleError                   the work has passed through this agent before
+    ├── SessionConflictError                   the session belongs to another principal
+    ├── ModelError                             a language model could not answer
+    │   ├── ModelUnavailableError              it is away, overloaded, or limits its callers
+    │   └── ModelTimeoutError (TimeoutError)   it did not answer in time
+    ├── InferParseError                        a model never gave an answer of the agreed form
+    ├── ContextLimitError                      the prompt does not fit the model's window
     ├── UnauthenticatedError
     ├── PermissionDeniedError
     ├── ResourceExhaustedError                 a queue or quota is full; retry after `retry_after_s`
@@ -187,6 +202,146 @@ class ToolFailedError(ToolError):
     reason = "TOOL_FAILED"
 
 
+class ToolCorrectionLimitError(ProtolinkError):
+    """A model's calls of one tool were rejected again and again.
+
+    Args:
+        attempts: Rejected calls in a row.
+        limit: How many the run allows.
+        last_error: The last rejection, a ToolRejectedError.
+    """
+
+    reason = "TOOL_CORRECTION_LIMIT"
+
+    def __init__(self, message: str, *, tool_name: str = "", attempts: int = 0, limit: int = 0, last_error: Any = None):
+        super().__init__(message, tool_name=tool_name, attempts=str(attempts), limit=str(limit))
+        self.tool_name = tool_name
+        self.attempts = attempts
+        self.limit = limit
+        self.last_error = last_error
+
+
+class ActionPolicyError(ProtolinkError):
+    """An action may not run. Nothing of it has happened."""
+
+    reason = "ACTION_FORBIDDEN"
+
+
+class ActionDeniedError(ActionPolicyError):
+    """Policy or a person said no.
+
+    Args:
+        action: The RunAction.
+        decision: The PolicyDecision.
+        approval: The ApprovalDecision, where a person said it.
+    """
+
+    reason = "ACTION_DENIED"
+
+    def __init__(
+        self, message: str, *, action: Any = None, decision: Any = None, approval: Any = None, **metadata: str
+    ) -> None:
+        super().__init__(message, **metadata)
+        self.action = action
+        self.decision = decision
+        self.approval = approval
+
+
+class ApprovalRequiredError(ActionPolicyError):
+    """An action needs an approval, and there is neither a handler nor a way to answer from outside. `request` is the question."""
+
+    reason = "APPROVAL_REQUIRED"
+
+    def __init__(self, message: str, *, request: Any = None, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.request = request
+
+
+class ApprovalNotFoundError(ProtolinkError, LookupError):
+    reason = "APPROVAL_NOT_FOUND"
+
+
+class ApprovalChangedError(ProtolinkError):
+    reason = "APPROVAL_CHANGED"
+
+
+class UncertainExecutionError(ProtolinkError):
+    reason = "UNCERTAIN_EXECUTION"
+
+
+class BudgetExceededError(ProtolinkError):
+    """A limit of the run is reached; the work that it protects has not begun. `decision` is the BudgetDecision."""
+
+    reason = "BUDGET_EXCEEDED"
+
+    def __init__(self, message: str, *, decision: Any = None, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.decision = decision
+
+
+class DelegationCycleError(ProtolinkError):
+    reason = "DELEGATION_CYCLE"
+
+
+class SessionConflictError(ProtolinkError):
+    reason = "SESSION_CONFLICT"
+
+
+class ModelError(ProtolinkError):
+    """A language model could not answer. `retry_after_s` is the provider's hint in seconds, None where it gave none."""
+
+    reason = "MODEL_FAILED"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.retry_after_s = retry_after_s
+
+
+class ModelUnavailableError(ModelError):
+    """Worth another try later: overloaded, rate limited, not reachable."""
+
+    reason = "MODEL_UNAVAILABLE"
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    reason = "MODEL_TIMEOUT"
+
+
+class InferParseError(ProtolinkError):
+    """A model's answers could not be read as an action, as often in a row as the loop allows.
+
+    Args:
+        attempts: Unreadable answers in a row.
+        step: Step of the loop, from 1.
+        raw_response: The last answer.
+        last_error: What was wrong with it.
+        explanation: What to do about it.
+    """
+
+    reason = "INFER_PARSE_FAILED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        attempts: int = 0,
+        step: int = 0,
+        raw_response: str = "",
+        last_error: str = "",
+        explanation: str = "",
+    ) -> None:
+        super().__init__(message, attempts=str(attempts), step=str(step))
+        self.attempts = attempts
+        self.step = step
+        self.raw_response = raw_response
+        self.last_error = last_error
+        self.explanation = explanation
+
+
+class ContextLimitError(ProtolinkError):
+    reason = "CONTEXT_LIMIT"
+
+
 class UnauthenticatedError(ProtolinkError):
     reason = "UNAUTHENTICATED"
 
@@ -299,6 +454,21 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "TOOL_REJECTED": Rule("INVALID_ARGUMENT", 400, -32602),
         "TOOL_TIMEOUT": Rule("ABORTED", 500, -32603),
         "TOOL_FAILED": Rule("ABORTED", 500, -32603),
+        "TOOL_CORRECTION_LIMIT": Rule("ABORTED", 500, -32603),
+        "ACTION_FORBIDDEN": Rule("PERMISSION_DENIED", 403, -32600),
+        "ACTION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),
+        "APPROVAL_REQUIRED": Rule("FAILED_PRECONDITION", 403, -32600),
+        "APPROVAL_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "APPROVAL_CHANGED": Rule("FAILED_PRECONDITION", 409, -32602),
+        "UNCERTAIN_EXECUTION": Rule("ABORTED", 500, -32603),
+        "BUDGET_EXCEEDED": Rule("FAILED_PRECONDITION", 429, -32603),
+        "DELEGATION_CYCLE": Rule("FAILED_PRECONDITION", 400, -32602),
+        "SESSION_CONFLICT": Rule("PERMISSION_DENIED", 403, -32600),
+        "MODEL_FAILED": Rule("ABORTED", 502, -32603),
+        "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
+        "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),
+        "INFER_PARSE_FAILED": Rule("ABORTED", 500, -32603),
+        "CONTEXT_LIMIT": Rule("FAILED_PRECONDITION", 400, -32603),
         "UNAUTHENTICATED": Rule("UNAUTHENTICATED", 401, -32600),
         "PERMISSION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),
         "RESOURCE_EXHAUSTED": Rule("RESOURCE_EXHAUSTED", 429, -32603, retryable=True),

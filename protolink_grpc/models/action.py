@@ -132,6 +132,7 @@ class ApprovalRequest:
     Args:
         task_id: The task that waits.
         expires_at: ISO 8601 UTC; from then on the question counts as denied. None means never.
+        editable: The answer may bring other arguments.
     """
 
     action: RunAction
@@ -142,6 +143,7 @@ class ApprovalRequest:
     metadata: dict[str, Any] = field(default_factory=dict)
     task_id: str = ""
     expires_at: str | None = None
+    editable: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -153,6 +155,7 @@ class ApprovalRequest:
             "metadata": plain(self.metadata),
             "task_id": self.task_id,
             "expires_at": self.expires_at,
+            "editable": self.editable,
         }
 
     @classmethod
@@ -167,6 +170,7 @@ class ApprovalRequest:
             metadata=reader.mapping(source, "metadata"),
             task_id=reader.text(source, "task_id"),
             expires_at=reader.moment(source, "expires_at") if reader.optional_text(source, "expires_at") else None,
+            editable=reader.flag(source, "editable"),
         )
 
 

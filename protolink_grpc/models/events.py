@@ -12,6 +12,7 @@ from protolink_grpc.models.action import (
     ApprovalDecision,
     ApprovalRequest,
     BudgetDecision,
+    BudgetUsage,
     ContextManifest,
     PolicyDecision,
     RunAction,
@@ -22,6 +23,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task
 
 EVENT_VERSION = "1.0"
@@ -43,7 +45,11 @@ class TaskSubmitted:
 
 @dataclass(slots=True)
 class TaskStatusChanged:
-    """A step of the lifecycle. `attempt`, `cause` and `context` are set when the new state is working: a run begins."""
+    """A step of the lifecycle.
+
+    `attempt`, `cause` and `context` are set when the new state is working: a run begins. `usage` is what the task has used up so
+    far, set when a run ends that used anything.
+    """
 
     previous_state: TaskState
     new_state: TaskState
@@ -51,6 +57,7 @@ class TaskStatusChanged:
     attempt: int = 0
     cause: str = ""
     context: RunContext | None = None
+    usage: BudgetUsage | None = None
 
 
 @dataclass(slots=True)
@@ -103,8 +110,11 @@ class CancelRequested:
 
 @dataclass(slots=True)
 class ActionRequested:
+    """A prepared action. `position` says where in the work it stands: the same in every run that comes to this point again."""
+
     action: RunAction
     delegation_id: str = ""
+    position: str = ""
 
 
 @dataclass(slots=True)
@@ -132,7 +142,10 @@ class ActionStarted:
 
 @dataclass(slots=True)
 class ActionEnded:
-    """The end of an action, whatever its outcome; the event's type says which. `result` is None also when it was kept back."""
+    """The end of an action, whatever its outcome; the event's type says which. `result` is None also when it was kept back.
+
+    `usage` is what delegated work has used up.
+    """
 
     kind: str
     name: str
@@ -140,6 +153,7 @@ class ActionEnded:
     error: Any = None
     delegation_id: str = ""
     duration_micros: int = 0
+    usage: BudgetUsage | None = None
 
 
 @dataclass(slots=True)
@@ -160,7 +174,10 @@ class LlmCallStarted:
 
 @dataclass(slots=True)
 class LlmCallCompleted:
-    """A model call's outcome. None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`."""
+    """A model call's outcome: what it says (`text`) and what it asks for (`tool_calls`), enough to go on from without asking again.
+
+    None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`.
+    """
 
     call_id: str
     provider: str = ""
@@ -173,6 +190,8 @@ class LlmCallCompleted:
     currency: str = ""
     duration_micros: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = ""
 
 
 @dataclass(slots=True)
@@ -186,6 +205,18 @@ class LlmStep:
     step: int = 0
     content: str = ""
     data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """A piece of the text that a model call produces: volatile, shown live and never stored, so no `Payload`.
+
+    `offset` is its position in the call's whole text, in Unicode code points.
+    """
+
+    call_id: str
+    offset: int
+    text: str
 
 
 Payload = (
@@ -248,7 +279,7 @@ class RunEvent:
     """
 
     type: str = ""
-    payload: Payload | dict[str, Any] | None = None
+    payload: Payload | TextDelta | dict[str, Any] | None = None
     task_id: str = ""
     sequence: int | None = None
     run_id: str = ""
@@ -266,7 +297,8 @@ class RunEvent:
 
     def __post_init__(self) -> None:
         if not self.type:
-            self.type = TYPES.get(type(self.payload), "custom")
+            kind = LlmStep if isinstance(self.payload, TextDelta) else type(self.payload)
+            self.type = TYPES.get(kind, "custom")
 
     @property
     def version(self) -> str:
@@ -312,7 +344,7 @@ class RunEvent:
         }
 
 
-def _payload_dict(payload: Payload | dict[str, Any] | None) -> dict[str, Any]:
+def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[str, Any]:
     if payload is None:
         return {}
     if isinstance(payload, dict):

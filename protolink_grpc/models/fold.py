@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, SupportsIndex, TypeVar, cast
 
+from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunContext
@@ -28,6 +29,9 @@ from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
 
+USAGE_KEY = "budget_usage"
+"""Where a task's metadata says what it has used up."""
+
 DERIVED_KEYS = frozenset(
     {
         "state_history",
@@ -41,6 +45,7 @@ DERIVED_KEYS = frozenset(
         "cancel_reason",
         "error",
         "reject_reason",
+        USAGE_KEY,
     }
 )
 """Keys of `Task.metadata` that are readings of typed facts; what is written there by hand is not kept."""
@@ -54,6 +59,7 @@ class TaskFold:
         encoded: Each message as bytes, None where they are not at hand; `wire` reads it.
         metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
         history: (previous state, new state, microseconds) of each change.
+        usage: What the task had used up when its latest run ended, delegated work included; None means nothing.
         turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
     """
 
@@ -82,6 +88,7 @@ class TaskFold:
         "turn_change",
         "turn_message",
         "update_micros",
+        "usage",
     )
 
     def __init__(self, task_id: str) -> None:
@@ -98,6 +105,7 @@ class TaskFold:
         self.reason = ""
         self.cancel_requested: CancelRequested | None = None
         self.context: RunContext | None = None
+        self.usage: BudgetUsage | None = None
         self.messages: list[Message] = []
         self.encoded: list[bytes | None] = []
         self.message_ids: set[str] = set()
@@ -173,6 +181,8 @@ class TaskFold:
             self.cancel_requested = None
         if payload.context is not None:
             self.context = payload.context
+        if payload.usage is not None:
+            self.usage = payload.usage
 
     def _add_messages(self, messages: Sequence[Message], encoded: tuple[bytes, ...]) -> None:
         self.messages.extend(messages)
@@ -225,6 +235,8 @@ class TaskFold:
         metadata["session_id"] = self.session_id  # a context may name another: the task is in this one
         if self.reason:
             metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
+        if self.usage is not None:
+            metadata[USAGE_KEY] = self.usage.to_dict()
         return task
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from protolink_grpc.errors import (
+    InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
     MessageTooLargeError,
@@ -22,6 +23,7 @@ from protolink_grpc.models.events import (
     TaskMessagesAdded,
     TaskStatusChanged,
     TaskSubmitted,
+    TextDelta,
 )
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
@@ -154,6 +156,8 @@ class LiveTask:
             sequence += 1
             kind, envelope = "", b""
             if isinstance(fact, RunEvent):
+                if isinstance(fact.payload, TextDelta):
+                    raise InvalidArgumentError("a delta is no event of the log", field="payload")
                 payload = fact.payload if fact.payload is not None else {}
                 kind, envelope = fact.type, encode_envelope(fact)
             else:

@@ -113,6 +113,7 @@ def approval_request_to_pb(request: ApprovalRequest) -> pb2.ApprovalRequest:
         create_time=timestamp_to_pb(request.created_at),
         expire_time=timestamp_to_pb(request.expires_at) if request.expires_at else None,
         metadata_json=json_object_to_pb(request.metadata),
+        editable=request.editable,
     )
 
 
@@ -133,6 +134,7 @@ def approval_request_from_pb(pb: pb2.ApprovalRequest, field: str = "approval_req
         metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
         task_id=pb.task_id,
         expires_at=timestamp_from_pb(pb.expire_time, f"{field}.expire_time") if pb.HasField("expire_time") else None,
+        editable=pb.editable,
     )
 
 

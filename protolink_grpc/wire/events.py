@@ -31,11 +31,14 @@ from protolink_grpc.wire.actions import (
 from protolink_grpc.wire.context import (
     budget_decision_from_pb,
     budget_decision_to_pb,
+    budget_usage_from_pb,
+    budget_usage_to_pb,
     context_from_pb,
     context_manifest_from_pb,
     context_manifest_to_pb,
     context_to_pb,
 )
+from protolink_grpc.wire.parts import tool_call_from_pb, tool_call_to_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
     delimited,
@@ -292,6 +295,8 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
             )
             if payload.context is not None:
                 out.context.CopyFrom(context_to_pb(payload.context))
+            if payload.usage is not None:
+                out.usage.CopyFrom(budget_usage_to_pb(payload.usage))
             return out
         case ev.TaskMessagesAdded():
             return pb.TaskMessagesAdded(
@@ -356,9 +361,12 @@ def _action_payload_to_pb(
                 error_json="" if payload.error is None else to_json(payload.error),
                 delegation_id=payload.delegation_id,
                 duration_micros=payload.duration_micros,
+                usage=None if payload.usage is None else budget_usage_to_pb(payload.usage),
             )
         case ev.ActionRequested():
-            return pb.ActionRequested(action=action_to_pb(payload.action), delegation_id=payload.delegation_id)
+            return pb.ActionRequested(
+                action=action_to_pb(payload.action), delegation_id=payload.delegation_id, position=payload.position
+            )
         case ev.ActionPolicyEvaluated():
             return pb.ActionPolicyEvaluated(decision=policy_decision_to_pb(payload.decision))
         case ev.ApprovalRequired():
@@ -389,6 +397,8 @@ def _action_payload_to_pb(
                 currency=payload.currency,
                 duration_micros=payload.duration_micros,
                 metrics_json=json_object_to_pb(payload.metrics),
+                tool_calls=[tool_call_to_pb(call) for call in payload.tool_calls],
+                finish_reason=payload.finish_reason,
             )
         case ev.BudgetReported():
             return pb.BudgetReported(decision=budget_decision_to_pb(payload.decision))
@@ -422,6 +432,7 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
                 status.attempt,
                 status.cause,
                 context_from_pb(status.context, "task_status.context") if status.HasField("context") else None,
+                budget_usage_from_pb(status.usage, "task_status.usage") if status.HasField("usage") else None,
             )
         case "task_messages":
             messages = tuple(
@@ -463,7 +474,9 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
         case "action_requested":
             requested = event.action_requested
             return ev.ActionRequested(
-                action_from_pb(requested.action, "action_requested.action"), requested.delegation_id
+                action_from_pb(requested.action, "action_requested.action"),
+                requested.delegation_id,
+                requested.position,
             )
         case "action_policy":
             return ev.ActionPolicyEvaluated(
@@ -512,6 +525,7 @@ def _ended_from_pb(ended: pb.ActionEnded) -> ev.ActionEnded:
         from_json(ended.error_json, field="action_ended.error_json") if ended.error_json else None,
         ended.delegation_id,
         ended.duration_micros,
+        budget_usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
     )
 
 
@@ -528,11 +542,18 @@ def _completed_from_pb(call: pb.LlmCallCompleted) -> ev.LlmCallCompleted:
         call.currency,
         call.duration_micros,
         json_object_from_pb(call.metrics_json, "llm_call_completed.metrics_json"),
+        tuple(
+            tool_call_from_pb(each, f"llm_call_completed.tool_calls[{index}]")
+            for index, each in enumerate(call.tool_calls)
+        ),
+        call.finish_reason,
     )
 
 
 def event_to_pb(event: ev.RunEvent, micros: int) -> pb.RunEvent:
     """A whole event as a message; `micros` is the time that `event.timestamp` spells."""
+    if isinstance(event.payload, ev.TextDelta):
+        raise InvalidArgumentError("a delta is no event of the log", field="payload")
     encoder = EventEncoder(
         task_id=event.task_id, run_id=event.run_id, session_id=event.session_id, agent_name=event.agent_name
     )

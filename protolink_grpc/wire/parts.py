@@ -64,10 +64,7 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
     # A name that is required and missing is no reason to lose a log: such a content is custom, and refused where it is used.
     match content:
         case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
-            call = pb.ToolCall(
-                tool_name=content.tool_name, args_json=json_object_to_pb(content.args), call_id=content.call_id
-            )
-            return pb.Part(tool_call=call)
+            return pb.Part(tool_call=tool_call_to_pb(content))
         case ToolOutput() if kind == PartType.TOOL_OUTPUT:
             output = pb.ToolOutput(call_id=content.call_id)
             if content.result is not None:
@@ -90,6 +87,19 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
             return None
         case _:
             assert_never(content)
+
+
+def tool_call_to_pb(call: ToolCall) -> pb.ToolCall:
+    return pb.ToolCall(tool_name=call.tool_name, args_json=json_object_to_pb(call.args), call_id=call.call_id)
+
+
+def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
+    """The value of a message as it is, an empty name included.
+
+    Raises:
+        InvalidArgumentError: The arguments are no JSON object; names the path below `field`.
+    """
+    return ToolCall(call.tool_name, json_object_from_pb(call.args_json, f"{field}.args_json"), call.call_id)
 
 
 def _route_to_pb(decision: RouteDecision) -> pb.RouteDecision:

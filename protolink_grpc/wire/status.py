@@ -44,7 +44,7 @@ def from_status(status: status_pb2.Status) -> ProtolinkError:
     else:
         error = _build(cls, status, metadata)
     # Not as arguments: a peer may call its keys whatever it likes, `message` too.
-    error.metadata.update(metadata)
+    error.metadata = metadata
     return error
 
 

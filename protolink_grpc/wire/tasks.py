@@ -10,16 +10,17 @@ from typing import Any, Final
 from protolink_pb.v1 import task_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
-from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.fold import USAGE_KEY, TaskFold
 from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.wire.context import context_from_pb, context_to_pb
+from protolink_grpc.wire.context import budget_usage_from_pb, budget_usage_to_pb, context_from_pb, context_to_pb
 from protolink_grpc.wire.parts import part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -250,6 +251,10 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
     for key, name in (("session_id", "session_id"), (error_key, "error"), ("cancel_reason", "cancel_reason")):
         if isinstance(metadata.get(key), str) and metadata[key]:
             setattr(out, name, metadata.pop(key))
+    usage = _usage_of(metadata.get(USAGE_KEY))
+    if usage is not None:
+        out.usage.CopyFrom(budget_usage_to_pb(usage))
+        del metadata[USAGE_KEY]
     changes = _changes_to_pb(metadata.get("state_history"))
     if changes:
         out.state_history.extend(changes)
@@ -264,6 +269,15 @@ def _error_key(state: TaskState) -> str:
 
 
 _CONTEXT_MIRRORS = ("run_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
+
+
+def _usage_of(written: Any) -> BudgetUsage | None:
+    """The usage in its documented shape; None for any other, which then stays in the metadata."""
+    try:
+        usage = None if written is None else BudgetUsage.from_dict(written)
+    except InvalidArgumentError:
+        return None
+    return usage if usage is not None and usage.to_dict() == written else None
 
 
 def _changes_to_pb(history: Any) -> list[pb.StateChange]:
@@ -310,6 +324,8 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
         metadata[_error_key(out.state)] = task.error
     if task.cancel_reason:
         metadata["cancel_reason"] = task.cancel_reason
+    if task.HasField("usage"):
+        metadata[USAGE_KEY] = budget_usage_from_pb(task.usage, f"{field}.usage").to_dict()
     if task.state_history:
         metadata["state_history"] = [
             {
@@ -358,7 +374,7 @@ def _encode_header(fold: TaskFold) -> bytes:
             varint(len(fold.artifacts)),
         )
     )
-    if fold.metadata or fold.flow_state or fold.context is not None or fold.reason:
+    if fold.metadata or fold.flow_state or fold.context is not None or fold.reason or fold.usage:
         return header + _rest_of_header(fold).SerializeToString()
     return header
 
@@ -373,6 +389,8 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
         out.context.CopyFrom(context_to_pb(fold.context))
     if fold.reason:
         setattr(out, "cancel_reason" if fold.state is TaskState.CANCELED else "error", fold.reason)
+    if fold.usage is not None:
+        out.usage.CopyFrom(budget_usage_to_pb(fold.usage))
     return out
 
 

@@ -13,12 +13,6 @@ from protolink_grpc.errors import RULES, InternalError, InvalidArgumentError, Pr
 
 PROTOS = sorted((Path(__file__).parents[2] / "proto").rglob("*.proto"))
 
-ANNOUNCED = {
-    # Approvals over RPC: the messages are in the contract, the behavior comes with the approvals themselves.
-    ("NOT_FOUND", "APPROVAL_NOT_FOUND"),
-    ("FAILED_PRECONDITION", "APPROVAL_CHANGED"),
-}
-
 
 def tree(cls: type[ProtolinkError] = ProtolinkError) -> Iterator[type[ProtolinkError]]:
     for each in cls.__subclasses__():
@@ -82,4 +76,4 @@ def test_the_contract_names_only_reasons_that_exist_with_their_code() -> None:
     named = set(re.findall(r"\b([A-Z][A-Z_]+)/([A-Z][A-Z_]+)\b", text))
     known = {(rule.grpc, reason) for reason, rule in RULES.items()}
     assert len(named) > 10
-    assert named - known == ANNOUNCED
+    assert named - known == set()

@@ -83,6 +83,7 @@ approval_requests = st.builds(
     metadata=objects,
     task_id=st.text(),
     expires_at=st.none() | times,
+    editable=st.booleans(),
 )
 approval_decisions = st.builds(
     ApprovalDecision,
@@ -108,7 +109,7 @@ FULL_ACTION = RunAction(
     created_at=NOON,
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files.delete",), {"rule": 2})
-FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON)
+FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", {"via": "cli"}, NOON, {"path": "/data/b"}, "0" * 64)
 
 

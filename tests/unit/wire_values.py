@@ -307,7 +307,7 @@ FULL_ACTION = RunAction(
     "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
-FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON)
+FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS, "0" * 64)
 FULL_MANIFEST = ContextManifest(
     *("run", "session", "agent", "provider", "model"),
@@ -318,9 +318,8 @@ FULL_MANIFEST = ContextManifest(
     FACTS,
     NOON,
 )
-FULL_LIMIT = BudgetDecision(
-    BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS), FACTS, NOON
-)
+FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS)
+FULL_LIMIT = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", FULL_USAGE, FACTS, NOON)
 
 
 def full_task() -> Task:
@@ -328,6 +327,7 @@ def full_task() -> Task:
     task = Task("task", TaskState.FAILED, [FULL_MESSAGE], [FULL_ARTIFACT], dict(FACTS), dict(FACTS), NOON)
     FULL_CONTEXT.attach_to_task(task)
     task.metadata["error"] = "broken"
+    task.metadata["budget_usage"] = FULL_USAGE.to_dict()
     task.metadata["state_history"] = [{"previous_state": "submitted", "new_state": "working", "timestamp": NOON}]
     return task
 
@@ -337,7 +337,7 @@ def full_payloads() -> dict[type, Any]:
     return {
         ev.TaskSubmitted: ev.TaskSubmitted(full_task(), "ada", "request"),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
-            TaskState.SUBMITTED, TaskState.WORKING, "why", 2, "continued", FULL_CONTEXT
+            TaskState.SUBMITTED, TaskState.WORKING, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE
         ),
         ev.TaskMessagesAdded: ev.TaskMessagesAdded((FULL_MESSAGE,), "request"),
         ev.TaskArtifactUpdated: ev.TaskArtifactUpdated(FULL_ARTIFACT, True, True),
@@ -345,16 +345,18 @@ def full_payloads() -> dict[type, Any]:
         ev.TaskProgress: ev.TaskProgress(50.0, "half"),
         ev.TaskErrorReported: ev.TaskErrorReported("E", "broken", True),
         ev.CancelRequested: ev.CancelRequested("enough", "ada", FACTS),
-        ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation"),
+        ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation", "message/0"),
         ev.ActionPolicyEvaluated: ev.ActionPolicyEvaluated(FULL_VERDICT),
         ev.ApprovalRequired: ev.ApprovalRequired(FULL_REQUEST),
         ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER),
         ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS, "delegation"),
-        ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, "delegation", 7),
+        ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, "delegation", 7, FULL_USAGE),
         ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3),
         ev.LlmCallStarted: ev.LlmCallStarted("call", "provider", "model", 2, 3, True),
         ev.LlmCallCompleted: ev.LlmCallCompleted(
-            "call", "provider", "model", 3, "answer", 1, 2, 3, "EUR", 7, dict(FACTS)
+            *("call", "provider", "model", 3, "answer", 1, 2, 3, "EUR", 7, dict(FACTS)),
+            (ToolCall("delete", dict(FACTS), "call"),),
+            "tool_calls",
         ),
         ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from . import task_pb2 as protolink_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protolink/v1/action.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17protolink/v1/task.proto\"\x83\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x14\n\x0cpayload_json\x18\x04 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12)\n\tartifacts\x18\x06 \x03(\x0b\x32\x16.protolink.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\"\x96\x01\n\x0ePolicyDecision\x12*\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x1a.protolink.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\x9f\x02\n\x0f\x41pprovalRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x17.protolink.v1.RunAction\x12\x35\n\x0fpolicy_decision\x18\x03 \x01(\x0b\x32\x1c.protolink.v1.PolicyDecision\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x0f\n\x07task_id\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\"\xd8\x01\n\x10\x41pprovalDecision\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61pproved\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_by\x18\x04 \x01(\t\x12/\n\x0b\x64\x65\x63ide_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1d\n\x15\x65\x64ited_arguments_json\x18\x06 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\"\x98\x01\n\x08\x41pproval\x12.\n\x07request\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ApprovalRequest\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.protolink.v1.ApprovalState\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1e.protolink.v1.ApprovalDecision*\x82\x01\n\x0cPolicyEffect\x12\x1d\n\x19POLICY_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13POLICY_EFFECT_ALLOW\x10\x01\x12\x16\n\x12POLICY_EFFECT_DENY\x10\x02\x12\"\n\x1ePOLICY_EFFECT_REQUIRE_APPROVAL\x10\x03*\xbd\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_APPROVED\x10\x02\x12\x19\n\x15\x41PPROVAL_STATE_DENIED\x10\x03\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x05\x42^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protolink/v1/action.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17protolink/v1/task.proto\"\x83\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x14\n\x0cpayload_json\x18\x04 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12)\n\tartifacts\x18\x06 \x03(\x0b\x32\x16.protolink.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\"\x96\x01\n\x0ePolicyDecision\x12*\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x1a.protolink.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\xb1\x02\n\x0f\x41pprovalRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x17.protolink.v1.RunAction\x12\x35\n\x0fpolicy_decision\x18\x03 \x01(\x0b\x32\x1c.protolink.v1.PolicyDecision\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x0f\n\x07task_id\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x10\n\x08\x65\x64itable\x18\t \x01(\x08\"\xd8\x01\n\x10\x41pprovalDecision\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61pproved\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_by\x18\x04 \x01(\t\x12/\n\x0b\x64\x65\x63ide_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1d\n\x15\x65\x64ited_arguments_json\x18\x06 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\"\x98\x01\n\x08\x41pproval\x12.\n\x07request\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ApprovalRequest\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.protolink.v1.ApprovalState\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1e.protolink.v1.ApprovalDecision*\x82\x01\n\x0cPolicyEffect\x12\x1d\n\x19POLICY_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13POLICY_EFFECT_ALLOW\x10\x01\x12\x16\n\x12POLICY_EFFECT_DENY\x10\x02\x12\"\n\x1ePOLICY_EFFECT_REQUIRE_APPROVAL\x10\x03*\xbd\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_APPROVED\x10\x02\x12\x19\n\x15\x41PPROVAL_STATE_DENIED\x10\x03\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x05\x42^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,18 +34,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protolink.v1.action_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.protolink.v1P\001ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1'
-  _globals['_POLICYEFFECT']._serialized_start=1181
-  _globals['_POLICYEFFECT']._serialized_end=1311
-  _globals['_APPROVALSTATE']._serialized_start=1314
-  _globals['_APPROVALSTATE']._serialized_end=1503
+  _globals['_POLICYEFFECT']._serialized_start=1199
+  _globals['_POLICYEFFECT']._serialized_end=1329
+  _globals['_APPROVALSTATE']._serialized_start=1332
+  _globals['_APPROVALSTATE']._serialized_end=1521
   _globals['_RUNACTION']._serialized_start=102
   _globals['_RUNACTION']._serialized_end=361
   _globals['_POLICYDECISION']._serialized_start=364
   _globals['_POLICYDECISION']._serialized_end=514
   _globals['_APPROVALREQUEST']._serialized_start=517
-  _globals['_APPROVALREQUEST']._serialized_end=804
-  _globals['_APPROVALDECISION']._serialized_start=807
-  _globals['_APPROVALDECISION']._serialized_end=1023
-  _globals['_APPROVAL']._serialized_start=1026
-  _globals['_APPROVAL']._serialized_end=1178
+  _globals['_APPROVALREQUEST']._serialized_end=822
+  _globals['_APPROVALDECISION']._serialized_start=825
+  _globals['_APPROVALDECISION']._serialized_end=1041
+  _globals['_APPROVAL']._serialized_start=1044
+  _globals['_APPROVAL']._serialized_end=1196
 # @@protoc_insertion_point(module_scope)

@@ -203,6 +203,7 @@ class ApprovalRequest(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
+    EDITABLE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identifies the request. Set by the server. Format: UUIDv7."""
     run_id: _builtins.str
@@ -211,6 +212,8 @@ class ApprovalRequest(_message.Message):
     """Task that waits. Set by the server."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
+    editable: _builtins.bool
+    """Whether the answer may bring other arguments. Set by the policy. Default: not."""
     @_builtins.property
     def action(self) -> Global___RunAction:
         """Action that waits. Set by the server."""
@@ -238,10 +241,11 @@ class ApprovalRequest(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         metadata_json: _builtins.str = ...,
+        editable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "create_time", b"create_time", "expire_time", b"expire_time", "policy_decision", b"policy_decision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "create_time", b"create_time", "expire_time", b"expire_time", "metadata_json", b"metadata_json", "policy_decision", b"policy_decision", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "create_time", b"create_time", "editable", b"editable", "expire_time", b"expire_time", "metadata_json", b"metadata_json", "policy_decision", b"policy_decision", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

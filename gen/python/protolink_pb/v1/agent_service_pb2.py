@@ -28,7 +28,7 @@ from . import event_pb2 as protolink_dot_v1_dot_event__pb2
 from . import task_pb2 as protolink_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protolink/v1/agent_service.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotolink/v1/agent_card.proto\x1a\x18protolink/v1/event.proto\x1a\x17protolink/v1/task.proto\"\x15\n\x13GetAgentCardRequest\"=\n\x14GetAgentCardResponse\x12%\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x17.protolink.v1.AgentCard\"\x9a\x01\n\x0fSendTaskRequest\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12$\n\x04view\x18\x04 \x01(\x0e\x32\x16.protolink.v1.TaskView\x12\x1a\n\x12return_immediately\x18\x05 \x01(\x08\"4\n\x10SendTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\"Z\n\x11StreamTaskRequest\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\"e\n\x12StreamTaskResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.protolink.v1.RunEvent\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.protolink.v1.TextDelta\"f\n\x14SubscribeTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x12%\n\x07stop_at\x18\x03 \x01(\x0e\x32\x14.protolink.v1.StopAt\"h\n\x15SubscribeTaskResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.protolink.v1.RunEvent\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.protolink.v1.TextDelta\"G\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12$\n\x04view\x18\x02 \x01(\x0e\x32\x16.protolink.v1.TaskView\"3\n\x0fGetTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\"\xcf\x01\n\x10ListTasksRequest\x12\'\n\x06states\x18\x01 \x03(\x0e\x32\x17.protolink.v1.TaskState\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x31\n\rupdated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12$\n\x04view\x18\x06 \x01(\x0e\x32\x16.protolink.v1.TaskView\"c\n\x11ListTasksResponse\x12!\n\x05tasks\x18\x01 \x03(\x0b\x32\x12.protolink.v1.Task\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x03\"_\n\x11\x43\x61ncelTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"6\n\x12\x43\x61ncelTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task*e\n\x06StopAt\x12\x17\n\x13STOP_AT_UNSPECIFIED\x10\x00\x12\x14\n\x10STOP_AT_TERMINAL\x10\x01\x12\x17\n\x13STOP_AT_INTERRUPTED\x10\x02\x12\x13\n\x0fSTOP_AT_CURRENT\x10\x03\x32\xc6\x04\n\x0c\x41gentService\x12U\n\x0cGetAgentCard\x12!.protolink.v1.GetAgentCardRequest\x1a\".protolink.v1.GetAgentCardResponse\x12I\n\x08SendTask\x12\x1d.protolink.v1.SendTaskRequest\x1a\x1e.protolink.v1.SendTaskResponse\x12Q\n\nStreamTask\x12\x1f.protolink.v1.StreamTaskRequest\x1a .protolink.v1.StreamTaskResponse0\x01\x12Z\n\rSubscribeTask\x12\".protolink.v1.SubscribeTaskRequest\x1a#.protolink.v1.SubscribeTaskResponse0\x01\x12\x46\n\x07GetTask\x12\x1c.protolink.v1.GetTaskRequest\x1a\x1d.protolink.v1.GetTaskResponse\x12L\n\tListTasks\x12\x1e.protolink.v1.ListTasksRequest\x1a\x1f.protolink.v1.ListTasksResponse\x12O\n\nCancelTask\x12\x1f.protolink.v1.CancelTaskRequest\x1a .protolink.v1.CancelTaskResponseB^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protolink/v1/agent_service.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotolink/v1/agent_card.proto\x1a\x18protolink/v1/event.proto\x1a\x17protolink/v1/task.proto\"\x15\n\x13GetAgentCardRequest\"=\n\x14GetAgentCardResponse\x12%\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x17.protolink.v1.AgentCard\"\x9a\x01\n\x0fSendTaskRequest\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12$\n\x04view\x18\x04 \x01(\x0e\x32\x16.protolink.v1.TaskView\x12\x1a\n\x12return_immediately\x18\x05 \x01(\x08\"4\n\x10SendTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\"j\n\x11StreamTaskRequest\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65ltas\x18\x04 \x01(\x08\"e\n\x12StreamTaskResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.protolink.v1.RunEvent\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.protolink.v1.TextDelta\"v\n\x14SubscribeTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x12%\n\x07stop_at\x18\x03 \x01(\x0e\x32\x14.protolink.v1.StopAt\x12\x0e\n\x06\x64\x65ltas\x18\x04 \x01(\x08\"h\n\x15SubscribeTaskResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.protolink.v1.RunEvent\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.protolink.v1.TextDelta\"G\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12$\n\x04view\x18\x02 \x01(\x0e\x32\x16.protolink.v1.TaskView\"3\n\x0fGetTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\"\xcf\x01\n\x10ListTasksRequest\x12\'\n\x06states\x18\x01 \x03(\x0e\x32\x17.protolink.v1.TaskState\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x31\n\rupdated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12$\n\x04view\x18\x06 \x01(\x0e\x32\x16.protolink.v1.TaskView\"c\n\x11ListTasksResponse\x12!\n\x05tasks\x18\x01 \x03(\x0b\x32\x12.protolink.v1.Task\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x03\"_\n\x11\x43\x61ncelTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"6\n\x12\x43\x61ncelTaskResponse\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task*e\n\x06StopAt\x12\x17\n\x13STOP_AT_UNSPECIFIED\x10\x00\x12\x14\n\x10STOP_AT_TERMINAL\x10\x01\x12\x17\n\x13STOP_AT_INTERRUPTED\x10\x02\x12\x13\n\x0fSTOP_AT_CURRENT\x10\x03\x32\xc6\x04\n\x0c\x41gentService\x12U\n\x0cGetAgentCard\x12!.protolink.v1.GetAgentCardRequest\x1a\".protolink.v1.GetAgentCardResponse\x12I\n\x08SendTask\x12\x1d.protolink.v1.SendTaskRequest\x1a\x1e.protolink.v1.SendTaskResponse\x12Q\n\nStreamTask\x12\x1f.protolink.v1.StreamTaskRequest\x1a .protolink.v1.StreamTaskResponse0\x01\x12Z\n\rSubscribeTask\x12\".protolink.v1.SubscribeTaskRequest\x1a#.protolink.v1.SubscribeTaskResponse0\x01\x12\x46\n\x07GetTask\x12\x1c.protolink.v1.GetTaskRequest\x1a\x1d.protolink.v1.GetTaskResponse\x12L\n\tListTasks\x12\x1e.protolink.v1.ListTasksRequest\x1a\x1f.protolink.v1.ListTasksResponse\x12O\n\nCancelTask\x12\x1f.protolink.v1.CancelTaskRequest\x1a .protolink.v1.CancelTaskResponseB^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +36,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protolink.v1.agent_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.protolink.v1P\001ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1'
-  _globals['_STOPAT']._serialized_start=1457
-  _globals['_STOPAT']._serialized_end=1558
+  _globals['_STOPAT']._serialized_start=1489
+  _globals['_STOPAT']._serialized_end=1590
   _globals['_GETAGENTCARDREQUEST']._serialized_start=165
   _globals['_GETAGENTCARDREQUEST']._serialized_end=186
   _globals['_GETAGENTCARDRESPONSE']._serialized_start=188
@@ -47,25 +47,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SENDTASKRESPONSE']._serialized_start=408
   _globals['_SENDTASKRESPONSE']._serialized_end=460
   _globals['_STREAMTASKREQUEST']._serialized_start=462
-  _globals['_STREAMTASKREQUEST']._serialized_end=552
-  _globals['_STREAMTASKRESPONSE']._serialized_start=554
-  _globals['_STREAMTASKRESPONSE']._serialized_end=655
-  _globals['_SUBSCRIBETASKREQUEST']._serialized_start=657
-  _globals['_SUBSCRIBETASKREQUEST']._serialized_end=759
-  _globals['_SUBSCRIBETASKRESPONSE']._serialized_start=761
-  _globals['_SUBSCRIBETASKRESPONSE']._serialized_end=865
-  _globals['_GETTASKREQUEST']._serialized_start=867
-  _globals['_GETTASKREQUEST']._serialized_end=938
-  _globals['_GETTASKRESPONSE']._serialized_start=940
-  _globals['_GETTASKRESPONSE']._serialized_end=991
-  _globals['_LISTTASKSREQUEST']._serialized_start=994
-  _globals['_LISTTASKSREQUEST']._serialized_end=1201
-  _globals['_LISTTASKSRESPONSE']._serialized_start=1203
-  _globals['_LISTTASKSRESPONSE']._serialized_end=1302
-  _globals['_CANCELTASKREQUEST']._serialized_start=1304
-  _globals['_CANCELTASKREQUEST']._serialized_end=1399
-  _globals['_CANCELTASKRESPONSE']._serialized_start=1401
-  _globals['_CANCELTASKRESPONSE']._serialized_end=1455
-  _globals['_AGENTSERVICE']._serialized_start=1561
-  _globals['_AGENTSERVICE']._serialized_end=2143
+  _globals['_STREAMTASKREQUEST']._serialized_end=568
+  _globals['_STREAMTASKRESPONSE']._serialized_start=570
+  _globals['_STREAMTASKRESPONSE']._serialized_end=671
+  _globals['_SUBSCRIBETASKREQUEST']._serialized_start=673
+  _globals['_SUBSCRIBETASKREQUEST']._serialized_end=791
+  _globals['_SUBSCRIBETASKRESPONSE']._serialized_start=793
+  _globals['_SUBSCRIBETASKRESPONSE']._serialized_end=897
+  _globals['_GETTASKREQUEST']._serialized_start=899
+  _globals['_GETTASKREQUEST']._serialized_end=970
+  _globals['_GETTASKRESPONSE']._serialized_start=972
+  _globals['_GETTASKRESPONSE']._serialized_end=1023
+  _globals['_LISTTASKSREQUEST']._serialized_start=1026
+  _globals['_LISTTASKSREQUEST']._serialized_end=1233
+  _globals['_LISTTASKSRESPONSE']._serialized_start=1235
+  _globals['_LISTTASKSRESPONSE']._serialized_end=1334
+  _globals['_CANCELTASKREQUEST']._serialized_start=1336
+  _globals['_CANCELTASKREQUEST']._serialized_end=1431
+  _globals['_CANCELTASKRESPONSE']._serialized_start=1433
+  _globals['_CANCELTASKRESPONSE']._serialized_end=1487
+  _globals['_AGENTSERVICE']._serialized_start=1593
+  _globals['_AGENTSERVICE']._serialized_end=2175
 # @@protoc_insertion_point(module_scope)

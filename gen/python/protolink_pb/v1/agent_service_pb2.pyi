@@ -169,10 +169,13 @@ class StreamTaskRequest(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
+    DELTAS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """As in SendTaskRequest. A repetition shows the events of the first request's turn again."""
     task_id: _builtins.str
     """As in SendTaskRequest."""
+    deltas: _builtins.bool
+    """Whether to send deltas of the text that models produce. Set by the caller. Default: events only."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """As in SendTaskRequest."""
@@ -183,10 +186,11 @@ class StreamTaskRequest(_message.Message):
         task: _task_pb2.Task | None = ...,
         request_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
+        deltas: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "task", b"task", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "request_id", b"request_id", "task", b"task", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -231,22 +235,26 @@ class SubscribeTaskRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
     STOP_AT_FIELD_NUMBER: _builtins.int
+    DELTAS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task to watch. Set by the caller. Required."""
     after_sequence: _builtins.int
     """Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning."""
     stop_at: Global___StopAt.ValueType
     """Where to end. Set by the caller. Default: terminal."""
+    deltas: _builtins.bool
+    """Whether to send deltas of the text that models produce. Set by the caller. Default: events only."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
         stop_at: Global___StopAt.ValueType = ...,
+        deltas: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "stop_at", b"stop_at", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "deltas", b"deltas", "stop_at", b"stop_at", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

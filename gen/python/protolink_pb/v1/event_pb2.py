@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from . import action_pb2 as protolink_dot_v1_dot_action__pb2
 from . import context_pb2 as protolink_dot_v1_dot_context__pb2
+from . import part_pb2 as protolink_dot_v1_dot_part__pb2
 from . import task_pb2 as protolink_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protolink/v1/event.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19protolink/v1/action.proto\x1a\x1aprotolink/v1/context.proto\x1a\x17protolink/v1/task.proto\"\xc4\x0b\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x0f\n\x07span_id\x18\n \x01(\t\x12\x16\n\x0eparent_span_id\x18\x0b \x01(\t\x12(\n\x08severity\x18\x0c \x01(\x0e\x32\x16.protolink.v1.Severity\x12\x0f\n\x07summary\x18\r \x01(\t\x12\r\n\x05\x66inal\x18\x0e \x01(\x08\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x35\n\x0etask_submitted\x18\x10 \x01(\x0b\x32\x1b.protolink.v1.TaskSubmittedH\x00\x12\x36\n\x0btask_status\x18\x11 \x01(\x0b\x32\x1f.protolink.v1.TaskStatusChangedH\x00\x12\x38\n\rtask_messages\x18\x12 \x01(\x0b\x32\x1f.protolink.v1.TaskMessagesAddedH\x00\x12:\n\rtask_artifact\x18\x13 \x01(\x0b\x32!.protolink.v1.TaskArtifactUpdatedH\x00\x12\x31\n\x0ctask_patched\x18\x14 \x01(\x0b\x32\x19.protolink.v1.TaskPatchedH\x00\x12\x33\n\rtask_progress\x18\x15 \x01(\x0b\x32\x1a.protolink.v1.TaskProgressH\x00\x12\x35\n\ntask_error\x18\x16 \x01(\x0b\x32\x1f.protolink.v1.TaskErrorReportedH\x00\x12\x39\n\x10\x61\x63tion_requested\x18\x17 \x01(\x0b\x32\x1d.protolink.v1.ActionRequestedH\x00\x12<\n\raction_policy\x18\x18 \x01(\x0b\x32#.protolink.v1.ActionPolicyEvaluatedH\x00\x12;\n\x11\x61pproval_required\x18\x19 \x01(\x0b\x32\x1e.protolink.v1.ApprovalRequiredH\x00\x12\x39\n\x10\x61pproval_decided\x18\x1a \x01(\x0b\x32\x1d.protolink.v1.ApprovalDecidedH\x00\x12\x35\n\x0e\x61\x63tion_started\x18\x1b \x01(\x0b\x32\x1b.protolink.v1.ActionStartedH\x00\x12\x31\n\x0c\x61\x63tion_ended\x18\x1c \x01(\x0b\x32\x19.protolink.v1.ActionEndedH\x00\x12\x39\n\x10\x63ontext_prepared\x18\x1d \x01(\x0b\x32\x1d.protolink.v1.ContextPreparedH\x00\x12\x38\n\x10llm_call_started\x18\x1e \x01(\x0b\x32\x1c.protolink.v1.LlmCallStartedH\x00\x12<\n\x12llm_call_completed\x18\x1f \x01(\x0b\x32\x1e.protolink.v1.LlmCallCompletedH\x00\x12\x37\n\x0f\x62udget_reported\x18  \x01(\x0b\x32\x1c.protolink.v1.BudgetReportedH\x00\x12)\n\x08llm_step\x18! \x01(\x0b\x32\x15.protolink.v1.LlmStepH\x00\x12+\n\x06\x63ustom\x18\" \x01(\x0b\x32\x19.protolink.v1.CustomEventH\x00\x12\x39\n\x10\x63\x61ncel_requested\x18# \x01(\x0b\x32\x1d.protolink.v1.CancelRequestedH\x00\x42\t\n\x07payload\"X\n\rTaskSubmitted\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xcb\x01\n\x11TaskStatusChanged\x12/\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x17.protolink.v1.TaskState\x12*\n\tnew_state\x18\x02 \x01(\x0e\x32\x17.protolink.v1.TaskState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\r\n\x05\x63\x61use\x18\x05 \x01(\t\x12)\n\x07\x63ontext\x18\x06 \x01(\x0b\x32\x18.protolink.v1.RunContext\"P\n\x11TaskMessagesAdded\x12\'\n\x08messages\x18\x01 \x03(\x0b\x32\x15.protolink.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"c\n\x13TaskArtifactUpdated\x12(\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.protolink.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"S\n\x11TaskErrorReported\x12\x12\n\nerror_code\x18\x01 \x01(\t\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0brecoverable\x18\x03 \x01(\x08\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"Q\n\x0f\x41\x63tionRequested\x12\'\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x17.protolink.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\"G\n\x15\x41\x63tionPolicyEvaluated\x12.\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1c.protolink.v1.PolicyDecision\"B\n\x10\x41pprovalRequired\x12.\n\x07request\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ApprovalRequest\"C\n\x0f\x41pprovalDecided\x12\x30\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1e.protolink.v1.ApprovalDecision\"Z\n\rActionStarted\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rdelegation_id\x18\x04 \x01(\t\"\x82\x01\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bresult_json\x18\x03 \x01(\t\x12\x12\n\nerror_json\x18\x04 \x01(\t\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\x06 \x01(\x03\"P\n\x0f\x43ontextPrepared\x12/\n\x08manifest\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\xa5\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x19\n\x0cinput_tokens\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\routput_tokens\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0b\x63ost_micros\x18\x08 \x01(\x03H\x02\x88\x01\x01\x12\x10\n\x08\x63urrency\x18\t \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\n \x01(\x03\x12\x14\n\x0cmetrics_json\x18\x0b \x01(\tB\x0f\n\r_input_tokensB\x10\n\x0e_output_tokensB\x0e\n\x0c_cost_micros\"@\n\x0e\x42udgetReported\x12.\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1c.protolink.v1.BudgetDecision\"I\n\x07LlmStep\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x11\n\tdata_json\x18\x04 \x01(\t\"#\n\x0b\x43ustomEvent\x12\x14\n\x0cpayload_json\x18\x01 \x01(\t\"K\n\tTextDelta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0c\n\x04text\x18\x04 \x01(\t*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03\x42^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protolink/v1/event.proto\x12\x0cprotolink.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19protolink/v1/action.proto\x1a\x1aprotolink/v1/context.proto\x1a\x17protolink/v1/part.proto\x1a\x17protolink/v1/task.proto\"\xc4\x0b\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x0f\n\x07span_id\x18\n \x01(\t\x12\x16\n\x0eparent_span_id\x18\x0b \x01(\t\x12(\n\x08severity\x18\x0c \x01(\x0e\x32\x16.protolink.v1.Severity\x12\x0f\n\x07summary\x18\r \x01(\t\x12\r\n\x05\x66inal\x18\x0e \x01(\x08\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x35\n\x0etask_submitted\x18\x10 \x01(\x0b\x32\x1b.protolink.v1.TaskSubmittedH\x00\x12\x36\n\x0btask_status\x18\x11 \x01(\x0b\x32\x1f.protolink.v1.TaskStatusChangedH\x00\x12\x38\n\rtask_messages\x18\x12 \x01(\x0b\x32\x1f.protolink.v1.TaskMessagesAddedH\x00\x12:\n\rtask_artifact\x18\x13 \x01(\x0b\x32!.protolink.v1.TaskArtifactUpdatedH\x00\x12\x31\n\x0ctask_patched\x18\x14 \x01(\x0b\x32\x19.protolink.v1.TaskPatchedH\x00\x12\x33\n\rtask_progress\x18\x15 \x01(\x0b\x32\x1a.protolink.v1.TaskProgressH\x00\x12\x35\n\ntask_error\x18\x16 \x01(\x0b\x32\x1f.protolink.v1.TaskErrorReportedH\x00\x12\x39\n\x10\x61\x63tion_requested\x18\x17 \x01(\x0b\x32\x1d.protolink.v1.ActionRequestedH\x00\x12<\n\raction_policy\x18\x18 \x01(\x0b\x32#.protolink.v1.ActionPolicyEvaluatedH\x00\x12;\n\x11\x61pproval_required\x18\x19 \x01(\x0b\x32\x1e.protolink.v1.ApprovalRequiredH\x00\x12\x39\n\x10\x61pproval_decided\x18\x1a \x01(\x0b\x32\x1d.protolink.v1.ApprovalDecidedH\x00\x12\x35\n\x0e\x61\x63tion_started\x18\x1b \x01(\x0b\x32\x1b.protolink.v1.ActionStartedH\x00\x12\x31\n\x0c\x61\x63tion_ended\x18\x1c \x01(\x0b\x32\x19.protolink.v1.ActionEndedH\x00\x12\x39\n\x10\x63ontext_prepared\x18\x1d \x01(\x0b\x32\x1d.protolink.v1.ContextPreparedH\x00\x12\x38\n\x10llm_call_started\x18\x1e \x01(\x0b\x32\x1c.protolink.v1.LlmCallStartedH\x00\x12<\n\x12llm_call_completed\x18\x1f \x01(\x0b\x32\x1e.protolink.v1.LlmCallCompletedH\x00\x12\x37\n\x0f\x62udget_reported\x18  \x01(\x0b\x32\x1c.protolink.v1.BudgetReportedH\x00\x12)\n\x08llm_step\x18! \x01(\x0b\x32\x15.protolink.v1.LlmStepH\x00\x12+\n\x06\x63ustom\x18\" \x01(\x0b\x32\x19.protolink.v1.CustomEventH\x00\x12\x39\n\x10\x63\x61ncel_requested\x18# \x01(\x0b\x32\x1d.protolink.v1.CancelRequestedH\x00\x42\t\n\x07payload\"X\n\rTaskSubmitted\x12 \n\x04task\x18\x01 \x01(\x0b\x32\x12.protolink.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xf5\x01\n\x11TaskStatusChanged\x12/\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x17.protolink.v1.TaskState\x12*\n\tnew_state\x18\x02 \x01(\x0e\x32\x17.protolink.v1.TaskState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\r\n\x05\x63\x61use\x18\x05 \x01(\t\x12)\n\x07\x63ontext\x18\x06 \x01(\x0b\x32\x18.protolink.v1.RunContext\x12(\n\x05usage\x18\x07 \x01(\x0b\x32\x19.protolink.v1.BudgetUsage\"P\n\x11TaskMessagesAdded\x12\'\n\x08messages\x18\x01 \x03(\x0b\x32\x15.protolink.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"c\n\x13TaskArtifactUpdated\x12(\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.protolink.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"S\n\x11TaskErrorReported\x12\x12\n\nerror_code\x18\x01 \x01(\t\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0brecoverable\x18\x03 \x01(\x08\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"c\n\x0f\x41\x63tionRequested\x12\'\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x17.protolink.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\t\"G\n\x15\x41\x63tionPolicyEvaluated\x12.\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1c.protolink.v1.PolicyDecision\"B\n\x10\x41pprovalRequired\x12.\n\x07request\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ApprovalRequest\"C\n\x0f\x41pprovalDecided\x12\x30\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1e.protolink.v1.ApprovalDecision\"Z\n\rActionStarted\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rdelegation_id\x18\x04 \x01(\t\"\xac\x01\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bresult_json\x18\x03 \x01(\t\x12\x12\n\nerror_json\x18\x04 \x01(\t\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\x06 \x01(\x03\x12(\n\x05usage\x18\x07 \x01(\x0b\x32\x19.protolink.v1.BudgetUsage\"P\n\x0f\x43ontextPrepared\x12/\n\x08manifest\x18\x01 \x01(\x0b\x32\x1d.protolink.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\xe8\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x19\n\x0cinput_tokens\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\routput_tokens\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0b\x63ost_micros\x18\x08 \x01(\x03H\x02\x88\x01\x01\x12\x10\n\x08\x63urrency\x18\t \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\n \x01(\x03\x12\x14\n\x0cmetrics_json\x18\x0b \x01(\t\x12*\n\ntool_calls\x18\x0c \x03(\x0b\x32\x16.protolink.v1.ToolCall\x12\x15\n\rfinish_reason\x18\r \x01(\tB\x0f\n\r_input_tokensB\x10\n\x0e_output_tokensB\x0e\n\x0c_cost_micros\"@\n\x0e\x42udgetReported\x12.\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1c.protolink.v1.BudgetDecision\"I\n\x07LlmStep\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x11\n\tdata_json\x18\x04 \x01(\t\"#\n\x0b\x43ustomEvent\x12\x14\n\x0cpayload_json\x18\x01 \x01(\t\"K\n\tTextDelta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0c\n\x04text\x18\x04 \x01(\t*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03\x42^\n\x10\x64\x65v.protolink.v1P\x01ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,50 +37,50 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protolink.v1.event_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.protolink.v1P\001ZHgithub.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1;protolinkv1'
-  _globals['_SEVERITY']._serialized_start=3679
-  _globals['_SEVERITY']._serialized_end=3776
-  _globals['_RUNEVENT']._serialized_start=156
-  _globals['_RUNEVENT']._serialized_end=1632
-  _globals['_TASKSUBMITTED']._serialized_start=1634
-  _globals['_TASKSUBMITTED']._serialized_end=1722
-  _globals['_TASKSTATUSCHANGED']._serialized_start=1725
-  _globals['_TASKSTATUSCHANGED']._serialized_end=1928
-  _globals['_TASKMESSAGESADDED']._serialized_start=1930
-  _globals['_TASKMESSAGESADDED']._serialized_end=2010
-  _globals['_TASKARTIFACTUPDATED']._serialized_start=2012
-  _globals['_TASKARTIFACTUPDATED']._serialized_end=2111
-  _globals['_TASKPATCHED']._serialized_start=2113
-  _globals['_TASKPATCHED']._serialized_end=2174
-  _globals['_TASKPROGRESS']._serialized_start=2176
-  _globals['_TASKPROGRESS']._serialized_end=2243
-  _globals['_TASKERRORREPORTED']._serialized_start=2245
-  _globals['_TASKERRORREPORTED']._serialized_end=2328
-  _globals['_CANCELREQUESTED']._serialized_start=2330
-  _globals['_CANCELREQUESTED']._serialized_end=2408
-  _globals['_ACTIONREQUESTED']._serialized_start=2410
-  _globals['_ACTIONREQUESTED']._serialized_end=2491
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=2493
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=2564
-  _globals['_APPROVALREQUIRED']._serialized_start=2566
-  _globals['_APPROVALREQUIRED']._serialized_end=2632
-  _globals['_APPROVALDECIDED']._serialized_start=2634
-  _globals['_APPROVALDECIDED']._serialized_end=2701
-  _globals['_ACTIONSTARTED']._serialized_start=2703
-  _globals['_ACTIONSTARTED']._serialized_end=2793
-  _globals['_ACTIONENDED']._serialized_start=2796
-  _globals['_ACTIONENDED']._serialized_end=2926
-  _globals['_CONTEXTPREPARED']._serialized_start=2928
-  _globals['_CONTEXTPREPARED']._serialized_end=3008
-  _globals['_LLMCALLSTARTED']._serialized_start=3010
-  _globals['_LLMCALLSTARTED']._serialized_end=3126
-  _globals['_LLMCALLCOMPLETED']._serialized_start=3129
-  _globals['_LLMCALLCOMPLETED']._serialized_end=3422
-  _globals['_BUDGETREPORTED']._serialized_start=3424
-  _globals['_BUDGETREPORTED']._serialized_end=3488
-  _globals['_LLMSTEP']._serialized_start=3490
-  _globals['_LLMSTEP']._serialized_end=3563
-  _globals['_CUSTOMEVENT']._serialized_start=3565
-  _globals['_CUSTOMEVENT']._serialized_end=3600
-  _globals['_TEXTDELTA']._serialized_start=3602
-  _globals['_TEXTDELTA']._serialized_end=3677
+  _globals['_SEVERITY']._serialized_start=3873
+  _globals['_SEVERITY']._serialized_end=3970
+  _globals['_RUNEVENT']._serialized_start=181
+  _globals['_RUNEVENT']._serialized_end=1657
+  _globals['_TASKSUBMITTED']._serialized_start=1659
+  _globals['_TASKSUBMITTED']._serialized_end=1747
+  _globals['_TASKSTATUSCHANGED']._serialized_start=1750
+  _globals['_TASKSTATUSCHANGED']._serialized_end=1995
+  _globals['_TASKMESSAGESADDED']._serialized_start=1997
+  _globals['_TASKMESSAGESADDED']._serialized_end=2077
+  _globals['_TASKARTIFACTUPDATED']._serialized_start=2079
+  _globals['_TASKARTIFACTUPDATED']._serialized_end=2178
+  _globals['_TASKPATCHED']._serialized_start=2180
+  _globals['_TASKPATCHED']._serialized_end=2241
+  _globals['_TASKPROGRESS']._serialized_start=2243
+  _globals['_TASKPROGRESS']._serialized_end=2310
+  _globals['_TASKERRORREPORTED']._serialized_start=2312
+  _globals['_TASKERRORREPORTED']._serialized_end=2395
+  _globals['_CANCELREQUESTED']._serialized_start=2397
+  _globals['_CANCELREQUESTED']._serialized_end=2475
+  _globals['_ACTIONREQUESTED']._serialized_start=2477
+  _globals['_ACTIONREQUESTED']._serialized_end=2576
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=2578
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=2649
+  _globals['_APPROVALREQUIRED']._serialized_start=2651
+  _globals['_APPROVALREQUIRED']._serialized_end=2717
+  _globals['_APPROVALDECIDED']._serialized_start=2719
+  _globals['_APPROVALDECIDED']._serialized_end=2786
+  _globals['_ACTIONSTARTED']._serialized_start=2788
+  _globals['_ACTIONSTARTED']._serialized_end=2878
+  _globals['_ACTIONENDED']._serialized_start=2881
+  _globals['_ACTIONENDED']._serialized_end=3053
+  _globals['_CONTEXTPREPARED']._serialized_start=3055
+  _globals['_CONTEXTPREPARED']._serialized_end=3135
+  _globals['_LLMCALLSTARTED']._serialized_start=3137
+  _globals['_LLMCALLSTARTED']._serialized_end=3253
+  _globals['_LLMCALLCOMPLETED']._serialized_start=3256
+  _globals['_LLMCALLCOMPLETED']._serialized_end=3616
+  _globals['_BUDGETREPORTED']._serialized_start=3618
+  _globals['_BUDGETREPORTED']._serialized_end=3682
+  _globals['_LLMSTEP']._serialized_start=3684
+  _globals['_LLMSTEP']._serialized_end=3757
+  _globals['_CUSTOMEVENT']._serialized_start=3759
+  _globals['_CUSTOMEVENT']._serialized_end=3794
+  _globals['_TEXTDELTA']._serialized_start=3796
+  _globals['_TEXTDELTA']._serialized_end=3871
 # @@protoc_insertion_point(module_scope)

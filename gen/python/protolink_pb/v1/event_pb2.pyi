@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from . import action_pb2 as _action_pb2
 from . import context_pb2 as _context_pb2
+from . import part_pb2 as _part_pb2
 from . import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -304,6 +305,7 @@ class TaskStatusChanged(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     CONTEXT_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     previous_state: _task_pb2.TaskState.ValueType
     """State before. Set by the server."""
     new_state: _task_pb2.TaskState.ValueType
@@ -318,6 +320,10 @@ class TaskStatusChanged(_message.Message):
     def context(self) -> _context_pb2.RunContext:
         """Envelope of the run that begins here. Set by the server where it differs from the task's."""
 
+    @_builtins.property
+    def usage(self) -> _context_pb2.BudgetUsage:
+        """What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything."""
+
     def __init__(
         self,
         *,
@@ -327,10 +333,11 @@ class TaskStatusChanged(_message.Message):
         attempt: _builtins.int = ...,
         cause: _builtins.str = ...,
         context: _context_pb2.RunContext | None = ...,
+        usage: _context_pb2.BudgetUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context", "new_state", b"new_state", "previous_state", b"previous_state", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context", "new_state", b"new_state", "previous_state", b"previous_state", "reason", b"reason", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -518,8 +525,11 @@ class ActionRequested(_message.Message):
 
     ACTION_FIELD_NUMBER: _builtins.int
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
     """Delegated operation that it belongs to. Set by the server. Empty means none."""
+    position: _builtins.str
+    """Where in the work the action stands: the same in every run that comes to this point again. Set by the server."""
     @_builtins.property
     def action(self) -> _action_pb2.RunAction:
         """The action. Set by the server."""
@@ -529,10 +539,11 @@ class ActionRequested(_message.Message):
         *,
         action: _action_pb2.RunAction | None = ...,
         delegation_id: _builtins.str = ...,
+        position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "delegation_id", b"delegation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "delegation_id", b"delegation_id", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -656,6 +667,7 @@ class ActionEnded(_message.Message):
     ERROR_JSON_FIELD_NUMBER: _builtins.int
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
     DURATION_MICROS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """Kind of the action. Set by the server."""
     name: _builtins.str
@@ -668,6 +680,10 @@ class ActionEnded(_message.Message):
     """Delegated operation that it belongs to. Set by the server. Empty means none."""
     duration_micros: _builtins.int
     """Duration in microseconds. Set by the server."""
+    @_builtins.property
+    def usage(self) -> _context_pb2.BudgetUsage:
+        """What delegated work has used up. Set by the server. Unset means nothing."""
+
     def __init__(
         self,
         *,
@@ -677,10 +693,11 @@ class ActionEnded(_message.Message):
         error_json: _builtins.str = ...,
         delegation_id: _builtins.str = ...,
         duration_micros: _builtins.int = ...,
+        usage: _context_pb2.BudgetUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration_micros", b"duration_micros", "error_json", b"error_json", "kind", b"kind", "name", b"name", "result_json", b"result_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration_micros", b"duration_micros", "error_json", b"error_json", "kind", b"kind", "name", b"name", "result_json", b"result_json", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -773,6 +790,8 @@ class LlmCallCompleted(_message.Message):
     CURRENCY_FIELD_NUMBER: _builtins.int
     DURATION_MICROS_FIELD_NUMBER: _builtins.int
     METRICS_JSON_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call. Set by the server."""
     provider: _builtins.str
@@ -795,6 +814,12 @@ class LlmCallCompleted(_message.Message):
     """Duration in microseconds. Set by the server."""
     metrics_json: _builtins.str
     """Further metrics, a JSON object. Set by the server. Empty means none."""
+    finish_reason: _builtins.str
+    """Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown."""
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[_part_pb2.ToolCall]:
+        """Tools that the model asks for, in order. Set by the server."""
+
     def __init__(
         self,
         *,
@@ -809,10 +834,12 @@ class LlmCallCompleted(_message.Message):
         currency: _builtins.str = ...,
         duration_micros: _builtins.int = ...,
         metrics_json: _builtins.str = ...,
+        tool_calls: _abc.Iterable[_part_pb2.ToolCall] | None = ...,
+        finish_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "cost_micros", b"cost_micros", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "call_id", b"call_id", "cost_micros", b"cost_micros", "currency", b"currency", "duration_micros", b"duration_micros", "input_tokens", b"input_tokens", "metrics_json", b"metrics_json", "model", b"model", "output_tokens", b"output_tokens", "provider", b"provider", "step", b"step", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "call_id", b"call_id", "cost_micros", b"cost_micros", "currency", b"currency", "duration_micros", b"duration_micros", "finish_reason", b"finish_reason", "input_tokens", b"input_tokens", "metrics_json", b"metrics_json", "model", b"model", "output_tokens", b"output_tokens", "provider", b"provider", "step", b"step", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost_micros: _TypeAlias = _typing.Literal["cost_micros"]  # noqa: Y015
     _WhichOneofArgType__cost_micros: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros"]  # noqa: Y015
@@ -924,7 +951,7 @@ class TextDelta(_message.Message):
     task_id: _builtins.str
     """Task that it belongs to. Set by the server."""
     call_id: _builtins.str
-    """Call or artifact that produces it. Set by the server."""
+    """Model call that produces it. Set by the server."""
     offset: _builtins.int
     """Position of the text in the whole, in Unicode code points from 0. Set by the server."""
     text: _builtins.str

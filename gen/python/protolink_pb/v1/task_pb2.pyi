@@ -276,6 +276,7 @@ class Task(_message.Message):
     ARTIFACT_COUNT_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     state: Global___TaskState.ValueType
@@ -324,6 +325,10 @@ class Task(_message.Message):
     def state_history(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
         """State changes, oldest first. Set by the server."""
 
+    @_builtins.property
+    def usage(self) -> _context_pb2.BudgetUsage:
+        """What the task has used up so far, its delegated work included. Set by the server. Unset means nothing."""
+
     def __init__(
         self,
         *,
@@ -345,10 +350,11 @@ class Task(_message.Message):
         artifact_count: _builtins.int = ...,
         error: _builtins.str = ...,
         cancel_reason: _builtins.str = ...,
+        usage: _context_pb2.BudgetUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "error", b"error", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "error", b"error", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

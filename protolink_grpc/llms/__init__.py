@@ -1,0 +1,1 @@
+"""Language models behind one port, and the inference loop that turns their answers into checked actions."""

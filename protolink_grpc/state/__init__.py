@@ -1,0 +1,1 @@
+"""What an agent remembers between tasks: storage and the state modules that use it."""
