@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from protolink_pb.v1 import agent_service_pb2, control_service_pb2
 
+from protolink_grpc.agent.faculties import Faculties, Wishes
 from protolink_grpc.agent.identity import (
     ANY_PORT,
     advertised,
@@ -23,7 +24,7 @@ from protolink_grpc.agent.identity import (
     resolve_card,
 )
 from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
-from protolink_grpc.agent.peers import AgentPeer, Peers
+from protolink_grpc.agent.peers import AgentPeer, Peers, call_peer
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
@@ -34,25 +35,31 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
+from protolink_grpc.policy.capabilities import Policy
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.asking import ApprovalHandler
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.runtime.parts import PartExecutor
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Recovery
 from protolink_grpc.server.agent_servicer import AgentServicer
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.control_servicer import ControlServicer
+from protolink_grpc.state import State, Storage
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
-from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
 
@@ -69,12 +76,24 @@ class Agent:
         transport: "grpc" or "runtime"; by default what the card's URL says.
         registry: Where to register and look for peers: a URL, a RegistryClient, or a Registry of this process.
         store: Where tasks are kept; in memory by default.
-        llm: Kept for the inference loop; until then an infer part fails and says so.
+        llm: Answers infer parts and what users say: what `create_llm` makes, or its argument, for instance "openai:gpt-4o".
+        system_prompt: Instructions to it.
+        storage: Where the agent remembers; with it and without `state`, it remembers conversations.
+        state: What it remembers: names of modules (`conversation`, `tools`), or a State. Without both, nothing.
+        telemetry: Not implemented yet.
         skills: "auto" advertises every tool as a skill; "fixed" leaves the card's skills alone.
         tools: Functions or tools to begin with.
         tool_timeout_s: Limit of one tool call where the tool has none of its own.
         max_sync_workers: Threads for tools that are not async.
-        recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" starts them again.
+        policy: What the agent's actions may do; by default everything that the caller's permissions allow.
+        approval_handler: Answers, in this process, what policy wants approved.
+        approvals: Lets others answer, over ControlService, also after a restart. With neither, such an action fails.
+        budget: Limits of each task, which callers can only lower.
+        infer: Bounds and manners of the inference loop.
+        redaction: What is struck out of approvals and reports that are shown; passwords, keys and tokens by default.
+        run_store: A view over the agent's store, which is then that of `run_store`.
+        recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" goes on with them, "auto" does
+            so unless the agent has a handler of its own. See `Recovery`.
         limits: Bounds of the runtime; without a `max_concurrency` of their own, the card's capabilities say it.
         server: How the gRPC server behaves.
         tls: Certificates, for `grpcs://` URLs and for calls to peers.
@@ -97,13 +116,17 @@ class Agent:
     streams and resubscription alike.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- the documented signature
         self,
         card: AgentCard | dict[str, Any] | None = None,
         transport: str | None = None,
         registry: "str | Registry | RegistryClient | None" = None,
         registry_url: str | None = None,
-        llm: Any = None,
+        llm: LLM | str | None = None,
+        system_prompt: str | None = None,
+        storage: Storage | None = None,
+        state: State | Iterable[str] | str | None = None,
+        telemetry: None = None,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -113,7 +136,14 @@ class Agent:
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
         tool_timeout_s: float | None = None,
         max_sync_workers: int = 4,
-        recovery: Recovery = "lost",
+        policy: Policy | None = None,
+        approval_handler: ApprovalHandler | None = None,
+        approvals: Approvals | None = None,
+        budget: RunBudget | None = None,
+        infer: InferSettings | None = None,
+        redaction: RedactionPolicy | None = None,
+        run_store: Any = None,
+        recovery: Recovery = "auto",
         limits: Limits | None = None,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
@@ -124,30 +154,42 @@ class Agent:
         grace_s: float = 5.0,
         **later: Any,
     ) -> None:
-        check_later(later)
+        check_later(later | {"telemetry": telemetry})
         check_handlers(type(self), Agent)
         self.card = resolve_card(card, transport, name=name, description=description, url=url)
-        self.llm = llm
-        self.store: TaskStore = store if store is not None else MemoryStore()
+        self.store: TaskStore = _store(store, run_store)
+        self.run_store = run_store
         self.grace_s = grace_s
         self._advertise = skills == "auto"
         self._runner = ToolRunner(max_workers=max_sync_workers, timeout_s=tool_timeout_s)
-        self._toolbox = Toolbox(self._runner)
-        self._executor = PartExecutor(self._toolbox)
+        wishes = Wishes(
+            llm=llm,
+            system_prompt=system_prompt,
+            policy=policy,
+            approval_handler=approval_handler,
+            approvals=approvals,
+            budget=budget,
+            infer=infer,
+            storage=storage,
+            state=state,
+            redaction=redaction,
+            expose_errors=expose_errors,
+        )
+        self._faculties = Faculties(self.card.name, wishes, self._runner)
+        self._toolbox = self._faculties.toolbox
         self._metadata = tuple(metadata)
         self._registry = _registry_client(registry, registry_url, tls, self._metadata)
         self._listen_at = listen_address(self.card, listen, registers=self._registry is not None)
         self._lease_ttl_s = lease_ttl_s
         transport = self.card.transport if self.card.transport == "runtime" else "grpc"
         self._client = AgentClient(transport, tls=tls, metadata=self._metadata)
-        self._peers = Peers(self._client, self._registry)
+        self._peers = self._new_peers()
         self._limits = limits or Limits()
         if self._limits.max_concurrency is None:
             self._limits = replace(self._limits, max_concurrency=max(1, self.card.capabilities.max_concurrency))
         options = server or ServerOptions()
         self._options = replace(options, tls=options.tls or tls)
         self._recovery: Recovery = recovery
-        self._expose_errors = expose_errors
         self._configured_url = self.card.url
         self._service: TaskService | None = None
         self._home: asyncio.AbstractEventLoop | None = None
@@ -156,12 +198,43 @@ class Agent:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         # Every agent streams and keeps its history: both are readings of the log.
-        self.card.capabilities.streaming = self.card.capabilities.state_transition_history = True
+        capabilities = self.card.capabilities
+        capabilities.streaming = capabilities.state_transition_history = True
+        capabilities.has_llm = self.llm is not None
+        if capabilities.supports_inference is None and self._is_default:
+            capabilities.supports_inference = self.llm is not None
         for tool in tools:
             self.add_tool(tool)
 
     def __repr__(self) -> str:
         return f"<Agent {self.card.name} at {self.card.url}{' running' if self.is_running else ''}>"
+
+    @property
+    def llm(self) -> LLM | None:
+        """The model that answers."""
+        return self._faculties.llm
+
+    @property
+    def state(self) -> State | None:
+        """What the agent remembers."""
+        return self._faculties.state
+
+    @property
+    def policy(self) -> Policy | None:
+        """What its actions may do."""
+        return self._faculties.policy
+
+    @property
+    def _is_default(self) -> bool:
+        """Whether tasks are handled by the agent's own handler of parts."""
+        kind = type(self)
+        return kind.handle_task is Agent.handle_task and kind.handle_task_streaming is Agent.handle_task_streaming
+
+    def _new_peers(self) -> Peers:
+        peers = Peers(self._client, self._registry, lambda: self.card)
+        self._faculties.actions.peers = peers
+        self._faculties.mind.peers = peers.cards if self.card.capabilities.delegation else None
+        return peers
 
     # -- what a user writes ----------------------------------------------------------------------------------------------
 
@@ -184,11 +257,11 @@ class Agent:
         return self.run_task_streaming(task)
 
     async def execute_task(self, task: Task) -> Task:
-        """Run the explicit parts (tool calls) of the latest item of `task`. Inside a handler this works on the current run."""
+        """Do what the latest item of `task` asks for: tool calls, inferences. Inside a handler this works on the current run."""
         run = current_run()
         if run is None or run.task_id != task.id:
             return await self.run_task(task)
-        return await self._executor.execute(task, run)
+        return await self._faculties.executor.execute(task, run)
 
     @overload
     def tool(self, name: F) -> F: ...
@@ -206,6 +279,7 @@ class Agent:
         *,
         timeout_s: float | None = None,
         read_only: bool = False,
+        idempotent: bool = False,
     ) -> Callable[[F], F]: ...
     def tool(  # noqa: PLR0917 -- the documented signature
         self,
@@ -220,6 +294,7 @@ class Agent:
         *,
         timeout_s: float | None = None,
         read_only: bool = False,
+        idempotent: bool = False,
     ) -> Any:
         """Register the decorated function as a tool; works bare (`@agent.tool`) and with arguments.
 
@@ -240,6 +315,7 @@ class Agent:
                     action_builder=action_builder,
                     timeout_s=timeout_s,
                     read_only=read_only,
+                    idempotent=idempotent,
                 )
             )
             return fn
@@ -260,13 +336,18 @@ class Agent:
         return {name: self._toolbox.get(name) for name in self._toolbox.names}
 
     async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
-        """Run one of the agent's own tools, its arguments checked, outside of any task.
+        """Run one of the agent's own tools under its policy: inside a handler as an action of the run, else outside of any task.
 
         Raises:
             ToolRejectedError: No such tool, or wrong arguments.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It may not run.
             ToolFailedError, ToolTimeoutError: It did not succeed.
         """
-        return await self._toolbox.call(tool_name, arguments)
+        return await self._faculties.call_tool(self.card.name, tool_name, None, arguments)
+
+    async def call_tool_in_context(self, tool_name: str, context: RunContext, /, **arguments: Any) -> Any:
+        """`call_tool` under the permissions and the budget of a context; all calls in one context share its budget."""
+        return await self._faculties.call_tool(self.card.name, tool_name, context, arguments)
 
     # -- running tasks in this process -----------------------------------------------------------------------------------
 
@@ -277,10 +358,10 @@ class Agent:
         whole = len(sent.task.messages) == sent.message_count and len(sent.task.artifacts) == sent.artifact_count
         return sent.task if whole else await own.get(sent.task.id, None)
 
-    async def run_task_streaming(self, task: Task) -> AsyncGenerator[RunEvent, None]:
-        """Run a task on this agent and yield its events."""
+    async def run_task_streaming(self, task: Task, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
+        """Run a task on this agent and yield its events; with `deltas` the text that models are producing, too."""
         own = await self._local()
-        async with aclosing(own.stream(task, "", timeout_s=None)) as batches:
+        async with aclosing(own.stream(task, "", deltas=deltas, timeout_s=None)) as batches:
             async for events in batches:
                 for event in events:
                     yield event
@@ -317,7 +398,7 @@ class Agent:
 
     async def call_agent(self, agent_url: str, task: Task) -> Task:
         """Send a task to a peer, by URL or by its name in the registry, and return it when it ends or waits."""
-        return await self._peers.call(agent_url, task)
+        return await call_peer(self._faculties.actions, self._peers, agent_url, task)
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
         """Send one message to a peer and return its answer."""
@@ -325,7 +406,7 @@ class Agent:
 
     def peer(self, target: str | AgentCard) -> AgentPeer:
         """A peer by name, URL or card, to be called more than once."""
-        return AgentPeer(target.url if isinstance(target, AgentCard) else target, self._peers)
+        return AgentPeer(target.url if isinstance(target, AgentCard) else target, self._peers, self._faculties.actions)
 
     async def discover_agents(self, filter_by: dict[str, Any] | None = None) -> list[AgentCard]:
         """Cards of the peers in the registry that match."""
@@ -371,7 +452,7 @@ class Agent:
             self._client = AgentClient(self._client.transport, tls=tls, metadata=self._metadata)
         if registry is not None:
             self._registry = _registry_client(registry, None, tls or self._options.tls, self._metadata)
-        self._peers = Peers(self._client, self._registry)
+        self._peers = self._new_peers()
         self.store = store if store is not None else self.store
         return self
 
@@ -407,7 +488,7 @@ class Agent:
             ),
             (
                 control_service_pb2.DESCRIPTOR.services_by_name["ControlService"],
-                ControlServicer(self._toolbox),
+                ControlServicer(self._toolbox, service),
             ),
         ]
         public = Address.parse(self._configured_url)
@@ -457,6 +538,7 @@ class Agent:
         if server is not None:
             # The runs have ended; what is left are watches, which get their last events.
             await server.stop(min(grace, 1.0))
+        await self._peers.aclose()
         await self._runner.aclose(grace_s=0)
         self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
         self._toolbox.runner = self._runner
@@ -527,7 +609,11 @@ class Agent:
                 self._handler(),
                 limits=self._limits,
                 recovery=self._recovery,
-                expose_errors=self._expose_errors,
+                controls=self._faculties.controls,
+                replayable=self._is_default,
+                approvals=self._faculties.approvals,
+                redaction=self._faculties.redaction,
+                check_edit=self._faculties.check_edit,
             )
         service = self._service
         if self._home is loop and not service.is_accepting:
@@ -563,6 +649,14 @@ class Agent:
 REGISTER_WAIT_S = 2.0
 UNREGISTER_WAIT_S = 2.0
 """How long coming up waits for the registry, and going down: both go on without it."""
+
+
+def _store(store: TaskStore | None, run_store: Any) -> TaskStore:
+    if run_store is None:
+        return store if store is not None else MemoryStore()
+    if store is not None:
+        raise InvalidArgumentError("the run store brings the task store along: give one of both", field="run_store")
+    return run_store.task_store
 
 
 def _registry_client(

@@ -18,7 +18,6 @@ ANY_PORT = "grpc://127.0.0.1:0"
 LATER = frozenset(
     {
         "a2a",
-        "approval_handler",
         "authenticator",
         "context_policy",
         "credentials",
@@ -32,16 +31,11 @@ LATER = frozenset(
         "llm_factory",
         "logger",
         "override_system_prompt",
-        "policy",
         "registry_heartbeat_interval",
         "retrieval",
-        "run_store",
-        "state",
-        "storage",
         "subagent_limits",
         "subagents",
         "sync_execution",
-        "system_prompt",
         "telemetry",
         "yield_after_steps",
     }

@@ -16,6 +16,7 @@ from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent, TextDelta
 from protolink_grpc.models.json_value import from_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
@@ -65,6 +66,7 @@ class Sending:
         text: The message; `-` reads it from standard input, None sends data only.
         data: JSON texts, each becomes a part of its own.
         task_id: The task to continue; empty begins one.
+        deltas: Whether a stream shows text while a model produces it; None means on a terminal.
     """
 
     text: str | None = None
@@ -74,6 +76,7 @@ class Sending:
     request_id: str = ""
     wait: bool = True
     stream: bool = False
+    deltas: bool | None = None
 
 
 def send(settings: Settings, agent: str, sending: Sending) -> None:
@@ -99,7 +102,7 @@ async def _send(settings: Settings, agent: str, sending: Sending, task: Task) ->
         return await client.submit_task(url, task, request_id=request_id)
     try:
         if sending.stream:
-            return await _streamed(settings, client, url, task, request_id)
+            return await _streamed(settings, client, url, task, request_id, EventPrinter(settings, sending.deltas))
         return await client.send_task(url, task, request_id=request_id)
     except asyncio.CancelledError:
         # Hanging up ends the wait, not the run.
@@ -117,24 +120,54 @@ async def _continue(client: AgentClient, url: str, sending: Sending, task: Task)
     task.id = known.id
 
 
-async def _streamed(settings: Settings, client: AgentClient, url: str, task: Task, request_id: str | None) -> Task:
+async def _streamed(  # noqa: PLR0917 -- what a stream is made of
+    settings: Settings, client: AgentClient, url: str, task: Task, request_id: str | None, printer: "EventPrinter"
+) -> Task:
     # A stream bridges outages; an agent that was never there is better found out at once.
     await client.get_agent_card(url)
     async with within(settings.timeout_s, "the task", task_id=task.id, url=url):
         # A repeated request id answers with the events of the earlier task, whose id is another.
-        stream = cast(Any, client.send_task_streaming(url, task, request_id=request_id))
+        stream = cast(Any, client.send_task_streaming(url, task, request_id=request_id, deltas=printer.deltas))
         async with aclosing(stream) as events:
             async for event in events:
                 task.id = event.task_id or task.id
-                show_event(settings, event)
+                printer.show(event)
+        printer.end()
     return await client.get_task(task.id, agent_url=url)
 
 
-def show_event(settings: Settings, event: Any) -> None:
-    if settings.json:
-        output.json_line(event.to_dict())
-    else:
-        output.line(event_line(event), word=str(event.state or ""))
+class EventPrinter:
+    """Prints events as lines, and the text of a model as it grows.
+
+    Args:
+        deltas: Whether to show such text; None means where people read it as it comes, on a terminal.
+    """
+
+    def __init__(self, settings: Settings, deltas: bool | None = None) -> None:
+        self.deltas = (not settings.json and sys.stdout.isatty()) if deltas is None else deltas
+        self._json = settings.json
+        self._call_id = ""
+
+    def show(self, event: RunEvent) -> None:
+        if self._json:
+            output.json_line(event.to_dict())
+        elif isinstance(event.payload, TextDelta):
+            self._grow(event.payload)
+        else:
+            self.end()
+            output.line(event_line(event), word=str(event.state or ""))
+
+    def _grow(self, delta: TextDelta) -> None:
+        if delta.call_id != self._call_id or not delta.offset:
+            self.end()
+            self._call_id = delta.call_id
+        output.piece(delta.text)
+
+    def end(self) -> None:
+        """End the line of a text: other things are not said in the middle of it."""
+        if self._call_id:
+            self._call_id = ""
+            output.line()
 
 
 def _message(sending: Sending) -> Message:

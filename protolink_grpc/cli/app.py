@@ -14,7 +14,9 @@ from typing import Annotated
 import typer
 
 from protolink_grpc.cli import output
+from protolink_grpc.cli.approvals_app import approvals_app
 from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, explained, usage
+from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.settings import (
     DebugOption,
     Output,
@@ -24,6 +26,7 @@ from protolink_grpc.cli.settings import (
     parse_pairs,
     with_settings,
 )
+from protolink_grpc.cli.state_app import state_app
 from protolink_grpc.errors import ProtolinkError
 
 DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
@@ -41,9 +44,20 @@ agents_app = typer.Typer(help="Agents in a registry.", rich_markup_mode=None)
 app.add_typer(card_app, name="card")
 app.add_typer(task_app, name="task")
 app.add_typer(agents_app, name="agents")
+app.add_typer(run_app, name="run")
+app.add_typer(approvals_app, name="approvals")
+app.add_typer(state_app, name="state")
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
+DeltasOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--deltas/--no-deltas",
+        help="Show text while a model produces it. Default: on a terminal.",
+        show_default=False,
+    ),
+]
 TLSCertOption = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Certificate, for a grpcs:// URL.")]
 TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
 TLSCaOption = Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Who signs clients, peers and registry.")]
@@ -127,12 +141,13 @@ def send(
     ] = "",
     asynchronous: Annotated[bool, typer.Option("--async", help="Do not wait: print the ids and return.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print the events as they come.")] = False,
+    deltas: DeltasOption = None,
 ) -> None:
     """Send a message and wait until the task ends or needs an answer."""
     from protolink_grpc.cli.agent_commands import Sending
     from protolink_grpc.cli.agent_commands import send as run_send
 
-    run_send(settings, agent, Sending(text, data or (), task, session, request_id, not asynchronous, stream))
+    run_send(settings, agent, Sending(text, data or (), task, session, request_id, not asynchronous, stream, deltas))
 
 
 @app.command()
@@ -210,11 +225,13 @@ def task_subscribe(
         int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Last sequence that you have; 0 is the beginning.")
     ] = 0,
     until: Annotated[Until, typer.Option("--until", help="Where to end.")] = Until.TERMINAL,
+    *,
+    deltas: DeltasOption = None,
 ) -> None:
     """Show the events of a task: those that are stored, then those that come."""
     from protolink_grpc.cli import task_commands
 
-    task_commands.subscribe(settings, agent, task_id, after=after, stop_at=until.value)
+    task_commands.subscribe(settings, agent, task_id, after=after, stop_at=until.value, deltas=deltas)
 
 
 @agents_app.command("list")
@@ -377,6 +394,6 @@ def _wants_json(given: Sequence[str]) -> bool:
     """Whether `-o json` is in the arguments, however spelled: a command line that cannot be parsed has an answer to this too."""
     for index, each in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ""
-        if each in ("-ojson", "-o=json", "--output=json") or (each in ("-o", "--output") and following == "json"):
+        if each in ("-ojson", "-o=json", "--output=json", "--json") or (each in ("-o", "--output") and following == "json"):
             return True
     return False

@@ -77,6 +77,11 @@ def _coloured(text: str, word: str, style: str) -> str:
     return captured.get()
 
 
+def piece(text: str) -> None:
+    """Text that goes on where the last piece ended; `line` without text ends it."""
+    _put(printable(text))
+
+
 def field(label: str, value: str) -> None:
     """`Label: value` on one line; nothing when there is no value."""
     if value:
@@ -124,8 +129,12 @@ def flush() -> None:
 
 
 def _write(text: str) -> None:
+    _put(text + "\n")
+
+
+def _put(text: str) -> None:
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(text)
     except BrokenPipeError as error:
         raise ReaderGoneError from error
     flush()

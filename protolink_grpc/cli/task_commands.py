@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from protolink_grpc.cli import output
-from protolink_grpc.cli.agent_commands import advise, show_event, show_task
+from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import task_fields
 from protolink_grpc.cli.failure import usage
@@ -92,8 +92,9 @@ def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:
             output.field(label, value)
 
 
-def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_at: str) -> None:
+def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_at: str, deltas: bool | None) -> None:
     """Print a task's events after a sequence: those that are stored, then those that come."""
+    printer = EventPrinter(settings, deltas)
 
     async def work() -> Task | None:
         url = await url_of(settings, agent)
@@ -101,10 +102,13 @@ def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_
         # A stream bridges outages; an agent that was never there is better found out at once.
         await client.get_agent_card(url)
         async with within(settings.timeout_s, f"task {task_id}", task_id=task_id, url=url):
-            stream = cast(Any, client.subscribe(task_id, agent_url=url, after=after, stop_at=StopAt(stop_at)))
-            async with aclosing(stream) as events:
+            watch = client.subscribe(
+                task_id, agent_url=url, after=after, stop_at=StopAt(stop_at), deltas=printer.deltas
+            )
+            async with aclosing(cast(Any, watch)) as events:
                 async for event in events:
-                    show_event(settings, event)
+                    printer.show(event)
+            printer.end()
         return None if settings.json else await client.get_task(task_id, agent_url=url)
 
     task = run(work(), agent)

@@ -4,36 +4,52 @@ Sending carries a request id, so that a repetition is never a second run. A stre
 event seen, without gap or duplicate.
 """
 
-import asyncio
-import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from protolink_grpc.client.approvals import follow_approvals
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.local_agent import SCHEME, LocalAgent
-from protolink_grpc.client.port import AgentPort, ListFilter, Sent, TaskList
+from protolink_grpc.client.pauses import Pauses
+from protolink_grpc.client.port import (
+    AgentPort,
+    ApprovalAnswer,
+    ApprovalFilter,
+    ApprovalList,
+    ListFilter,
+    Sent,
+    TaskList,
+)
 from protolink_grpc.client.sync import SyncFacade
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError, TaskNotFoundError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ProtolinkError,
+    RemoteError,
+    TaskExecutionError,
+    TaskNotFoundError,
+)
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.reports import RunReport
+from protolink_grpc.runtime.deltas import TextsRead
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
 
 Item = TypeVar("Item", Message, Artifact)
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
-"""Between attempts to take a stream up again: doubling, with jitter."""
 
 KNOWN_TASKS = 1000
 """Unfinished tasks of which a client remembers what their agents have."""
@@ -166,11 +182,16 @@ class AgentClient:
         return answer
 
     async def send_task_streaming(
-        self, agent_url: str | None, task: Task, *, request_id: str | None = None
+        self, agent_url: str | None, task: Task, *, request_id: str | None = None, deltas: bool = False
     ) -> AsyncGenerator[RunEvent, None]:
         """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
 
         A cut is survived: the events go on where they stopped, each exactly once.
+
+        Args:
+            deltas: Yield the text that models are producing, too: events `llm.stream` without a sequence whose payload is a
+                TextDelta. Those of one call, put together in order, are a beginning of its text, without gap or repetition; an
+                `llm.call.started` of the same call voids them. `llm.call.completed` has the whole text.
         """
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), _Known.of(task)
@@ -180,17 +201,18 @@ class AgentClient:
 
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
-                return agent.watch(watched, seen, StopAt.INTERRUPTED, timeout_s=None)
-            return agent.stream(news, request, must_exist=must_exist, timeout_s=None)
+                return agent.watch(watched, seen, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
+            return agent.stream(news, request, must_exist=must_exist, deltas=deltas, timeout_s=None)
 
-        pauses = _Pauses(self.outage_s)
+        pauses, texts = Pauses(self.outage_s), TextsRead()
         while True:
             pauses.begin()
+            texts.reopened()
             try:
                 async with aclosing(batches()) as stream:
                     async for events in stream:
                         pauses.reset()
-                        for event in events:
+                        for event in filter(None, map(texts.news, events)):
                             if not seen and event.task_id == task.id and _last_sent(event) == sent.last_message:
                                 self._remember(key, sent)
                             watched, seen = event.task_id or watched, event.sequence or seen
@@ -215,6 +237,7 @@ class AgentClient:
         agent_url: str | None = None,
         after: int = 0,
         stop_at: StopAt = StopAt.TERMINAL,
+        deltas: bool = False,
     ) -> AsyncGenerator[RunEvent, None]:
         """Yield a task's events after a sequence: stored ones first, then live ones, each exactly once and in order.
 
@@ -223,18 +246,20 @@ class AgentClient:
             stop_at: Where to end: at the first event after `after` that ends the task; at the first that ends it or makes it
                 wait; or at what is stored now. A task that waits already, with nothing stored after `after`, is watched through
                 its next turn. A task that has ended never keeps a reader waiting.
+            deltas: Yield the text that models are producing, too, as `send_task_streaming` does; first what there is of it already.
         """
         agent = self._agent(agent_url)
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
         ended = False
-        pauses = _Pauses(self.outage_s)
+        pauses, texts = Pauses(self.outage_s), TextsRead()
         while True:
             pauses.begin()
+            texts.reopened()
             try:
-                async with aclosing(agent.watch(task_id, after, stop_at, timeout_s=None)) as stream:
+                async with aclosing(agent.watch(task_id, after, stop_at, deltas=deltas, timeout_s=None)) as stream:
                     async for events in stream:
                         pauses.reset()
-                        for event in events:
+                        for event in filter(None, map(texts.news, events)):
                             after, ended = event.sequence or after, event.state in ends
                             yield event
                 return
@@ -289,6 +314,136 @@ class AgentClient:
     async def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task:
         """Ask the agent to cancel a task and return it as it is afterwards."""
         return await self._agent(agent_url).cancel(task_id, reason or "", self.timeout)
+
+    async def list_approvals(
+        self,
+        agent_url: str | None = None,
+        *,
+        states: Sequence[ApprovalState | str] = (),
+        task_id: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+    ) -> ApprovalList:
+        """One page of the approvals that the caller may answer or has asked for, oldest first.
+
+        Args:
+            states: Approvals in one of these states; none means the pending ones.
+        """
+        try:
+            wanted = tuple(ApprovalState(state) for state in states)
+        except ValueError:
+            raise InvalidArgumentError(f"must be among {', '.join(ApprovalState)}", field="states") from None
+        page = ApprovalFilter(wanted, task_id, page_size, page_token)
+        return await self._agent(agent_url).list_approvals(page, self.timeout)
+
+    async def watch_approvals(
+        self, agent_url: str | None = None, *, task_id: str = ""
+    ) -> AsyncGenerator[Approval, None]:
+        """Yield what `list_approvals` would show as it changes: first what waits, then what is asked for and answered.
+
+        It does not end by itself. A cut is survived; what was asked for and answered within one cut is not shown.
+        """
+        follow = follow_approvals(self._agent(agent_url), task_id, timeout_s=self.timeout, outage_s=self.outage_s)
+        async with aclosing(follow) as approvals:
+            async for approval in approvals:
+                yield approval
+
+    async def respond_approval(
+        self,
+        agent_url: str | None,
+        answer: ApprovalDecision | str,
+        approved: bool | None = None,
+        *,
+        reason: str = "",
+        edited_arguments: dict[str, Any] | None = None,
+        fingerprint: str = "",
+    ) -> ApprovalAnswer:
+        """Answer an approval.
+
+        Args:
+            answer: The decision; or the id of the request, and the decision in the arguments that follow.
+            approved: Whether the action may run. Never guessed.
+            edited_arguments: What to run with instead of what was asked, all of it, where policy allows it.
+            fingerprint: That of the action as the approver saw it (`Approval.fingerprint`): another action is then not approved.
+
+        Raises:
+            ApprovalNotFoundError, ApprovalChangedError, PermissionDeniedError, InvalidArgumentError: As the agent answers.
+        """
+        if isinstance(answer, str):
+            if approved is None:
+                raise InvalidArgumentError("must be true or false", field="approved")
+            answer = ApprovalDecision(
+                approved, answer, reason, edited_arguments=edited_arguments, fingerprint=fingerprint
+            )
+        elif approved is not None or reason or edited_arguments is not None or fingerprint:
+            raise InvalidArgumentError("the decision says it already", field="answer")
+        return await self._agent(agent_url).respond(answer, self.timeout)
+
+    async def describe_state(
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
+        include_data: bool = False,
+    ) -> StateOperationResult:
+        """What the agent remembers of a session, or of all sessions of the caller; `request` stands for the rest."""
+        wanted = request or StateOperationRequest(session_id, tuple(stores or ()) or None, include_data)
+        return await self._agent(agent_url).describe_state(wanted, self.timeout)
+
+    async def reset_state(
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
+    ) -> StateOperationResult:
+        """Make the agent forget a session, or all sessions of the caller; `request` stands for the rest."""
+        wanted = request or StateOperationRequest(session_id, tuple(stores or ()) or None)
+        return await self._agent(agent_url).reset_state(wanted, self.timeout)
+
+    async def compact_state(
+        self, agent_url: str | None, request: StateOperationRequest | HistoryCompactionRequest
+    ) -> StateOperationResult:
+        """Make the conversation of a session smaller, and say what the agent remembers afterwards."""
+        if isinstance(request, HistoryCompactionRequest):
+            request = StateOperationRequest.of_compaction(request)
+        return await self._agent(agent_url).compact_state(request, self.timeout)
+
+    async def compact_history(
+        self, agent_url: str | None, request: HistoryCompactionRequest | None = None, **fields: Any
+    ) -> HistoryCompactionResult:
+        """Make the conversation of a session smaller. `fields` are those of a HistoryCompactionRequest, instead of one."""
+        done = await self.compact_state(agent_url, request or HistoryCompactionRequest(**fields))
+        if done.compaction is None:
+            raise RemoteError("the agent did not say what it did")
+        return done.compaction
+
+    async def get_run_report(self, agent_url: str | None, task_id: str, run_id: str | None = None) -> RunReport:
+        """What a run did, without what its agent hides.
+
+        Args:
+            run_id: Which of the task's runs; None means the latest.
+
+        Raises:
+            TaskNotFoundError: No such task of the caller's, or no such run of it.
+        """
+        return await self._agent(agent_url).report(task_id, run_id or "", self.timeout)
+
+    async def export_run(
+        self,
+        agent_url: str | None,
+        task_id: str,
+        *,
+        format: Literal["protolink", "agentruntime"] = "protolink",  # noqa: A002 -- the field's name
+    ) -> AsyncGenerator[str, None]:
+        """Yield the log of a task, as it is now, as JSON lines: RunEvents, or the events of the Agent Runtime contract."""
+        async with aclosing(self._agent(agent_url).export(task_id, format, None)) as batches:
+            async for lines in batches:
+                for line in lines:
+                    yield line
 
     async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Wait until a task ends or waits for input, through cuts and restarts, and return it."""
@@ -349,40 +504,6 @@ def _last_sent(event: RunEvent) -> str:
     added = payload.task if isinstance(payload, TaskSubmitted) else payload
     messages = added.messages if isinstance(added, Task | TaskMessagesAdded) else ()
     return messages[-1].id if messages else ""
-
-
-class _Pauses:
-    """How long to wait between attempts, and when to give up."""
-
-    def __init__(self, outage_s: float) -> None:
-        self._outage_s = outage_s
-        self._began = 0.0
-        self.reset()
-        self._reached = False
-
-    def begin(self) -> None:
-        """An attempt begins."""
-        self._began = asyncio.get_running_loop().time()
-
-    def reset(self) -> None:
-        """The stream works: the next cut begins from the start."""
-        self._reached = True
-        self._pause_s = FIRST_PAUSE_S
-        self._since: float | None = None
-
-    async def after(self, error: ProtolinkError) -> None:
-        """Wait before the next attempt; raises `error` when the outage has lasted too long, or nobody was there from the start."""
-        self._reached = self._reached or not error.metadata.get("unreached")
-        if not self._reached:
-            raise error
-        now = asyncio.get_running_loop().time()
-        if now - self._began > LONGEST_PAUSE_S and not error.metadata.get("unreached"):
-            self.reset()  # there was a connection and nothing to tell
-        self._since = now if self._since is None else self._since
-        if now - self._since >= self._outage_s:
-            raise error
-        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
 
 def _joined(known: list[Item], added: list[Item]) -> list[Item]:

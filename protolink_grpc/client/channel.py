@@ -23,7 +23,14 @@ _SERVICE_CONFIG = json.dumps(
     {
         "methodConfig": [
             {
-                "name": [{"service": "protolink.v1.AgentService"}, {"service": "protolink.v1.RegistryService"}],
+                "name": [
+                    {"service": "protolink.v1.AgentService"},
+                    {"service": "protolink.v1.RegistryService"},
+                    # A second answer to an approval changes nothing.
+                    {"service": "protolink.v1.ControlService", "method": "ListApprovals"},
+                    {"service": "protolink.v1.ControlService", "method": "WatchApprovals"},
+                    {"service": "protolink.v1.ControlService", "method": "RespondApproval"},
+                ],
                 "retryPolicy": {
                     "maxAttempts": 5,
                     "initialBackoff": "0.1s",

@@ -1,22 +1,41 @@
 """One agent over gRPC."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import agent_service_pb2_grpc, task_pb2
+from protolink_pb.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
+from protolink_pb.v1 import control_service_pb2 as control
 
 from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
-from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
+from protolink_grpc.client.port import (
+    ApprovalAnswer,
+    ApprovalFilter,
+    ApprovalList,
+    ListFilter,
+    Sent,
+    TaskList,
+    TaskSummary,
+)
+from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.wire.actions import approval_decision_to_pb, approval_from_pb, approval_state_to_pb
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.cards import card_from_pb
-from protolink_grpc.wire.events import event_from_pb
+from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb, timestamp_to_pb
+from protolink_grpc.wire.state import (
+    compact_request_to_pb,
+    describe_request_to_pb,
+    reset_request_to_pb,
+    result_from_pb,
+)
 from protolink_grpc.wire.tasks import STATES, state_from_pb, task_from_pb, task_to_pb
 from protolink_grpc.wire.tracing import joined_to_trace
 
@@ -38,6 +57,11 @@ class GrpcAgent:
     def _stub(self) -> Any:
         # The async flavour of the stub: generated types tell it from the sync one by the channel only.
         return agent_service_pb2_grpc.AgentServiceStub(channel_to(self.address, self._options))
+
+    @property
+    def _control(self) -> Any:
+        # As above.
+        return control_service_pb2_grpc.ControlServiceStub(channel_to(self.address, self._options))
 
     def _call(self, timeout_s: float | None) -> dict[str, Any]:
         return {"timeout": timeout_s, "metadata": joined_to_trace(self._options.metadata)}
@@ -61,28 +85,34 @@ class GrpcAgent:
         return Sent(task_from_pb(response.task), response.task.message_count, response.task.artifact_count)
 
     async def stream(
-        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        must_exist: bool = False,
+        deltas: bool = False,
+        timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.StreamTaskRequest(
-            task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else ""
+            task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else "", deltas=deltas
         )
         async with typed_errors(self.address, task_id=task.id):
             call = self._stub.StreamTask(request, **self._call(timeout_s))
             try:
                 async for response in call:
-                    yield [event_from_pb(event) for event in response.events]
+                    yield events_from_pb(response)
             finally:
                 call.cancel()
 
     async def watch(
-        self, task_id: str, after: int, stop_at: StopAt, *, timeout_s: float | None
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
-        request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at])
+        request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=deltas)
         async with typed_errors(self.address, task_id=task_id):
             call = self._stub.SubscribeTask(request, **self._call(timeout_s))
             try:
                 async for response in call:
-                    yield [event_from_pb(event) for event in response.events]
+                    yield events_from_pb(response)
             finally:
                 call.cancel()
 
@@ -109,6 +139,69 @@ class GrpcAgent:
         async with typed_errors(self.address, task_id=task_id):
             response = await self._stub.CancelTask(request, **self._call(timeout_s))
         return task_from_pb(response.task)
+
+    async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
+        request = control.GetRunReportRequest(task_id=task_id, run_id=run_id)
+        async with typed_errors(self.address, task_id=task_id):
+            response = await self._control.GetRunReport(request, **self._call(timeout_s))
+        return RunReport.from_json(response.report_json, field="report_json")
+
+    async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
+        request = control.ExportRunRequest(task_id=task_id, format=shape)
+        async with typed_errors(self.address, task_id=task_id):
+            call = self._control.ExportRun(request, **self._call(timeout_s))
+            try:
+                async for response in call:
+                    yield tuple(response.lines_json)
+            finally:
+                call.cancel()
+
+    async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
+        request = control.ListApprovalsRequest(
+            states=[approval_state_to_pb(state) for state in wanted.states],
+            task_id=wanted.task_id,
+            page_size=wanted.page_size,
+            page_token=wanted.page_token,
+        )
+        async with typed_errors(self.address):
+            response = await self._control.ListApprovals(request, **self._call(timeout_s))
+        return ApprovalList([approval_from_pb(each) for each in response.approvals], response.next_page_token)
+
+    async def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
+        async with typed_errors(self.address):
+            call = self._control.WatchApprovals(control.WatchApprovalsRequest(task_id=task_id), **self._call(None))
+            try:
+                async for response in call:
+                    yield [approval_from_pb(each) for each in response.approvals]
+            finally:
+                call.cancel()
+
+    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
+        request = control.RespondApprovalRequest(decision=approval_decision_to_pb(decision))
+        async with typed_errors(self.address, request_id=decision.request_id):
+            response = await self._control.RespondApproval(request, **self._call(timeout_s))
+        return ApprovalAnswer(approval_from_pb(response.approval), response.already_decided)
+
+    async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        async with typed_errors(self.address, session_id=request.session_id or ""):
+            response = await self._control.DescribeState(describe_request_to_pb(request), **self._call(timeout_s))
+        return result_from_pb(response, "describe", request.session_id)
+
+    async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        async with typed_errors(self.address, session_id=request.session_id or ""):
+            response = await self._control.ResetState(reset_request_to_pb(request), **self._call(timeout_s))
+        return result_from_pb(response, "reset", request.session_id)
+
+    async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        async with typed_errors(self.address, session_id=request.session_id or ""):
+            response = await self._control.CompactState(compact_request_to_pb(request), **self._call(timeout_s))
+        return result_from_pb(response, "compact", request.session_id)
+
+
+def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -> list[RunEvent]:
+    """The events of a response, then its deltas: what they tell comes after those events."""
+    events = [event_from_pb(event) for event in response.events]
+    return events + [delta_from_pb(delta) for delta in response.deltas] if response.deltas else events
 
 
 def summary_from_pb(task: task_pb2.Task) -> TaskSummary:

@@ -5,28 +5,43 @@ Nothing that a caller holds is shared with the agent: what goes in is copied, wh
 
 import asyncio
 import difflib
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
+from protolink_grpc.client.port import (
+    ApprovalAnswer,
+    ApprovalFilter,
+    ApprovalList,
+    ListFilter,
+    Sent,
+    TaskList,
+    TaskSummary,
+)
 from protolink_grpc.errors import (
     AgentConflictError,
     AgentNotFoundError,
     DeadlineExceededError,
     InvalidArgumentError,
     UnavailableError,
+    UnimplementedError,
 )
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt, Submission
-from protolink_grpc.store.port import TaskHead, TaskQuery
-from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.state.control import StateControl
+from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
+from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 
@@ -39,11 +54,16 @@ PRINCIPAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class LocalEndpoint:
-    """A running agent: its service, the loop that it lives on, and its card."""
+    """A running agent: its service, the loop that it lives on, its card, and the control of its state where it keeps one.
+
+    `redaction` hides what must not leave in reports and exports.
+    """
 
     service: TaskService
     loop: asyncio.AbstractEventLoop
     card: Callable[[], AgentCard]
+    state: StateControl | None = None
+    redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
 
 
 _endpoints: dict[str, LocalEndpoint] = {}
@@ -137,16 +157,26 @@ class LocalAgent:
         return await self._on_its_loop(work, timeout_s, task.id)
 
     def stream(
-        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        must_exist: bool = False,
+        deltas: bool = False,
+        timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         submission = isolated(task, request_id, must_exist=must_exist)
-        return self._events(lambda service: service.stream(submission, self._principal), timeout_s, task.id)
+
+        def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
+            return service.stream(submission, self._principal, deltas=deltas)
+
+        return self._events(open_stream, timeout_s, task.id)
 
     def watch(
-        self, task_id: str, after: int, stop_at: StopAt, *, timeout_s: float | None
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         def open_watch(service: TaskService) -> AsyncGenerator[list[bytes], None]:
-            return service.watch(task_id, self._principal, after=after, stop_at=stop_at)
+            return service.watch(task_id, self._principal, after=after, stop_at=stop_at, deltas=deltas)
 
         return self._events(open_watch, timeout_s, task_id)
 
@@ -156,6 +186,16 @@ class LocalAgent:
         timeout_s: float | None,
         task_id: str,
     ) -> AsyncGenerator[list[RunEvent], None]:
+        async with aclosing(self._batches(open_batches, timeout_s, task_id)) as batches:
+            async for frames in batches:
+                yield [delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame) for frame in frames]
+
+    async def _batches(
+        self,
+        open_batches: Callable[[TaskService], AsyncGenerator[list[T], None]],
+        timeout_s: float | None,
+        task_id: str,
+    ) -> AsyncGenerator[list[T], None]:
         endpoint = self._find()
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         batches = open_batches(endpoint.service)
@@ -163,10 +203,10 @@ class LocalAgent:
             while True:
                 rest = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
                 self._check_runs(endpoint)
-                frames = await self._on_its_loop(lambda _: _next(batches), rest, task_id, endpoint)
-                if frames is None:
+                batch = await self._on_its_loop(lambda _: _next(batches), rest, task_id, endpoint)
+                if batch is None:
                     return
-                yield [event_from_frame(frame) for frame in frames]
+                yield batch
         finally:
             # Where it was opened, also when the agent has gone meanwhile.
             if not endpoint.loop.is_closed():
@@ -206,8 +246,61 @@ class LocalAgent:
 
         return await self._on_its_loop(work, timeout_s, task_id)
 
+    async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
+        head = await self._on_its_loop(lambda service: service.head(task_id, self._principal), timeout_s, task_id)
+        builder = ReportBuilder(run_id or head.run_id)
+        async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
+            async for events in batches:
+                for event in events:
+                    builder.add(event)
+        return builder.report_on(task_id).redacted(self._find().redaction)
 
-async def _next(batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | None:
+    async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
+        export = RunExport(shape, self._find().redaction)
+        async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
+            async for events in batches:
+                yield tuple(export.lines(events))
+
+    async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
+        if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:
+            raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
+        query = ApprovalQuery(
+            states=frozenset(wanted.states) or frozenset({ApprovalState.PENDING}),
+            task_id=wanted.task_id,
+            page_size=wanted.page_size or DEFAULT_PAGE_SIZE,
+            after=cursor_from_token(wanted.page_token) if wanted.page_token else None,
+        )
+        page = await self._on_its_loop(lambda service: service.approvals(self._principal, query), timeout_s)
+        return ApprovalList(page.approvals, token_from_cursor(page.next))
+
+    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
+        return self._batches(lambda service: service.watch_approvals(self._principal, task_id), None, task_id)
+
+    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
+        copy = ApprovalDecision.from_dict(decision.to_dict())
+        answered = await self._on_its_loop(lambda service: service.respond(copy, self._principal), timeout_s)
+        return ApprovalAnswer(*answered)
+
+    async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.describe(request, self._principal), timeout_s)
+
+    async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.reset(request, self._principal), timeout_s)
+
+    async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.compact(request, self._principal), timeout_s)
+
+    async def _on_state(
+        self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None
+    ) -> StateOperationResult:
+        endpoint = self._find()
+        state = endpoint.state
+        if state is None:
+            raise UnimplementedError("this agent keeps no state", url=self.url)
+        return await self._on_its_loop(lambda _: work(state), timeout_s, endpoint=endpoint)
+
+
+async def _next(batches: AsyncGenerator[list[T], None]) -> list[T] | None:
     return await anext(batches, None)
 
 

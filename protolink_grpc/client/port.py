@@ -4,10 +4,13 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.submission import StopAt
 
 
@@ -49,6 +52,32 @@ class ListFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalFilter:
+    """Which approvals to list. No states mean the pending ones; an empty task id matches all."""
+
+    states: Sequence[ApprovalState] = ()
+    task_id: str = ""
+    page_size: int = 0
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalList:
+    """One page: approvals, oldest first, and the token of the next page ("" on the last). A page may be short, even empty."""
+
+    approvals: list[Approval] = field(default_factory=list)
+    next_page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """What became of an answer: the approval as it is now, and whether it had been decided before, so that nothing changed."""
+
+    approval: Approval
+    already_decided: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """What came back from sending: the task with what the turn added, and how much it has in all."""
 
@@ -61,7 +90,8 @@ class AgentPort(Protocol):
     """One agent. Two implementations: over gRPC, and in the same process.
 
     All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. With `must_exist` a task that
-    the agent does not know is TASK_NOT_FOUND instead of a new one.
+    the agent does not know is TASK_NOT_FOUND instead of a new one. With `deltas` a stream shows live text too, as events without a
+    sequence; each stream tells a text from its beginning.
     """
 
     async def card(self, timeout_s: float | None) -> AgentCard: ...
@@ -71,11 +101,17 @@ class AgentPort(Protocol):
     ) -> Sent: ...
 
     def stream(
-        self, task: Task, request_id: str, *, must_exist: bool = False, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        must_exist: bool = False,
+        deltas: bool = False,
+        timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]: ...
 
     def watch(
-        self, task_id: str, after: int, stop_at: StopAt, *, timeout_s: float | None
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]: ...
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task: ...
@@ -83,3 +119,23 @@ class AgentPort(Protocol):
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList: ...
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task: ...
+
+    async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport: ...
+
+    def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
+        """Batches of JSON lines."""
+        ...
+
+    async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList: ...
+
+    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
+        """Batches: what waits, an empty one, then what changes."""
+        ...
+
+    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer: ...
+
+    async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...
+
+    async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...
+
+    async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...

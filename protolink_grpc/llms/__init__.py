@@ -1,1 +1,32 @@
 """Language models behind one port, and the inference loop that turns their answers into checked actions."""
+
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.port import (
+    LanguageModel,
+    ModelRequest,
+    ModelResponse,
+    ModelToolCall,
+    ModelUsage,
+    TextChunk,
+    ToolSpec,
+)
+from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.llms.surroundings import InferSettings
+
+__all__ = [
+    "LLM",
+    "InferSettings",
+    "LLMModelProfile",
+    "LanguageModel",
+    "MockLLM",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelToolCall",
+    "ModelUsage",
+    "ScriptedLLM",
+    "TextChunk",
+    "ToolSpec",
+    "create_llm",
+]

@@ -1,8 +1,10 @@
 """The values of the runtime: what tasks, cards, contexts and actions are. No I/O, and nothing that decides."""
 
 from protolink_grpc.models.action import (
+    Approval,
     ApprovalDecision,
     ApprovalRequest,
+    ApprovalState,
     BudgetDecision,
     BudgetEffect,
     BudgetUsage,
@@ -27,6 +29,12 @@ from protolink_grpc.models.card import (
 )
 from protolink_grpc.models.clock import format_iso8601, iso_from_micros, micros_from_iso, parse_iso8601, utc_now
 from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.conversation import (
+    ConversationHistory,
+    HistoryCompactionRequest,
+    HistoryCompactionResult,
+    LLMMessage,
+)
 from protolink_grpc.models.ids import (
     IDGenerator,
     new_action_id,
@@ -45,6 +53,7 @@ from protolink_grpc.models.json_value import JsonValue, canonical_json, from_jso
 from protolink_grpc.models.lifecycle import TRANSITIONS, TaskState, check_transition, is_interrupted, is_terminal
 from protolink_grpc.models.message import Message, MessageRoleType
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.models.task import Task
 
 __all__ = [
@@ -55,18 +64,24 @@ __all__ = [
     "AgentInterface",
     "AgentRoleType",
     "AgentSkill",
+    "Approval",
     "ApprovalDecision",
     "ApprovalRequest",
+    "ApprovalState",
     "Artifact",
     "BudgetDecision",
     "BudgetEffect",
     "BudgetUsage",
     "ContextItem",
     "ContextManifest",
+    "ConversationHistory",
     "FileContent",
+    "HistoryCompactionRequest",
+    "HistoryCompactionResult",
     "HttpAuthScheme",
     "IDGenerator",
     "JsonValue",
+    "LLMMessage",
     "Message",
     "MessageRoleType",
     "MimeType",
@@ -79,6 +94,9 @@ __all__ = [
     "RunBudget",
     "RunContext",
     "SecuritySchemeType",
+    "StateOperationRequest",
+    "StateOperationResult",
+    "StateStoreReport",
     "Task",
     "TaskState",
     "ToolCall",

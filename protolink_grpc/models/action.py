@@ -174,6 +174,22 @@ class ApprovalRequest:
         )
 
 
+EXPIRED_KEY = "expired"
+"""Where a decision's metadata says that nobody answered in time."""
+
+
+class ApprovalState(StrEnum):
+    """Where an approval stands."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    """Nobody answered in time: it counts as denied."""
+    WITHDRAWN = "withdrawn"
+    """Its task ended first."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
     """The answer to one ApprovalRequest. `approved` and `request_id` are never guessed when read.
@@ -191,6 +207,13 @@ class ApprovalDecision:
     decided_at: str = field(default_factory=utc_now)
     edited_arguments: dict[str, Any] | None = None
     fingerprint: str = ""
+
+    @property
+    def state(self) -> ApprovalState:
+        """Where the request stands with this answer. Only a denial can be one that time gave."""
+        if self.approved:
+            return ApprovalState.APPROVED
+        return ApprovalState.EXPIRED if self.metadata.get(EXPIRED_KEY) else ApprovalState.DENIED
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -215,6 +238,40 @@ class ApprovalDecision:
             metadata=reader.mapping(source, "metadata"),
             decided_at=reader.moment(source, "decided_at"),
             edited_arguments=reader.optional_mapping(source, "edited_arguments"),
+            fingerprint=reader.text(source, "fingerprint"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request together with what became of it.
+
+    Args:
+        decision: The answer; None while it is pending, and where it was withdrawn.
+        fingerprint: That of the action that waits, which `request` may show with secrets struck out. Empty means that of `request`.
+    """
+
+    request: ApprovalRequest
+    state: ApprovalState = ApprovalState.PENDING
+    decision: ApprovalDecision | None = None
+    fingerprint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "request": self.request.to_dict(),
+            "state": str(self.state),
+            "decision": None if self.decision is None else self.decision.to_dict(),
+            "fingerprint": self.fingerprint or self.request.action.fingerprint,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        answered = source.get("decision") is not None
+        return cls(
+            request=reader.nested(source, "request", ApprovalRequest.from_dict),
+            state=reader.choice(source, "state", ApprovalState),
+            decision=reader.nested(source, "decision", ApprovalDecision.from_dict) if answered else None,
             fingerprint=reader.text(source, "fingerprint"),
         )
 
@@ -326,6 +383,18 @@ class BudgetUsage:
     output_tokens: int = 0
     runtime_seconds: float = 0.0
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    def plus(self, other: "BudgetUsage") -> "BudgetUsage":
+        """Both together; of metadata that both have, the other's."""
+        return BudgetUsage(
+            self.steps + other.steps,
+            self.llm_calls + other.llm_calls,
+            self.tool_calls + other.tool_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.runtime_seconds + other.runtime_seconds,
+            self.metadata | other.metadata,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -343,6 +343,37 @@ class RunEvent:
             "metadata": plain(self.metadata),
         }
 
+    @classmethod
+    def from_dict(cls, data: object) -> "RunEvent":
+        """The event of a JSON object as `to_dict` writes it. A payload that has not the fields of its type stays a dict.
+
+        Raises:
+            InvalidArgumentError: A value of the wrong kind; names its path.
+        """
+        from protolink_grpc.models.event_json import event_from_dict  # here: it needs every kind of this module
+
+        return event_from_dict(data)
+
+    @classmethod
+    def from_task_event(
+        cls, event: object, context: RunContext | None = None, sequence: int | None = None
+    ) -> "RunEvent":
+        """The RunEvent of what a stream yields: a RunEvent itself, its JSON form, or one of ProtoLink's stream events.
+
+        Args:
+            event: An event, a dict, or an object with `to_dict()`.
+            context: Fills in run and session where the event names none; by default that of the task which the event brings.
+            sequence: Place of an event that comes from no log.
+
+        Raises:
+            InvalidArgumentError: No event; names the path.
+        """
+        from protolink_grpc.models.stream_events import (
+            event_from_task_event,
+        )  # here: it needs every kind of this module
+
+        return event_from_task_event(event, context, sequence)
+
 
 def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[str, Any]:
     if payload is None:
@@ -350,7 +381,8 @@ def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[
     if isinstance(payload, dict):
         copied: dict[str, Any] = plain(payload)
         return copied
-    return {each.name: _plain_field(getattr(payload, each.name)) for each in fields(payload)}
+    # What does not compare repeats another field as bytes.
+    return {each.name: _plain_field(getattr(payload, each.name)) for each in fields(payload) if each.compare}
 
 
 def _plain_field(value: Any) -> Any:

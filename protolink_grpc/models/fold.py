@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, SupportsIndex, TypeVar, cast
 
-from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
+    ActionEnded,
+    ActionStarted,
+    ApprovalDecided,
+    ApprovalRequired,
     CancelRequested,
     Payload,
     TaskArtifactUpdated,
@@ -60,33 +64,46 @@ class TaskFold:
         metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
         history: (previous state, new state, microseconds) of each change.
         usage: What the task had used up when its latest run ended, delegated work included; None means nothing.
+        pending_approvals: Questions that wait for an answer, by request id, oldest first; none once the task has ended.
+        asked: (sequence, microseconds) of each of them.
+        decided: Answers by request id.
         turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
+        turn_sequence: Sequence of the last event before the latest turn.
+        suspended: The latest thing that the run did was to ask for an approval: nothing is under way.
+        stalled: Runs in a row that took over from a lost one, and of which nothing but their beginning is in the log.
     """
 
     __slots__ = (
         "_artifact_at",
+        "_begun",
         "agent_name",
         "artifacts",
+        "asked",
         "attempt",
         "cancel_requested",
         "context",
         "create_micros",
+        "decided",
         "encoded",
         "flow_state",
         "history",
         "message_ids",
         "messages",
         "metadata",
+        "pending_approvals",
         "principal",
         "reason",
         "run_id",
         "sequence",
         "session_id",
+        "stalled",
         "state",
+        "suspended",
         "task_id",
         "turn_artifact",
         "turn_change",
         "turn_message",
+        "turn_sequence",
         "update_micros",
         "usage",
     )
@@ -106,6 +123,9 @@ class TaskFold:
         self.cancel_requested: CancelRequested | None = None
         self.context: RunContext | None = None
         self.usage: BudgetUsage | None = None
+        self.pending_approvals: dict[str, ApprovalRequest] = {}
+        self.asked: dict[str, tuple[int, int]] = {}
+        self.decided: dict[str, ApprovalDecision] = {}
         self.messages: list[Message] = []
         self.encoded: list[bytes | None] = []
         self.message_ids: set[str] = set()
@@ -117,6 +137,10 @@ class TaskFold:
         self.turn_message = 0
         self.turn_artifact = 0
         self.turn_change = 0
+        self.turn_sequence = 0
+        self.suspended = False
+        self.stalled = 0
+        self._begun = 0
 
     @property
     def is_terminal(self) -> bool:
@@ -153,6 +177,17 @@ class TaskFold:
                 self._open(payload, micros)
             case CancelRequested():
                 self.cancel_requested = payload
+            case ActionStarted() | ActionEnded():
+                self.suspended = False
+            case ApprovalRequired(request=request):
+                self.suspended = True
+                self.pending_approvals[request.request_id] = request
+                self.asked[request.request_id] = (sequence, micros)
+            case ApprovalDecided(decision=decision):
+                self.pending_approvals.pop(decision.request_id, None)
+                self.asked.pop(decision.request_id, None)
+                # The first answer counts; a log has no second one.
+                self.decided.setdefault(decision.request_id, decision)
 
     def _open(self, payload: TaskSubmitted, micros: int) -> None:
         task = payload.task
@@ -171,18 +206,24 @@ class TaskFold:
         if self.state in INTERRUPTED:
             self.turn_message, self.turn_artifact = len(self.messages), len(self.artifacts)
             self.turn_change = len(self.history)
+            self.turn_sequence = self.sequence - 1
 
     def _change_state(self, payload: TaskStatusChanged, micros: int) -> None:
         self.history.append((payload.previous_state, payload.new_state, micros))
         self.state = payload.new_state
         self.reason = payload.reason
         if payload.attempt:
+            self.stalled = self.stalled + 1 if self.sequence == self._begun + 1 and not self.suspended else 0
+            self._begun = self.sequence
             self.attempt = payload.attempt
             self.cancel_requested = None
         if payload.context is not None:
             self.context = payload.context
         if payload.usage is not None:
             self.usage = payload.usage
+        if self.asked and self.state in TERMINAL:
+            self.pending_approvals.clear()
+            self.asked.clear()
 
     def _add_messages(self, messages: Sequence[Message], encoded: tuple[bytes, ...]) -> None:
         self.messages.extend(messages)

@@ -1,1 +1,17 @@
 """What is allowed: capabilities, budgets, redaction. Pure decisions, without I/O; whoever acts on them lives above."""
+
+from protolink_grpc.policy.budget import BudgetEnforcer, BudgetPolicy, BudgetPolicyLike, Reservation, effective
+from protolink_grpc.policy.capabilities import CapabilityPolicy, Policy, decide, narrow, permissions_effect
+
+__all__ = [
+    "BudgetEnforcer",
+    "BudgetPolicy",
+    "BudgetPolicyLike",
+    "CapabilityPolicy",
+    "Policy",
+    "Reservation",
+    "decide",
+    "effective",
+    "narrow",
+    "permissions_effect",
+]

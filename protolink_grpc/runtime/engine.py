@@ -10,7 +10,8 @@ start goes on with the task.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -22,15 +23,17 @@ from protolink_grpc.errors import (
     ToolFailedError,
     UnavailableError,
 )
+from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
 from protolink_grpc.models.ids import new_run_id, new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.journal import Journal
 from protolink_grpc.runtime.latch import Latch
 from protolink_grpc.runtime.live import Fact, LiveTask
-from protolink_grpc.runtime.run import Run, changes
+from protolink_grpc.runtime.run import Controls, Run, changes
 from protolink_grpc.runtime.slots import Place, Slots
 from protolink_grpc.store.port import RequestRecord
 from protolink_grpc.tools.tool import said
@@ -71,14 +74,14 @@ class Attempt:
         handler: Handler,
         slots: Slots,
         principal: str,
+        controls: Controls,
         request_id: str = "",
         cause: str = "submitted",
-        expose_errors: bool = True,
         resumable: frozenset[TaskState] = frozenset(),
         on_end: Callable[["Attempt"], None],
     ) -> None:
         self.live = live
-        self.run = Run(live, new_run_id(), principal, expose_errors=expose_errors)
+        self.run = Run(live, new_run_id(), principal, controls, self._rest)
         self.accepted: Latch[RequestRecord] = Latch()
         self.ended: Latch[None] = Latch()
         self._on_end = on_end
@@ -91,9 +94,11 @@ class Attempt:
         self._slots = slots
         self._request_id = request_id
         self._cause = cause
-        self._expose_errors = expose_errors
+        self._expose_errors = controls.expose_errors
         self._resumable = resumable
         self._place: Place = None
+        self._holds = False
+        self._resting = 0
         self._task: asyncio.Task[None] | None = None
         self._heeding: asyncio.Task[None] | None = None
 
@@ -126,9 +131,36 @@ class Attempt:
         if wish is not None:
             self.cancel(wish.reason)
 
+    @property
+    def is_resting(self) -> bool:
+        """It waits for a person: nothing is under way that a stop would cut off."""
+        return self._resting > 0
+
+    @asynccontextmanager
+    async def _rest(self) -> AsyncIterator[None]:
+        """Give the slot to others while this run waits for somebody, and queue for one again afterwards."""
+        self._resting += 1
+        if self._resting == 1:
+            self._slots.leave(self._place)
+            self._holds = False
+        try:
+            yield
+        finally:
+            self._resting -= 1
+            if not self._resting and not self.run.token.is_cancelled and not self.lost:
+                self._place = self._slots.join()
+                self._holds = True
+                if self._place is not None:
+                    await self._place
+
     def abandon(self) -> None:
-        """Interrupt the handler because the service goes down; the run is recorded as lost, or left to the next start."""
+        """Interrupt the handler because the service goes down; the run is recorded as lost, or left to the next start.
+
+        One that waits for a person is always left, where the store is durable: its question is still open then.
+        """
         self.lost = True
+        if self._resting and self._resumable:
+            self._resumable |= {TaskState.WORKING}
         self._interrupt()
 
     def _interrupt(self) -> None:
@@ -137,7 +169,7 @@ class Attempt:
             self._task.cancel()
 
     async def _main(self) -> None:
-        self._entered = True
+        self._entered = self._holds = True
         place = self._place
         failure: BaseException | None = None
         try:
@@ -160,7 +192,8 @@ class Attempt:
             failure = error
         finally:
             self.live.running = False
-            self._slots.leave(place)
+            if self._holds:
+                self._slots.leave(self._place)
             self.accepted.open(error=failure or _never_accepted())
             self.ended.open(error=failure)
             self._on_end(self)
@@ -181,6 +214,8 @@ class Attempt:
         run, fold = self.run, self.live.fold
         task = fold.to_task(changes=LATEST_CHANGES)
         try:
+            if self._cause == "recovered":
+                run.journal = await Journal.of_turn(self.live.store, fold)
             run.enter()
             answer = await self._handler(task, run)
             if answer is None:
@@ -189,7 +224,7 @@ class Attempt:
                 raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
             run.token.raise_if_cancelled()
             await run.flush()
-            end = closing(fold.state, answer)
+            end = closing(fold.state, answer, run.usage)
             facts = [*changes(fold, answer, last=end.new_state in TERMINAL, given=answer is task), end]
             await self.live.record(facts, run_id=run.run_id)
         except (asyncio.CancelledError, LeaseLostError):
@@ -208,9 +243,9 @@ class Attempt:
         facts: list[Fact] = [
             TaskErrorReported(reason, text),
             TaskMessagesAdded((Message(role="agent", parts=[Part.error(reason, text)]),)),
-            TaskStatusChanged(fold.state, TaskState.FAILED, text),
+            TaskStatusChanged(fold.state, TaskState.FAILED, text, usage=self.run.usage),
         ]
-        await self.live.record(facts, run_id=self.run.run_id)
+        await self.live.record([*self.run.unrecorded(), *facts], run_id=self.run.run_id)
 
     def _describe(self, error: Exception) -> tuple[str, str]:
         """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
@@ -235,8 +270,9 @@ class Attempt:
             return None
         token = self.run.token
         if token.is_cancelled:
-            ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "")
+            ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "", usage=self.run.usage)
         elif self.lost and fold.state in self._resumable:
+            await self._record_rest([])
             self.left = True
             return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")
         elif self.lost:
@@ -244,12 +280,19 @@ class Attempt:
         else:
             ending = TaskStatusChanged(fold.state, TaskState.FAILED, "the handler canceled itself")
         try:
-            await self.live.record([ending], run_id=self.run.run_id)
-        except InvalidTransitionError:
-            pass  # its last append was committed after all: the task has ended by itself
+            await self._record_rest([ending])
         except StoreError as error:
             return error
         return None
+
+    async def _record_rest(self, facts: list[Fact]) -> None:
+        """What the handler emitted before it was interrupted, and then `facts`."""
+        facts = [*self.run.unrecorded(), *facts]
+        try:
+            if facts:
+                await self.live.record(facts, run_id=self.run.run_id)
+        except InvalidTransitionError:
+            pass  # its last append was committed after all: the task has ended by itself
 
 
 def _never_accepted() -> UnavailableError:
@@ -260,13 +303,13 @@ MAX_REASON = 2000
 """Characters of an error text that go into the log."""
 
 
-def closing(state: TaskState, task: Task) -> TaskStatusChanged:
+def closing(state: TaskState, task: Task, usage: BudgetUsage | None = None) -> TaskStatusChanged:
     """The status with which a handler's answer ends the run; a task that was left working is completed."""
     target = task.state
     if target not in TERMINAL and target not in INTERRUPTED:
         target = TaskState.COMPLETED
     reason: Any = task.metadata.get(_STATE_REASONS.get(target, ""), "")
-    return TaskStatusChanged(state, target, str(reason)[:MAX_REASON] if reason else "")
+    return TaskStatusChanged(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
 
 
 def lost(state: TaskState, why: str) -> TaskStatusChanged:

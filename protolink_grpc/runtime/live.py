@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from protolink_grpc.errors import (
+    ApprovalNotFoundError,
     InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
@@ -16,7 +17,10 @@ from protolink_grpc.errors import (
     SequenceConflictError,
     TaskNotFoundError,
 )
+from protolink_grpc.models.action import ApprovalDecision, ApprovalState
 from protolink_grpc.models.events import (
+    ApprovalDecided,
+    ApprovalRequired,
     Payload,
     RunEvent,
     TaskArtifactUpdated,
@@ -28,7 +32,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.runtime.clock import Clock
-from protolink_grpc.store.port import Append, RequestRecord, TaskHead, TaskStore
+from protolink_grpc.store.port import Append, ApprovalRow, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
 Fact = Payload | RunEvent
@@ -82,6 +86,14 @@ class LiveTask:
         await live.refresh()
         return live
 
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def store(self) -> TaskStore:
+        return self._store
+
     async def refresh(self) -> None:
         """Take in what other processes have appended.
 
@@ -96,6 +108,24 @@ class LiveTask:
         """Wait for the append under way, if there is one: what a reader of the log has seen is then in the fold."""
         async with self._lock:
             pass
+
+    async def decision(self, request_id: str) -> ApprovalDecision:
+        """The answer to an approval, as soon as it is in the log, whichever process puts it there.
+
+        Canceling leaves nothing behind.
+
+        Raises:
+            ApprovalNotFoundError: The task never asked for it, or ended first.
+            LeaseLostError: Another process has taken the task from a run of this process.
+            StoreError: The store cannot be read.
+        """
+        fold = self.fold
+        while (answer := fold.decided.get(request_id)) is None:
+            if request_id not in fold.asked:
+                raise ApprovalNotFoundError(f"no approval {request_id} waits for an answer", request_id=request_id)
+            await self._store.wait(fold.task_id, fold.sequence)
+            await self.refresh()
+        return answer
 
     async def _catch_up(self) -> None:
         fold = self.fold
@@ -127,7 +157,9 @@ class LiveTask:
             None when they were recorded; where the request id is known already, its record.
 
         Raises:
-            InvalidTransitionError: A status among them is not reachable; for a finished task, any fact.
+            InvalidTransitionError: A status among them is not reachable; for a finished task, any fact; one of them answers an
+                approval that does not wait: it was never asked for, or has its answer.
+            SessionConflictError: The task would begin in the session of another principal.
             LeaseLostError: Another process has taken the task.
             MessageTooLargeError: One of them is larger than an event may be.
             StoreError: The store refused; nothing was recorded.
@@ -147,7 +179,7 @@ class LiveTask:
         fold = self.fold
         micros = self._clock.micros()
         expected = sequence = fold.sequence
-        state, frames = fold.state, []
+        state, frames, asks = fold.state, [], False
         payloads: list[Payload | dict[str, Any]] = []
         encoder = self._encoder_of(run_id)
         for fact in facts:
@@ -165,6 +197,8 @@ class LiveTask:
             if isinstance(payload, TaskStatusChanged):
                 _check(state, payload)
                 state = payload.new_state
+            elif isinstance(payload, (ApprovalRequired, ApprovalDecided)):
+                asks = True
             frame = encoder.frame(payload, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope)
             if len(frame) > MAX_EVENT_BYTES:
                 raise MessageTooLargeError(
@@ -174,6 +208,8 @@ class LiveTask:
             payloads.append(payload)
             frames.append(frame)
         messages, artifacts, reason = _counts(fold, payloads)
+        asks = asks or (state in TERMINAL and bool(fold.asked))
+        approvals = approval_rows(fold, self.agent_name, payloads, micros) if asks else ()
         epoch = self.epoch + 1 if claim else self.epoch
         worker = self._store.worker if claim else self.worker
         head = TaskHead(
@@ -192,7 +228,7 @@ class LiveTask:
             artifacts,
             reason,
         )
-        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id))
+        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, approvals))
         if known is not None:
             return known
         self.epoch, self.worker = epoch, worker
@@ -218,6 +254,44 @@ def _check(state: TaskState, payload: TaskStatusChanged) -> None:
         raise InvalidTransitionError(
             f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
         )
+
+
+def approval_rows(
+    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int
+) -> list[ApprovalRow]:
+    """What the payloads, appended at `micros`, make of the approvals that they ask for, answer or withdraw.
+
+    Raises:
+        InvalidTransitionError: One answers what does not wait.
+        InvalidArgumentError: One asks under the id of an earlier question, or under none.
+    """
+    asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
+
+    def put(request_id: str, state: ApprovalState, answered: int) -> None:
+        ask, since = asked[request_id]
+        rows[request_id] = ApprovalRow(
+            request_id, agent_name, fold.principal, fold.task_id, state, since, ask, answered
+        )
+
+    for payload in payloads:
+        sequence += 1
+        match payload:
+            case ApprovalRequired(request=request):
+                if not request.request_id.strip() or request.request_id in {*asked, *rows, *fold.decided}:
+                    raise InvalidArgumentError("must be new and not empty", field="request.request_id")
+                asked[request.request_id] = (sequence, micros)
+                put(request.request_id, ApprovalState.PENDING, 0)
+            case ApprovalDecided(decision=decision):
+                if decision.request_id not in asked:
+                    raise InvalidTransitionError(
+                        f"no approval {decision.request_id} waits for an answer", request_id=decision.request_id
+                    )
+                put(decision.request_id, decision.state, sequence)
+                del asked[decision.request_id]
+            case TaskStatusChanged(new_state=state) if state in TERMINAL:
+                for request_id in asked:
+                    put(request_id, ApprovalState.WITHDRAWN, sequence)
+    return list(rows.values())
 
 
 def _counts(fold: TaskFold, payloads: Sequence[Payload | dict[str, Any]]) -> tuple[int, int, str]:

@@ -1,48 +1,93 @@
-"""What an agent does by default: run the explicit parts of the latest item of a task, in order.
+"""What an agent does by default: run the explicit parts of the latest item of a task, in order, and answer what is said to it.
 
-A part asks for something or it does not; nothing is guessed. Each tool call is an action in the log, its outcome an artifact. The
-first failure ends the run.
+A part asks for something or it does not; nothing is guessed, but for one thing: a text from a user to an agent with a model is a
+question to that model. Each tool call is an action in the log, each answer an artifact. The first failure ends the run.
+
+Everything is named by its position in the task: a run that takes over walks over the same parts and finds what is done.
 """
 
-import time
-from typing import Any
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from protolink_grpc.errors import ProtolinkError, ToolError, ToolFailedError, ToolRejectedError
+from protolink_grpc.errors import ProtolinkError, ToolRejectedError
+from protolink_grpc.llms.loop import Inference
+from protolink_grpc.llms.port import LanguageModel, ToolSpec
+from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.events import ActionEnded, ActionStarted, RunEvent, TaskProgress
-from protolink_grpc.models.ids import new_action_id
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.actions import Actions
+from protolink_grpc.runtime.gate import error_value
+from protolink_grpc.runtime.inference import RunSurroundings
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.tools.context import ToolContext
-from protolink_grpc.tools.toolbox import Toolbox
 
-TOOL_CALL = "tool.call"
+
+class Conversations(Protocol):
+    """What an agent remembers of what was said, by session."""
+
+    async def history(self, session_id: str) -> list[LLMMessage]: ...
+    async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> Any:
+        """Add a turn; the same turn twice is the same as once."""
+        ...
+
+
+@dataclass(slots=True)
+class Mind:
+    """How an agent thinks.
+
+    Args:
+        instructions: Its author's system prompt.
+        conversations: None where each question stands alone.
+        peers: Agents that the model may delegate to.
+    """
+
+    model: LanguageModel | None = None
+    instructions: str = ""
+    settings: InferSettings = field(default_factory=InferSettings)
+    conversations: Conversations | None = None
+    peers: Callable[[], Awaitable[Sequence[AgentCard]]] | None = None
 
 
 class PartExecutor:
-    """Runs the explicit parts of tasks with the tools of one agent."""
+    """Runs the explicit parts of tasks with the tools and the model of one agent."""
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    def __init__(self, actions: Actions, mind: Mind) -> None:
+        self._actions = actions
+        self._toolbox = actions.toolbox
+        self._mind = mind
 
     async def execute(self, task: Task, run: Run) -> Task:
         """Do what the latest item asks for, and leave the task in the state that follows from it."""
         item = task.get_last_item()
         parts = list(item.parts) if item is not None else []
+        item_id = item.id if item is not None else ""
         asked = False
-        for part in parts:
+        for index, part in enumerate(parts):
             run.token.raise_if_cancelled()
+            position = f"{item_id}/{index}"
             match part.type:
                 case "tool_call":
                     asked = True
-                    failure = await self._call_tool(task, part.as_tool_call(), run)
+                    failure = await self._call_tool(task, part.as_tool_call(), run, position)
                     if failure is not None:
                         return task.fail(failure)
                 case "infer":
-                    return self._refuse(task, run, "has no language model to answer an infer part")
+                    if self._mind.model is None:
+                        return self._refuse(task, run, "has no language model to answer an infer part")
+                    asked = True
+                    content = part.content if isinstance(part.content, dict) else {}
+                    await self._infer(task, run, position, _question(content), content.get("output_schema"))
+        if not asked and self._mind.model is not None and isinstance(item, Message) and item.role == "user":
+            said = "\n\n".join(str(part.content) for part in parts if part.type == "text")
+            if said.strip():
+                asked = True
+                await self._infer(task, run, f"{item_id}/text", said, None)
         if not asked:
             return self._refuse(task, run, "found nothing to do in this task")
         return task.update_state(TaskState.COMPLETED)
@@ -55,63 +100,68 @@ class PartExecutor:
         task.add_message(Message(role="agent", parts=[Part.error("UNSUPPORTED", sentence)]))
         return task.fail(sentence)
 
-    async def _call_tool(self, task: Task, call: ToolCall, run: Run) -> str | None:
+    async def _call_tool(self, task: Task, call: ToolCall, run: Run, position: str) -> str | None:
         """One call as an action; its outcome becomes an artifact. Returns why it failed, None for success."""
-        action_id = new_action_id()
-        await run.emit(_event(action_id, "action.started", ActionStarted(TOOL_CALL, call.tool_name, call.args)))
-        started = time.monotonic()
-        result: Any = None
+        action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
         try:
-            result = await self._toolbox.call(call.tool_name, call.args, self._context(call, run))
-        except ToolFailedError as raised:
-            error = run.shown(raised)
-        except ProtolinkError as raised:
-            error = raised
-        micros = int((time.monotonic() - started) * 1e6)
-        shown = None if error is None else error_value(error)
-        kind = "action.completed" if error is None else _kind(error)
-        ended = ActionEnded(TOOL_CALL, call.tool_name, result, shown, duration_micros=micros)
-        event = _event(action_id, kind, ended)
-        if error is not None:
-            event.severity = "error"
-            event.summary = str(error)[:200]
-        await run.emit(event)
+            outcome = await self._actions.call_tool(
+                run, call.tool_name, call.args, position=position, call_id=call.call_id
+            )
+        except ToolRejectedError as refused:
+            error, shown = refused, error_value(refused)
+        else:
+            action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
-        task.add_artifact(Artifact(parts=[output], action_id=action_id))
-        await run.publish(task)
-        if error is None:
+        await self._publish(task, run, position, output, action_id)
+        if shown is None:
             return None
-        hint = error.suggestion if isinstance(error, ToolRejectedError) else None
-        return f"{error}. {hint}" if hint else str(error)
+        message = str(error) if error is not None else str(shown.get("message", "failed"))
+        hint = shown.get("suggestion")
+        return f"{message}. {hint}" if hint else message
+
+    async def _infer(self, task: Task, run: Run, position: str, query: str, output_schema: Any) -> None:
+        """Ask the model; its answer becomes an artifact, and the turn a part of the session's history."""
+        mind = self._mind
+        if mind.model is None:
+            raise ValueError("there is no model to ask")
+        memory = mind.conversations
+        request = InferenceRequest(
+            key=position,
+            query=query,
+            instructions=mind.instructions,
+            history=await memory.history(run.session_id) if memory is not None else (),
+            tools=self._specs(),
+            peers=await mind.peers() if mind.peers is not None else (),
+            output_schema=output_schema if isinstance(output_schema, dict) else None,
+            run_context=run.context,
+            agent_name=run.agent_name,
+            flow_prompt=str(task.flow_state.get("prompt") or ""),
+            settings=mind.settings,
+        )
+        result = await Inference(mind.model, request, RunSurroundings(run, self._actions)).run()
+        run.token.raise_if_cancelled()
+        if memory is not None:
+            await memory.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
+        await self._publish(task, run, position, Part.infer_output(result.content), None)
+
+    def _specs(self) -> list[ToolSpec]:
+        tools = (self._toolbox.get(name) for name in self._toolbox.names)
+        return [ToolSpec(tool.name, tool.description, tool.input_schema, tool.read_only) for tool in tools]
 
     @staticmethod
-    def _context(call: ToolCall, run: Run) -> ToolContext:
-        async def progress(value: float, message: str = "") -> None:
-            await run.emit(TaskProgress(100.0 * value, message))
-
-        return ToolContext(
-            task_id=run.task_id,
-            run_id=run.run_id,
-            session_id=run.session_id,
-            agent_name=run.agent_name,
-            principal=run.principal,
-            call_id=call.call_id,
-            progress=progress,
-        )
+    async def _publish(task: Task, run: Run, position: str, output: Part, action_id: str | None) -> None:
+        artifact = Artifact(id=_artifact_id(run.task_id, position), parts=[output], action_id=action_id)
+        if not run.has_artifact(artifact.id):
+            task.add_artifact(artifact)
+            await run.artifact(artifact)
 
 
-def _event(action_id: str, kind: str, payload: ActionStarted | ActionEnded) -> RunEvent:
-    return RunEvent(type=kind, payload=payload, action_id=action_id)
+def _artifact_id(task_id: str, position: str) -> str:
+    """The same for the same part in every run: an answer is published once."""
+    return hashlib.sha256(f"{task_id}/{position}".encode()).hexdigest()[:32]
 
 
-def _kind(error: ProtolinkError) -> str:
-    return "action.rejected" if isinstance(error, ToolRejectedError) else "action.failed"
-
-
-def error_value(error: ProtolinkError) -> dict[str, Any]:
-    """The `tool_output.error` object for a failed call."""
-    if isinstance(error, ToolRejectedError):
-        return error.to_dict()
-    code = error.reason if isinstance(error, ToolError) else ToolFailedError.reason
-    return {"status": "failed", "code": code, "message": str(error)}
+def _question(content: dict[str, Any]) -> str:
+    texts = [str(content[key]) for key in ("prompt", "user") if content.get(key)]
+    return "\n\n".join(texts)

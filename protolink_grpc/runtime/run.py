@@ -1,19 +1,25 @@
 """What a handler may do while it works: report, publish, look at its cancellation. The engine owns everything else about a run."""
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
+from protolink_grpc.errors import ApprovalRequiredError, InvalidArgumentError, InvalidTransitionError, ToolFailedError
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import (
+    ApprovalDecided,
+    LlmCallCompleted,
+    LlmCallStarted,
     Payload,
     RunEvent,
     TaskArtifactUpdated,
-    TaskErrorReported,
     TaskMessagesAdded,
     TaskPatched,
     TaskProgress,
@@ -22,16 +28,23 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message
 from protolink_grpc.models.ids import new_uuid
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
+from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, seconds_left
 from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.deltas import LiveTexts
+from protolink_grpc.runtime.journal import ActionRecord, Journal
 from protolink_grpc.runtime.live import Fact, LiveTask
 
 log = logging.getLogger(__name__)
 
 GROUP = 64
 """Facts that one append takes at most while a handler reports faster than the store writes."""
+
+DEFAULT_STEPS = 10
+"""Steps of the inference loop in a task where neither its caller nor its agent says otherwise."""
 
 _current: ContextVar["Run | None"] = ContextVar("protolink_run", default=None)
 
@@ -41,16 +54,52 @@ def current_run() -> "Run | None":
     return _current.get()
 
 
-class Run:
-    """One attempt at a task, from its handler's point of view. Used from the event loop that the handler runs in."""
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What an agent imposes on all of its runs.
 
-    def __init__(self, live: LiveTask, run_id: str, principal: str, *, expose_errors: bool = True) -> None:
+    Args:
+        budget: Limits that no caller can raise.
+        approval_handler: Answers approvals in this process.
+        remote_approvals: Approvals can be answered from outside, too.
+        expose_errors: Whether the text of an exception that the agent's own code raises is shown to the task's owner.
+    """
+
+    budget: RunBudget = RunBudget()  # noqa: RUF009 -- frozen, and nobody writes into its metadata
+    approval_handler: ApprovalHandler | None = None
+    remote_approvals: bool = False
+    expose_errors: bool = True
+
+
+class Run:
+    """One attempt at a task, from its handler's point of view. Used from the event loop that the handler runs in.
+
+    Attributes:
+        journal: What earlier runs of the same turn have done; None where there were none.
+        texts: Where readers find the text that models are producing; None before the run begins and after its end.
+    """
+
+    def __init__(
+        self,
+        live: LiveTask,
+        run_id: str,
+        principal: str,
+        controls: Controls,
+        rest: Callable[[], AbstractAsyncContextManager[None]],
+    ) -> None:
         self.run_id = run_id
         self.principal = principal
         self.token = CancellationToken()
+        self.journal: Journal | None = None
+        self.texts: LiveTexts | None = None
         self._live = live
-        self._expose_errors = expose_errors
+        self._controls = controls
+        self._rest = rest
+        self._context: RunContext | None = None
+        self._budget: BudgetEnforcer | None = None
+        self._calls: dict[str, int] = {}
         self._pending: list[Fact] = []
+        self._recording = 0
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled: asyncio.Handle | None = None
         self._failure: BaseException | None = None
@@ -74,7 +123,12 @@ class Run:
 
     @property
     def context(self) -> RunContext:
-        """The envelope of this run."""
+        """The envelope of this run; read only."""
+        if self._context is None:
+            self._context = self._made_context()
+        return self._context
+
+    def _made_context(self) -> RunContext:
         known = self._live.fold.context
         chain = [*known.agent_chain] if known else []
         if not chain or chain[-1] != self.agent_name:
@@ -82,17 +136,87 @@ class Run:
         base = known or RunContext(run_id=self.run_id)
         return base.copy(run_id=self.run_id, session_id=self.session_id, agent_chain=chain)
 
+    @property
+    def budget(self) -> BudgetEnforcer:
+        """What this run may use up, and has: the agent's limits and the caller's, whichever is smaller.
+
+        A run whose steps nobody has limited may take `DEFAULT_STEPS`.
+        """
+        if self._budget is None:
+            limits = effective(self._controls.budget, self.context.budget)
+            if limits.max_steps is None:
+                limits = replace(limits, max_steps=DEFAULT_STEPS)
+            spent = self._live.fold.usage if self.journal is None else self.journal.usage
+            self._budget = BudgetEnforcer(limits, usage=spent)
+        return self._budget
+
+    @property
+    def usage(self) -> BudgetUsage | None:
+        """What the task has used up so far; None where nothing was ever counted."""
+        if self._budget is None:
+            return None if self.journal is None else self.journal.usage
+        return self._budget.usage
+
     def enter(self) -> None:
         """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
         _current.set(self)
 
     def shown(self, error: ToolFailedError) -> ToolFailedError:
         """A tool's failure as the task's owner may see it. What is kept from him is logged with its trace."""
-        if self._expose_errors:
+        if self._controls.expose_errors:
             return error
         incident, tool = new_uuid(), error.metadata.get("tool", "")
         log.error("task %s: tool '%s' failed, incident %s", self.task_id, tool, incident, exc_info=error)
         return ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
+
+    # -- actions ---------------------------------------------------------------------------------------------------------
+
+    def position(self, kind: str, name: str, asked: Any) -> str:
+        """A name for the next action that a handler asks for: the same in every run that asks for the same things in turn."""
+        digest = hashlib.sha256(canonical_json([kind, name, asked]).encode()).hexdigest()[:32]
+        nth = self._calls[digest] = self._calls.get(digest, 0) + 1
+        return f"{digest}/{self.turn}/{nth}"
+
+    @property
+    def turn(self) -> int:
+        """Sequence of the event after which the turn began that this run works on."""
+        return self._live.fold.turn_sequence
+
+    def recorded(self, position: str) -> ActionRecord | None:
+        return None if self.journal is None else self.journal.actions.get(position)
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Wait for somebody to answer a request that is in the log. Holds no slot meanwhile, and the budget's clock stands.
+
+        Raises:
+            ApprovalRequiredError: There is nobody to ask.
+            Exception: Whatever the approval handler raises.
+        """
+        controls, live = self._controls, self._live
+        if controls.approval_handler is None and not controls.remote_approvals:
+            raise nobody_to_ask(request)
+        async with self._rest():
+            with self.budget.paused():
+                decision, recorded = await first_answer(
+                    request,
+                    self.context,
+                    handler=controls.approval_handler,
+                    outside=lambda: live.decision(request.request_id),
+                    timeout_s=seconds_left(request, live.clock.micros()),
+                )
+                if not recorded:
+                    decision = await self._answer(request, decision)
+        return decision
+
+    async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
+        """Record an answer; returns the one that counts, which may have come from outside meanwhile."""
+        fact = RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=decision.reason)
+        try:
+            await self._live.record([fact], run_id=self.run_id)
+        except InvalidTransitionError:
+            self.token.raise_if_cancelled()
+            return await self._live.decision(request.request_id)
+        return decision
 
     # -- reporting -------------------------------------------------------------------------------------------------------
 
@@ -103,6 +227,10 @@ class Run:
     async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> None:
         """Publish an artifact now; with `append`, further parts of one with the same id."""
         await self.emit(TaskArtifactUpdated(copy_artifact(artifact), append, last_chunk))
+
+    def has_artifact(self, artifact_id: str) -> bool:
+        """Whether an artifact of that id is in the log."""
+        return self._live.fold.artifact(artifact_id) is not None
 
     async def message(self, message: Message) -> None:
         """Publish a message now."""
@@ -125,7 +253,11 @@ class Run:
             InvalidArgumentError: Something else, or a fact that only the engine may record.
             StoreError: An earlier fact could not be recorded.
         """
-        self._pending.append(as_fact(item))
+        fact = as_fact(item)
+        self._pending.append(fact)
+        payload = fact.payload if isinstance(fact, RunEvent) else fact
+        if isinstance(payload, LlmCallStarted | LlmCallCompleted):
+            self.end_delta(payload.call_id)
         if self._failure is not None:
             raise self._failure
         if len(self._pending) >= GROUP:
@@ -155,10 +287,57 @@ class Run:
             raise self._failure
         while self._pending:
             facts, self._pending = self._pending[: 4 * GROUP], self._pending[4 * GROUP :]
-            await self._live.record(facts, run_id=self.run_id)
+            self._recording += len(facts)
+            try:
+                await self._live.record(facts, run_id=self.run_id)
+            except Exception as error:
+                self._failure = error
+                raise
+            finally:
+                self._recording -= len(facts)
+        if self._recording:
+            # Another task of this run has taken what we emitted along.
+            await self._live.at_rest()
+            if self._failure is not None:
+                raise self._failure
+
+    def delta(self, call_id: str, offset: int, text: str) -> None:
+        """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
+
+        The call's LlmCallStarted comes first. A further one, for another try, makes what was shown void, and the text begins at 0
+        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Code points that UTF-8 cannot
+        hold, lone surrogates, are shown as `?`.
+
+        Args:
+            offset: Where the text so far ends, in code points; 0 begins it.
+
+        Raises:
+            InvalidArgumentError: It ends elsewhere.
+        """
+        if self.texts is not None:
+            # What was emitted is recorded in this order: a reader with this sequence has it all.
+            after = self._live.fold.sequence + self._recording + len(self._pending)
+            self.texts.write(self.task_id, call_id, offset, text, after=after)
+
+    def end_delta(self, call_id: str) -> None:
+        """Free the text of a call; emitting its LlmCallCompleted, or a further LlmCallStarted, does it too."""
+        if self.texts is not None:
+            self.texts.end(self.task_id, call_id)
+
+    def unrecorded(self) -> list[Fact]:
+        """What was emitted and is not recorded yet; it is the caller's to record from now on."""
+        facts, self._pending = self._pending, []
+        return facts
 
 
-_REPORTABLE = (TaskProgress, TaskArtifactUpdated, TaskMessagesAdded, TaskPatched, TaskErrorReported)
+def nobody_to_ask(request: ApprovalRequest) -> ApprovalRequiredError:
+    """The error of an action that needs an approval where nobody can give one."""
+    action = request.action
+    return ApprovalRequiredError(
+        f"{action.kind} '{action.name}' needs an approval, and this agent has neither a handler nor remote approvals",
+        request=request,
+        action_id=action.action_id,
+    )
 
 
 def as_fact(item: Any) -> Fact:

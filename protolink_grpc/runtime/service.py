@@ -25,6 +25,7 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
+from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.events import (
     CancelRequested,
     TaskSubmitted,
@@ -32,13 +33,16 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.runtime.approvals import ApprovalDesk, ApprovalPage, Approvals, CheckEdit, Redaction
 from protolink_grpc.runtime.clock import Clock, SystemClock
+from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.engine import Attempt, Handler, canceled
 from protolink_grpc.runtime.live import Fact, LiveTask
+from protolink_grpc.runtime.run import Controls
 from protolink_grpc.runtime.slots import Slots
-from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission
+from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission, refuse_cycle
 from protolink_grpc.runtime.upkeep import Upkeep
-from protolink_grpc.store.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.store.port import ApprovalQuery, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.wire.events import is_final, settles
 
 log = logging.getLogger(__name__)
@@ -59,8 +63,12 @@ class TaskService:
     Args:
         agent_name: Owner of the tasks; a store may hold those of several agents.
         handler: What the agent does with a task.
-        recovery: What to do at start with runs that a dead process left behind.
-        expose_errors: Whether the text of an exception that the agent's own code raises is shown to the task's owner.
+        recovery: What to do with runs that a dead process left behind.
+        controls: What the agent imposes on its runs.
+        replayable: The handler can begin again without repeating what it has done, because everything that it does is in the log.
+        approvals: Who may answer approvals from outside; None shows them and lets nobody answer.
+        redaction: What is struck out of the approvals that are shown.
+        check_edit: Looks at the edited arguments of an answer; None accepts all that policy lets be edited.
     """
 
     def __init__(
@@ -70,30 +78,46 @@ class TaskService:
         handler: Handler,
         *,
         limits: Limits | None = None,
-        recovery: Recovery = "lost",
-        expose_errors: bool = True,
+        recovery: Recovery = "auto",
+        controls: Controls | None = None,
+        replayable: bool = False,
+        approvals: Approvals | None = None,
+        redaction: Redaction | None = None,
+        check_edit: CheckEdit | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.store = store
         self.limits = limits or Limits()
         self._handler = handler
-        self._expose_errors = expose_errors
+        self._controls = controls or Controls()
         self._clock = clock or SystemClock()
         self._slots = Slots(running=self.limits.max_concurrency or 1, waiting=self.limits.max_queue)
         self._attempts: dict[str, Attempt] = {}
+        self._texts = LiveTexts(self.limits.delta_interval_s)
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
         self._warm: OrderedDict[str, LiveTask] = OrderedDict()
         self._warm_items = 0
         self._listener = ForeignListener(lambda: list(self._attempts), self._look_at)
-        self._upkeep = Upkeep(self, recovery, self._clock, self._resume)
+        resumes = recovery == "resume" or (recovery == "auto" and replayable)
+        self._upkeep = Upkeep(self, resumes, self._clock, self._resume)
         self._keeper: asyncio.Task[None] | None = None
         self._accepting = False
         self._stopped = False
         self._left: list[str] = []
         # What the next start finds and goes on with needs no end now.
-        self._resumable = RESUMABLE[recovery] if store.durable else frozenset()
+        self._resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset()
         self._starting = asyncio.Lock()
+        self._desk = ApprovalDesk(
+            agent_name,
+            store,
+            clock=self._clock,
+            setting=approvals,
+            redaction=redaction,
+            check_edit=check_edit,
+            live_of=self._live_of,
+            is_stopped=lambda: self._stopped,
+        )
 
     # -- life ------------------------------------------------------------------------------------------------------------
 
@@ -131,6 +155,9 @@ class TaskService:
         The rest is recorded as lost; in a durable store, what the next start would begin or resume stays as it is.
         """
         self._accepting = False
+        for attempt in list(self._attempts.values()):
+            if attempt.is_resting:
+                attempt.abandon()
         if self._attempts and grace_s > 0:
             await self._all_ended(grace_s)
         for attempt in list(self._attempts.values()):
@@ -257,6 +284,8 @@ class TaskService:
         live.fold.principal = principal
         live.fold.agent_name = self.agent_name
         live.fold.session_id = submission.session_id or task_id
+        if submission.context is not None:
+            refuse_cycle(submission.context, self.agent_name)
         opening = TaskSubmitted(submission.opening(task_id), principal, submission.request_id, submission.encoded)
         try:
             return await self._opened(self._begin(live, [opening], principal, submission.request_id), to_end=to_end)
@@ -325,10 +354,11 @@ class TaskService:
             principal=principal,
             request_id=request_id,
             cause=cause,
-            expose_errors=self._expose_errors,
+            controls=self._controls,
             resumable=self._resumable,
             on_end=self._retire,
         )
+        attempt.run.texts = self._texts
         self._attempts[live.fold.task_id] = attempt
         attempt.start()
         return attempt
@@ -347,6 +377,8 @@ class TaskService:
         task_id = fold.task_id
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
+            self._texts.drop(task_id)
+        attempt.run.texts = None
         if attempt.left:
             self._left.append(task_id)
             return
@@ -399,6 +431,10 @@ class TaskService:
         """One page of the heads of the principal's tasks, last changed first."""
         return await self.store.find(query)
 
+    async def session_owner(self, session_id: str) -> str | None:
+        """To whom a session belongs: the principal of its first task; None for a session without tasks."""
+        return await self.store.session_owner(self.agent_name, session_id)
+
     async def _known(self, task_id: str, principal: str) -> LiveTask:
         return await self._load(await self.head(task_id, principal))
 
@@ -412,20 +448,32 @@ class TaskService:
 
     # -- watching --------------------------------------------------------------------------------------------------------
 
-    async def stream(self, submission: Submission, principal: str) -> AsyncGenerator[list[bytes], None]:
+    async def stream(
+        self, submission: Submission, principal: str, *, deltas: bool = False
+    ) -> AsyncGenerator[list[bytes], None]:
         """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
         turn = await self.submit(submission, principal)
-        async with aclosing(self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED)) as events:
+        async with aclosing(self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas)) as events:
             async for frames in events:
                 yield frames
 
     async def watch(
-        self, task_id: str, principal: str, *, after: int = 0, stop_at: StopAt = StopAt.TERMINAL
+        self,
+        task_id: str,
+        principal: str,
+        *,
+        after: int = 0,
+        stop_at: StopAt = StopAt.TERMINAL,
+        deltas: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
         """Events after a position, framed, ascending without gaps: first what is stored, then what comes.
 
+        Args:
+            deltas: Show live text too: that of the calls under way so far, then what comes. Only runs of this process have any.
+
         Yields:
-            Batches, shape [k], 1 <= k <= `Limits.batch_events`. An event is shown only after its commit.
+            Batches, shape [k], 1 <= k <= `Limits.batch_events`. An event is shown only after its commit. Delta frames come in
+            batches of their own.
 
         Raises:
             InvalidArgumentError: `after` is negative.
@@ -443,18 +491,28 @@ class TaskService:
             )
         if after == head.sequence and head.state in TERMINAL:
             return
-        async with aclosing(self._events(task_id, after, stop_at)) as events:
+        async with aclosing(self._events(task_id, after, stop_at, deltas)) as events:
             async for frames in events:
                 yield frames
 
-    async def _events(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[bytes], None]:
+    async def _events(
+        self, task_id: str, after: int, stop_at: StopAt, deltas: bool
+    ) -> AsyncGenerator[list[bytes], None]:
         store, limit = self.store, self.limits.batch_events
+        texts = self._texts.reader(task_id) if deltas else None
         while True:
             frames = await store.read(task_id, after, limit)
             if not frames:
                 if stop_at is StopAt.CURRENT or await self._is_over(task_id, after):
+                    if texts is not None and (pieces := texts.frames(after)):
+                        yield pieces
                     return
-                await self._wait(task_id, after)
+                if texts is None:
+                    await self._wait(task_id, after)
+                    continue
+                async with aclosing(texts.until(self._wait(task_id, after), after)) as batches:
+                    async for pieces in batches:
+                        yield pieces
                 continue
             ended = is_final(frames[-1])
             if stop_at is StopAt.INTERRUPTED:
@@ -466,6 +524,11 @@ class TaskService:
             yield frames
             if ended:
                 return
+            if texts is not None:
+                # Also while the log grows faster than it is read: text must not wait for its end.
+                texts.passed(frames)
+                if pieces := texts.frames(after):
+                    yield pieces
 
     async def _wait(self, task_id: str, after: int) -> None:
         """Wait for the log to grow. Raises UnavailableError once the service is down: nobody here will let it grow."""
@@ -542,6 +605,53 @@ class TaskService:
             await live.refresh()
             return live.fold
 
+    async def _live_of(self, task_id: str) -> LiveTask:
+        attempt = self._attempts.get(task_id)
+        if attempt is not None and attempt.live.fold.sequence:
+            return attempt.live
+        head = await self.store.head(task_id)
+        if head is None:
+            raise _not_found(task_id)
+        return await self._load(head)
+
+    # -- approvals -------------------------------------------------------------------------------------------------------
+
+    async def approvals(self, principal: str, query: ApprovalQuery | None = None) -> ApprovalPage:
+        """One page of the approvals that the principal may answer or has asked for, oldest first; without a query, all of them.
+
+        Secrets are struck out. The query's agent and principal mean nothing here.
+        """
+        return await self._desk.page(principal, query or ApprovalQuery())
+
+    async def watch_approvals(self, principal: str, task_id: str = "") -> AsyncGenerator[list[Approval], None]:
+        """What `approvals` would show, of one task or of all, as it changes: first what waits, then what is asked for and answered.
+
+        Yields:
+            Batches. The first empty one says that all that waited has been shown. An approval that changes twice at once may be
+            shown only as it is in the end.
+        """
+        async with aclosing(self._desk.watch(principal, task_id)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def respond(self, decision: ApprovalDecision, principal: str) -> tuple[Approval, bool]:
+        """Answer an approval, wherever its run waits.
+
+        Who decided, and when, is set here.
+
+        Returns:
+            The approval as it is then, and whether it had been decided before: then nothing was changed.
+
+        Raises:
+            ApprovalNotFoundError: There is none, or not for this principal's eyes.
+            PermissionDeniedError: It is not this principal's to answer.
+            ApprovalChangedError: The fingerprint is that of another action.
+            InvalidArgumentError: The arguments must not be edited, or not so.
+            UnimplementedError: The agent takes no answers from outside.
+            StoreError: The store refused; nothing was recorded.
+        """
+        return await self._desk.respond(decision, principal)
+
     def _look_at(self, task_id: str) -> None:
         """Another process appended to a task that runs here: it may be a wish to cancel."""
         attempt = self._attempts.get(task_id)
@@ -549,11 +659,8 @@ class TaskService:
             attempt.heed()
 
 
-RESUMABLE: dict[Recovery, frozenset[TaskState]] = {
-    "lost": frozenset({TaskState.SUBMITTED}),
-    "resume": frozenset({TaskState.SUBMITTED, TaskState.WORKING}),
-}
-"""States of tasks without a worker that a start begins or resumes."""
+UNBEGUN = frozenset({TaskState.SUBMITTED})
+"""States of tasks without a worker that every start begins; one that resumes goes on with those that are working, too."""
 
 
 def _items(live: LiveTask) -> int:

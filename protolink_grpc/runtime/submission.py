@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from protolink_grpc.errors import DelegationCycleError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched
@@ -12,8 +13,16 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.live import Fact
 
-Recovery = Literal["lost", "resume"]
-"""What becomes of a run whose process died: its task fails and says so, or a new attempt begins."""
+Recovery = Literal["auto", "lost", "resume"]
+"""What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
+
+"auto" goes on where that repeats nothing: with the agent's own handler of tool calls and inference, which finds in the log what was
+done. A handler of the user's begins anew, so its task fails unless "resume" is asked for. A run that waited for an approval goes on
+in each case: nothing was under way.
+"""
+
+STALLED = 5
+"""Runs of a task that may die in a row without any progress before it is given up: it may be what kills the process."""
 
 
 class StopAt(Enum):
@@ -36,6 +45,7 @@ class Limits:
         warm_items: Messages and artifacts in those folds, all together.
         cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
         lease_ttl_s: How long this process may be silent before others take over its tasks.
+        delta_interval_s: Time between two batches of live text to one reader at least; the first piece is sent at once.
     """
 
     max_concurrency: int | None = None
@@ -45,6 +55,7 @@ class Limits:
     warm_items: int = 100_000
     cancel_wait_s: float = 10.0
     lease_ttl_s: float = 15.0
+    delta_interval_s: float = 0.025
 
 
 @dataclass(slots=True)
@@ -110,6 +121,20 @@ class Submission:
         if patch.metadata or patch.flow_state:
             facts.append(patch)
         return facts
+
+
+def refuse_cycle(context: RunContext, agent_name: str) -> None:
+    """Refuse work that has passed through this agent before, else two agents could delegate to each other for ever.
+
+    Raises:
+        DelegationCycleError: It has.
+    """
+    name = agent_name.casefold()
+    before = context.agent_chain if context.parent_run_id else context.agent_chain[:-1]
+    if name in (each.casefold() for each in before):
+        raise DelegationCycleError(
+            f"the work has passed through {agent_name} before: {' > '.join(context.agent_chain)}", agent=agent_name
+        )
 
 
 def _changed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

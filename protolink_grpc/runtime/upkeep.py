@@ -10,7 +10,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.engine import canceled, lost
 from protolink_grpc.runtime.live import LiveTask
-from protolink_grpc.runtime.submission import Limits, Recovery
+from protolink_grpc.runtime.submission import STALLED, Limits
 from protolink_grpc.store.port import TaskHead, TaskStore
 
 log = logging.getLogger(__name__)
@@ -31,18 +31,17 @@ class Upkeep:
     """The heartbeat of one service, and the recovery of tasks whose process is gone.
 
     Args:
+        resumes: Whether tasks that were working go on; else they fail.
         resume: Begins another attempt at a task.
 
     Attributes:
         unrecorded: Tasks whose end could not be written when it came, and why.
     """
 
-    def __init__(
-        self, service: Household, recovery: Recovery, clock: Clock, resume: Callable[[LiveTask], None]
-    ) -> None:
+    def __init__(self, service: Household, resumes: bool, clock: Clock, resume: Callable[[LiveTask], None]) -> None:
         self.unrecorded: dict[str, str] = {}
         self._service = service
-        self._recovery = recovery
+        self._resumes = resumes
         self._clock = clock
         self._resume = resume
 
@@ -76,17 +75,21 @@ class Upkeep:
             except Exception as error:  # a damaged log, say: the others are taken over all the same
                 log.error("task %s: cannot be taken over, will try again: %r", head.task_id, error)
                 continue
-            log.info("task %s: its process is gone, %s", head.task_id, self._recovery)
 
     async def _take_over(self, head: TaskHead) -> None:
         live = await LiveTask.load(head, store=self._service.store, clock=self._clock)
         wish = live.fold.cancel_requested
         if wish is not None:
             await live.record([canceled(live.fold.state, wish)], claim=True)
-        elif self._recovery == "resume" or live.fold.state is TaskState.SUBMITTED:
-            # A submitted task was never begun: running it now repeats nothing.
+        elif live.fold.stalled >= STALLED:
+            why = f"{live.fold.stalled} processes in a row have ended at this point"
+            await live.record([lost(live.fold.state, why)], claim=True)
+        elif self._resumes or live.fold.state is TaskState.SUBMITTED or live.fold.suspended:
+            # A submitted task was never begun, and one that waits for an answer has nothing under way.
+            log.info("task %s: its process is gone, another run goes on", head.task_id)
             self._resume(live)
         else:
+            log.info("task %s: its process is gone, it fails", head.task_id)
             why = "the process that worked on this task ended before the task was done"
             await live.record([lost(live.fold.state, why)], claim=True)
 

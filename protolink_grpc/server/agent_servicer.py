@@ -52,7 +52,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         self, request: pb.StreamTaskRequest, context: Context
     ) -> AsyncIterator[bytes]:
         submission = convert.submission_from_pb(request)
-        async with aclosing(self._service.stream(submission, caller())) as batches:
+        async with aclosing(self._service.stream(submission, caller(), deltas=request.deltas)) as batches:
             async for frames in batches:
                 yield b"".join(frames)
 
@@ -64,6 +64,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             caller(),
             after=request.after_sequence,
             stop_at=convert.stop_from_pb(request.stop_at),
+            deltas=request.deltas,
         )
         async with aclosing(watch) as batches:
             async for frames in batches:

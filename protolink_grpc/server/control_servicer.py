@@ -1,14 +1,36 @@
 """ControlService over gRPC. Methods whose behaviour does not exist yet say so."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, NoReturn
 
 from protolink_pb.v1 import control_service_pb2 as pb
 from protolink_pb.v1 import control_service_pb2_grpc
 
-from protolink_grpc.errors import UnimplementedError
-from protolink_grpc.server.call import Context
+from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
+from protolink_grpc.models.action import ApprovalState
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.reports import ReportBuilder, RunExport
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.server.call import Context, caller
+from protolink_grpc.server.convert import required_id
+from protolink_grpc.state.control import StateControl
+from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.actions import approval_decision_from_pb, approval_state_from_pb, approval_to_pb
 from protolink_grpc.wire.cards import skill_to_pb
+from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
+from protolink_grpc.wire.state import (
+    compact_request_from_pb,
+    compact_result_to_pb,
+    describe_request_from_pb,
+    describe_result_to_pb,
+    reset_request_from_pb,
+    reset_result_to_pb,
+)
+from protolink_grpc.wire.tasks import check_id
 
 
 def _later(method: str) -> Any:
@@ -25,20 +47,101 @@ def _later_stream(method: str) -> Any:
     return refuse
 
 
+REPORT_BYTES = 16 << 20
+"""Bound of the events in one report: later ones are only counted. An export has them all."""
+
+
 class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
-    def __init__(self, toolbox: Toolbox) -> None:
+    """Steers one agent.
+
+    Args:
+        redaction: Hides what must not leave in reports and exports.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        service: TaskService,
+        state: StateControl | None = None,
+        *,
+        redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
+    ) -> None:
         self._toolbox = toolbox
+        self._redaction = redaction
+        self._state = state
+        self._service = service
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
         skills = sorted(self._toolbox.skills(), key=lambda skill: skill.id)
         return pb.ListToolsResponse(tools=[skill_to_pb(skill, "tools") for skill in skills])
 
-    ListApprovals = _later("ListApprovals")
-    WatchApprovals = _later_stream("WatchApprovals")
-    RespondApproval = _later("RespondApproval")
-    GetRunReport = _later("GetRunReport")
-    ExportRun = _later_stream("ExportRun")
-    DescribeState = _later("DescribeState")
-    ResetState = _later("ResetState")
-    CompactState = _later("CompactState")
+    async def DescribeState(self, request: pb.DescribeStateRequest, context: Context) -> pb.DescribeStateResponse:
+        wanted = describe_request_from_pb(request)
+        return describe_result_to_pb(await self._kept.describe(wanted, caller()))
+
+    async def ResetState(self, request: pb.ResetStateRequest, context: Context) -> pb.ResetStateResponse:
+        wanted = reset_request_from_pb(request)
+        return reset_result_to_pb(await self._kept.reset(wanted, caller()))
+
+    async def CompactState(self, request: pb.CompactStateRequest, context: Context) -> pb.CompactStateResponse:
+        wanted = compact_request_from_pb(request)
+        return compact_result_to_pb(await self._kept.compact(wanted, caller()))
+
+    @property
+    def _kept(self) -> StateControl:
+        if self._state is None:
+            raise UnimplementedError("this agent keeps no state")
+        return self._state
+
+    async def ListApprovals(self, request: pb.ListApprovalsRequest, context: Context) -> pb.ListApprovalsResponse:
+        page = await self._service.approvals(caller(), approval_query_from_pb(request))
+        return pb.ListApprovalsResponse(
+            approvals=[approval_to_pb(each) for each in page.approvals], next_page_token=token_from_cursor(page.next)
+        )
+
+    async def WatchApprovals(
+        self, request: pb.WatchApprovalsRequest, context: Context
+    ) -> AsyncIterator[pb.WatchApprovalsResponse]:
+        watch = self._service.watch_approvals(caller(), check_id(request.task_id, "task_id"))
+        async with aclosing(watch) as batches:
+            async for batch in batches:
+                yield pb.WatchApprovalsResponse(approvals=[approval_to_pb(each) for each in batch])
+
+    async def RespondApproval(self, request: pb.RespondApprovalRequest, context: Context) -> pb.RespondApprovalResponse:
+        decision = approval_decision_from_pb(request.decision, "decision")
+        check_id(decision.request_id, "decision.request_id")
+        approval, already_decided = await self._service.respond(decision, caller())
+        return pb.RespondApprovalResponse(approval=approval_to_pb(approval), already_decided=already_decided)
+
+    async def GetRunReport(self, request: pb.GetRunReportRequest, context: Context) -> pb.GetRunReportResponse:
+        task_id = required_id(request.task_id, "task_id")
+        head = await self._service.head(task_id, caller())
+        builder = ReportBuilder(request.run_id or head.run_id, max_bytes=REPORT_BYTES)
+        async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
+            async for frames in batches:
+                # In a thread: a long log must not keep the loop from others.
+                await asyncio.to_thread(builder.add_frames, frames)
+        report = builder.report_on(task_id)
+        return pb.GetRunReportResponse(report_json=await asyncio.to_thread(report.to_json, self._redaction))
+
+    async def ExportRun(self, request: pb.ExportRunRequest, context: Context) -> AsyncIterator[pb.ExportRunResponse]:
+        task_id = required_id(request.task_id, "task_id")
+        export = RunExport(request.format, self._redaction)
+        async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
+            async for frames in batches:
+                for lines in await asyncio.to_thread(export.batches, frames):
+                    yield pb.ExportRunResponse(lines_json=lines)
+
     CallTool = _later("CallTool")
+
+
+def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:
+    if not 0 <= request.page_size <= MAX_PAGE_SIZE:
+        raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
+    states = [approval_state_from_pb(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    return ApprovalQuery(
+        states=frozenset(states) or frozenset({ApprovalState.PENDING}),
+        task_id=check_id(request.task_id, "task_id"),
+        page_size=request.page_size or DEFAULT_PAGE_SIZE,
+        after=cursor_from_token(request.page_token) if request.page_token else None,
+    )

@@ -1,1 +1,19 @@
-"""What an agent remembers between tasks: storage and the state modules that use it."""
+"""What an agent remembers from one task to the next: storages, conversations, what tools keep, and who may look at it."""
+
+from protolink_grpc.state.conversation import ConversationMemory
+from protolink_grpc.state.in_memory_storage import InMemoryStorage
+from protolink_grpc.state.sqlite_storage import SQLiteStorage
+from protolink_grpc.state.state import State
+from protolink_grpc.state.storage import Conversation, Storage
+from protolink_grpc.state.tool_memory import SessionMemory, ToolMemory
+
+__all__ = [
+    "Conversation",
+    "ConversationMemory",
+    "InMemoryStorage",
+    "SQLiteStorage",
+    "SessionMemory",
+    "State",
+    "Storage",
+    "ToolMemory",
+]

@@ -2,20 +2,26 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
+from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import is_terminal
 from protolink_grpc.store.port import (
     READ_BYTES,
     Append,
+    ApprovalQuery,
+    ApprovalRow,
+    ApprovalRows,
     ForeignListener,
     RequestRecord,
     TaskHead,
     TaskPage,
     TaskQuery,
     Waiters,
+    in_foreign_session,
+    known_approval,
 )
 
 
@@ -24,6 +30,15 @@ class _Entry:
     head: TaskHead
     events: list[bytes] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
+    approval_ids: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Session:
+    """Who has a session that tasks were put into by name, and how many they are."""
+
+    principal: str
+    tasks: int = 0
 
 
 class MemoryStore:
@@ -45,13 +60,19 @@ class MemoryStore:
         self._by_change: dict[str, OrderedDict[str, None]] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
+        self._sessions: dict[tuple[str, str], _Session] = {}
+        # Per agent, by request id, last changed last: the order of revisions.
+        self._approvals: dict[str, OrderedDict[str, ApprovalRow]] = {}
+        self._revision = 0
         self._waiters = Waiters()
+        self._approval_waiters = Waiters()
 
     async def open(self) -> None:
         self.worker = self.worker or new_uuid()
 
     async def close(self) -> None:
         self._waiters.wake_all()
+        self._approval_waiters.wake_all()
 
     async def append(self, append: Append) -> RequestRecord | None:
         head = append.head
@@ -61,8 +82,13 @@ class MemoryStore:
                 return known
         entry = self._entries.get(head.task_id)
         self._check_fence(entry, append)
+        if append.approvals:
+            self._check_approvals(append.approvals)
         if entry is None:
+            self._join_session(head)
             entry = self._entries[head.task_id] = _Entry(head)
+        if append.approvals:
+            self._index(append.approvals, entry)
         entry.head = head
         entry.events.extend(append.events)
         if append.request_id:
@@ -94,9 +120,51 @@ class MemoryStore:
         if entry.head.sequence != append.expected_sequence:
             raise SequenceConflictError("another writer appended to this task first", task_id=append.head.task_id)
 
+    def _owner(self, agent_name: str, session_id: str) -> str | None:
+        session = self._sessions.get((agent_name, session_id)) if self._sessions else None
+        if session is not None:
+            return session.principal
+        entry = self._entries.get(session_id)
+        own = entry is not None and entry.head.agent_name == agent_name and entry.head.session_id == session_id
+        return entry.head.principal if entry is not None and own else None
+
+    def _join_session(self, head: TaskHead) -> None:
+        owner = self._owner(head.agent_name, head.session_id)
+        if owner is not None and owner != head.principal:
+            raise in_foreign_session(head)
+        if head.session_id != head.task_id:
+            key = (head.agent_name, head.session_id)
+            self._sessions.setdefault(key, _Session(head.principal)).tasks += 1
+
+    def _leave_session(self, head: TaskHead) -> None:
+        key = (head.agent_name, head.session_id)
+        if head.session_id != head.task_id:
+            self._sessions[key].tasks -= 1
+            if not self._sessions[key].tasks:
+                del self._sessions[key]
+
+    def _check_approvals(self, rows: Sequence[ApprovalRow]) -> None:
+        for row in rows:
+            known = self._rows(row.agent_name).get(row.request_id)
+            if known is not None and known.task_id != row.task_id:
+                raise known_approval(row)
+
+    def _index(self, rows: Sequence[ApprovalRow], entry: _Entry) -> None:
+        known = self._approvals.setdefault(entry.head.agent_name, OrderedDict())
+        for row in rows:
+            self._revision += 1
+            if row.request_id not in known:
+                entry.approval_ids.append(row.request_id)
+            known[row.request_id] = replace(row, revision=self._revision)
+            known.move_to_end(row.request_id)
+        self._approval_waiters.wake(entry.head.agent_name)
+
     def _forget_oldest(self) -> None:
         task_id, _ = self._finished.popitem(last=False)
         entry = self._entries.pop(task_id)
+        self._leave_session(entry.head)
+        for request_id in entry.approval_ids:
+            del self._approvals[entry.head.agent_name][request_id]
         by_change = self._by_change[entry.head.principal]
         del by_change[task_id]
         if not by_change:
@@ -144,6 +212,51 @@ class MemoryStore:
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         return self._requests.get((agent_name, principal, request_id))
 
+    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
+        return self._owner(agent_name, session_id)
+
+    # -- approvals -------------------------------------------------------------------------------------------------------
+
+    async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
+        return self._rows(agent_name).get(request_id)
+
+    def _rows(self, agent_name: str) -> OrderedDict[str, ApprovalRow]:
+        return self._approvals.get(agent_name) or OrderedDict()
+
+    async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
+        rows = sorted(
+            (
+                row
+                for row in self._rows(query.agent_name).values()
+                if (not query.states or row.state in query.states)
+                and (query.principal is None or row.principal == query.principal)
+                and (not query.task_id or row.task_id == query.task_id)
+                and (query.after is None or _asked(row) > query.after)
+            ),
+            key=_asked,
+        )
+        shown = rows[: query.page_size]
+        return ApprovalRows(shown, _asked(shown[-1]) if len(rows) > len(shown) else None)
+
+    async def approval_revision(self, agent_name: str) -> int:
+        rows = self._rows(agent_name)
+        return next(reversed(rows.values())).revision if rows else 0
+
+    async def changed_approvals(
+        self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
+    ) -> list[ApprovalRow]:
+        found: list[ApprovalRow] = []
+        for row in reversed(self._rows(agent_name).values()):
+            if row.revision <= after:
+                break
+            if row.revision > pending_until or row.state is ApprovalState.PENDING:
+                found.append(row)
+        return found[::-1][:limit]
+
+    async def wait_approvals(self, agent_name: str, after: int) -> None:
+        if await self.approval_revision(agent_name) <= after:
+            await self._approval_waiters.wait(agent_name)
+
     async def heartbeat(self, ttl_s: float) -> None:
         """Nothing to do: a worker in memory lives as long as its data."""
 
@@ -156,6 +269,10 @@ class MemoryStore:
 
 def _position(head: TaskHead) -> tuple[int, str]:
     return head.update_micros, head.task_id
+
+
+def _asked(row: ApprovalRow) -> tuple[int, str]:
+    return row.create_micros, row.request_id
 
 
 def bounded(frames: list[bytes]) -> list[bytes]:

@@ -1,6 +1,7 @@
 """The port of the task store: what the runtime asks of it, and the values that cross it. No SQL and no policy live here.
 
-A store keeps, per task, a head (one row) and a log (framed events, sequence 1..n). It is used from one event loop.
+A store keeps, per task, a head (one row) and a log (framed events, sequence 1..n), and an index of the approvals that are asked for
+in them. It is used from one event loop.
 """
 
 import asyncio
@@ -8,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from protolink_grpc.errors import InvalidArgumentError, SessionConflictError
+from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import TaskState
 
 
@@ -48,6 +51,29 @@ class RequestRecord:
     after_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class ApprovalRow:
+    """Where an approval stands, and where in its task's log the rest is to be read.
+
+    Args:
+        principal: Owner of the task.
+        create_micros: When it was asked for.
+        ask_sequence: Event that asks.
+        answer_sequence: Event that answers, or ends the task; 0 while it is pending.
+        revision: Position among all changes of the agent's approvals, from 1, ascending. Set by the store.
+    """
+
+    request_id: str
+    agent_name: str
+    principal: str
+    task_id: str
+    state: ApprovalState
+    create_micros: int
+    ask_sequence: int
+    answer_sequence: int = 0
+    revision: int = 0
+
+
 @dataclass(slots=True)
 class Append:
     """One atomic addition to one log.
@@ -58,6 +84,7 @@ class Append:
         expected_sequence: Sequence that the log must end with; 0 creates the task.
         expected_epoch: Epoch that the head must have; one less than `head.epoch` takes the task over.
         request_id: Recorded with the head's agent and principal in the same step; empty records nothing.
+        approvals: Those that the events ask for, answer or withdraw, as they are afterwards.
     """
 
     head: TaskHead
@@ -65,6 +92,7 @@ class Append:
     expected_sequence: int
     expected_epoch: int
     request_id: str = ""
+    approvals: Sequence[ApprovalRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +115,30 @@ class TaskPage:
     heads: list[TaskHead] = field(default_factory=list)
     next: tuple[int, str] | None = None
     total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuery:
+    """Which approvals of an agent to list, oldest first. Empty filters match all; `after` is the cursor of the page before.
+
+    Args:
+        principal: Owner of their tasks; None means everybody.
+    """
+
+    agent_name: str = ""
+    principal: str | None = None
+    states: frozenset[ApprovalState] = frozenset()
+    task_id: str = ""
+    page_size: int = 50
+    after: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRows:
+    """Rows in order, and the cursor of the next page or None."""
+
+    rows: list[ApprovalRow] = field(default_factory=list)
+    next: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +186,8 @@ class TaskStore(Protocol):
             SequenceConflictError: The log ends elsewhere: somebody else appended, or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: There is no such task and `expected_sequence` is not 0.
+            SessionConflictError: It would create a task in the session of another principal.
+            InvalidArgumentError: It asks for an approval under the request id of another one.
             StoreError: Disk full, read-only, or gone; nothing was done.
         """
 
@@ -148,6 +202,30 @@ class TaskStore(Protocol):
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """One page of heads."""
+
+    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
+        """The principal of that agent's tasks in a session, None where there are none."""
+
+    async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
+        """One approval, None for an unknown one."""
+
+    async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
+        """One page of approvals."""
+
+    async def approval_revision(self, agent_name: str) -> int:
+        """The revision of the latest change; 0 when there was none."""
+
+    async def changed_approvals(
+        self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
+    ) -> list[ApprovalRow]:
+        """Approvals as they are now whose latest change has a revision > `after`, ascending by it, at most `limit`.
+
+        Those up to `pending_until` only while they are pending: a reader that begins with the revision of that moment gets what
+        waits, then what changes.
+        """
+
+    async def wait_approvals(self, agent_name: str, after: int) -> None:
+        """Return as soon as there is a change with a revision > `after`. May return early; the caller looks and asks again."""
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         """The record of an earlier request to that agent, None when there is none."""
@@ -201,3 +279,17 @@ class Waiters:
             futures.discard(future)
             if not futures and self._futures.get(task_id) is futures:
                 del self._futures[task_id]
+
+
+def in_foreign_session(head: TaskHead) -> SessionConflictError:
+    """A session belongs to its first principal. To others it does not say whose it is."""
+    return SessionConflictError(
+        f"session {head.session_id} belongs to another caller", session_id=head.session_id, task_id=head.task_id
+    )
+
+
+def known_approval(row: ApprovalRow) -> InvalidArgumentError:
+    """A request id names one question."""
+    return InvalidArgumentError(
+        f"{row.request_id} is the id of another approval", field="request.request_id", request_id=row.request_id
+    )

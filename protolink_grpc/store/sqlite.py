@@ -16,8 +16,9 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from protolink_grpc.errors import (
     StoreError,
     TaskNotFoundError,
 )
+from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
@@ -38,12 +40,17 @@ from protolink_grpc.store.memory import bounded
 from protolink_grpc.store.port import (
     READ_BYTES,
     Append,
+    ApprovalQuery,
+    ApprovalRow,
+    ApprovalRows,
     ForeignListener,
     RequestRecord,
     TaskHead,
     TaskPage,
     TaskQuery,
     Waiters,
+    in_foreign_session,
+    known_approval,
 )
 
 T = TypeVar("T")
@@ -59,6 +66,7 @@ MIGRATIONS = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tasks_by_change ON tasks(principal, agent_name, update_micros DESC, task_id DESC);
     CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
+    CREATE INDEX tasks_in_sessions ON tasks(agent_name, session_id) WHERE session_id <> task_id;
     CREATE TABLE events(
       task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frame BLOB NOT NULL, PRIMARY KEY(task_id, sequence)
     ) STRICT, WITHOUT ROWID;
@@ -66,6 +74,14 @@ MIGRATIONS = (
       agent_name TEXT NOT NULL, principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL,
       after_sequence INTEGER NOT NULL, create_micros INTEGER NOT NULL, PRIMARY KEY(agent_name, principal, request_id)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE approvals(
+      request_id TEXT NOT NULL, agent_name TEXT NOT NULL, principal TEXT NOT NULL, task_id TEXT NOT NULL, state TEXT NOT NULL,
+      create_micros INTEGER NOT NULL, ask_sequence INTEGER NOT NULL, answer_sequence INTEGER NOT NULL,
+      revision INTEGER NOT NULL, PRIMARY KEY(agent_name, request_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX approvals_by_state ON approvals(agent_name, state, create_micros, request_id);
+    CREATE INDEX approvals_by_task ON approvals(agent_name, task_id);
+    CREATE UNIQUE INDEX approvals_by_change ON approvals(agent_name, revision);
     CREATE TABLE workers(
       worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
@@ -96,6 +112,19 @@ _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 _REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 _FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 
+# A default session is that of one task, found by its id; the others have an index of their own, empty where nobody names any.
+_SESSION_OWNER = (
+    "SELECT principal FROM tasks WHERE agent_name = :agent AND session_id = :session AND session_id <> task_id UNION ALL "
+    "SELECT principal FROM tasks WHERE task_id = :session AND session_id = :session AND agent_name = :agent LIMIT 1"
+)
+
+_APPROVAL_COLUMNS = (
+    "request_id, agent_name, principal, task_id, state, create_micros, ask_sequence, answer_sequence, revision"
+)
+_SELECT_APPROVAL = f"SELECT {_APPROVAL_COLUMNS} FROM approvals WHERE agent_name = ?"  # noqa: S608 -- fixed words only
+_APPROVAL_TASK = "SELECT task_id FROM approvals WHERE agent_name = ? AND request_id = ?"
+_APPROVAL_REVISION = "SELECT coalesce(max(revision), 0) FROM approvals WHERE agent_name = ?"
+
 
 def _values(head: TaskHead) -> tuple[Any, ...]:
     return (
@@ -119,6 +148,11 @@ def _values(head: TaskHead) -> tuple[Any, ...]:
 def _head(row: tuple[Any, ...]) -> TaskHead:
     (task_id, principal, agent_name, session_id, state), rest = row[:5], row[5:]
     return TaskHead(task_id, principal, agent_name, session_id, TaskState(state), *rest)
+
+
+def _approval(row: tuple[Any, ...]) -> ApprovalRow:
+    (request_id, agent_name, principal, task_id, state), rest = row[:5], row[5:]
+    return ApprovalRow(request_id, agent_name, principal, task_id, ApprovalState(state), *rest)
 
 
 @dataclass(slots=True)
@@ -159,6 +193,7 @@ class SQLiteStore:
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()
+        self._approval_waiters = Waiters()
         self._tails: OrderedDict[str, tuple[int, list[bytes]]] = OrderedDict()
         self._poller: asyncio.Task[None] | None = None
         self._baseline: asyncio.Future[int]
@@ -201,7 +236,7 @@ class SQLiteStore:
             return
         if self._users:
             # Those who wait on behalf of the one that goes must notice; the others look and wait again.
-            self._waiters.wake_all()
+            self._wake_all()
             return
         if self._poller is not None:
             self._poller.cancel()
@@ -223,7 +258,11 @@ class SQLiteStore:
             await asyncio.get_running_loop().run_in_executor(pool, reader.close)
             pool.shutdown()
         self._tails.clear()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         self._waiters.wake_all()
+        self._approval_waiters.wake_all()
 
     # -- writing ---------------------------------------------------------------------------------------------------------
 
@@ -320,6 +359,8 @@ class SQLiteStore:
             if append is not None and outcome is None:
                 self._remember(append)
                 self._waiters.wake(append.head.task_id)
+                if append.approvals:
+                    self._approval_waiters.wake(append.head.agent_name)
             if job.future.done():
                 continue
             if isinstance(outcome, ProtolinkError):
@@ -355,7 +396,7 @@ class SQLiteStore:
     async def _rows(self, sql: str, *values: Any) -> list[Any]:
         return await self._read(lambda: self._query(sql, values))
 
-    def _query(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
+    def _query(self, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> list[Any]:
         if self._reader is None:
             raise StoreError("the store is closed")
         return self._reader.execute(sql, values).fetchall()
@@ -392,17 +433,21 @@ class SQLiteStore:
         known = self._tails.get(task_id)
         if known is not None and known[0] + len(known[1]) - 1 > after:
             return
-        waiting = asyncio.ensure_future(self._waiters.wait(task_id))
+        async with self._registered(self._waiters, task_id) as waiting:
+            head = await self.head(task_id)
+            if head is None or head.sequence <= after:
+                await waiting
+
+    @asynccontextmanager
+    async def _registered(self, waiters: Waiters, key: str) -> AsyncIterator["asyncio.Future[None]"]:
+        """Whoever looks inside comes after the registration and after the poll's first: an append in between wakes the future."""
+        waiting = asyncio.ensure_future(waiters.wait(key))
         try:
-            # The look comes after the registration and after the poll's first: an append in between wakes us.
             await asyncio.sleep(0)
             if self._poller is None:
                 self._start_polling()
             await asyncio.wait([self._baseline])
-            head = await self.head(task_id)
-            if head is not None and head.sequence > after:
-                return
-            await waiting
+            yield waiting
         finally:
             waiting.cancel()
 
@@ -416,18 +461,19 @@ class SQLiteStore:
         """Notice what other processes write after `baseline`, as long as anybody here waits for a task or runs one."""
         try:
             version = await baseline
-            while self._wanted():
+            while self._wanted() or self._approval_waiters:
                 await asyncio.sleep(POLL_S)
                 latest = await self._submit(_Job(self._future(), probe=True))
                 if latest != version:
                     version = latest
+                    self._approval_waiters.wake_all()
                     # Asked only now: who begins to wait later than this finds the new head himself.
                     await self._wake_grown(self._wanted())
         except StoreError as error:
             # Readers fall back to asking again, not faster than a poll; the next one who waits starts another.
             log.warning("cannot follow other processes' appends: %s", error)
             await asyncio.sleep(POLL_S)
-            self._waiters.wake_all()
+            self._wake_all()
         finally:
             self._poller = None
 
@@ -474,6 +520,51 @@ class SQLiteStore:
         heads = [_head(row) for row in rows[: query.page_size]]
         more = len(rows) > query.page_size
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
+
+    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
+        rows = await self._read(lambda: self._query(_SESSION_OWNER, {"agent": agent_name, "session": session_id}))
+        return rows[0][0] if rows else None
+
+    async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
+        rows = await self._rows(f"{_SELECT_APPROVAL} AND request_id = ?", agent_name, request_id)
+        return _approval(rows[0]) if rows else None
+
+    async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
+        where, values = "", [query.agent_name]
+        if query.states:
+            where += f" AND state IN ({','.join('?' * len(query.states))})"
+            values += sorted(state.value for state in query.states)
+        for column, value in (("principal", query.principal), ("task_id", query.task_id or None)):
+            if value is not None:
+                where += f" AND {column} = ?"
+                values.append(value)
+        after: list[Any] = []
+        if query.after is not None:
+            where, after = f"{where} AND (create_micros, request_id) > (?, ?)", list(query.after)
+        found = await self._rows(
+            f"{_SELECT_APPROVAL}{where} ORDER BY create_micros, request_id LIMIT ?",
+            *values,
+            *after,
+            query.page_size + 1,
+        )
+        rows = [_approval(row) for row in found[: query.page_size]]
+        more = len(found) > len(rows)
+        return ApprovalRows(rows, (rows[-1].create_micros, rows[-1].request_id) if more else None)
+
+    async def approval_revision(self, agent_name: str) -> int:
+        revision: int = (await self._rows(_APPROVAL_REVISION, agent_name))[0][0]
+        return revision
+
+    async def changed_approvals(
+        self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
+    ) -> list[ApprovalRow]:
+        sql = f"{_SELECT_APPROVAL} AND revision > ? AND (revision > ? OR state = 'pending') ORDER BY revision LIMIT ?"
+        return [_approval(row) for row in await self._rows(sql, agent_name, after, pending_until, limit)]
+
+    async def wait_approvals(self, agent_name: str, after: int) -> None:
+        async with self._registered(self._approval_waiters, agent_name) as waiting:
+            if await self.approval_revision(agent_name) <= after:
+                await waiting
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         rows = await self._rows(_REQUEST, agent_name, principal, request_id)
@@ -544,46 +635,89 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
         row = (*key, head.task_id, append.expected_sequence, head.update_micros)
         if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", row).rowcount:
             return RequestRecord(*db.execute(_REQUEST, key).fetchone())
-    if append.expected_sequence:
-        done = db.execute(
-            "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
-            "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
-            (
-                head.state.value,
-                head.sequence,
-                head.run_id,
-                head.update_micros,
-                head.worker,
-                head.epoch,
-                head.messages,
-                head.artifacts,
-                head.reason,
-                head.task_id,
-                append.expected_sequence,
-                append.expected_epoch,
-            ),
-        ).rowcount
-    else:
-        done = db.execute(_INSERT, _values(head)).rowcount
-    if not done:
+    refused = _taken(db, append)
+    if refused is not None or not _put_head(db, append):
         if request_id:
             db.execute(_FORGET_REQUEST, key)
-        raise _refusal(db, append)
+        raise _refusal(db, append, refused)
     first = append.expected_sequence + 1
     db.executemany(
         "INSERT INTO events VALUES (?, ?, ?)",
         [(head.task_id, first + index, frame) for index, frame in enumerate(append.events)],
     )
+    for each in append.approvals:
+        _put_approval(db, each)
     return None
 
 
-def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:
+def _taken(db: sqlite3.Connection, append: Append) -> ProtolinkError | None:
+    """Why an append that names a session or asks for approvals may not, None when it may."""
+    head = append.head
+    if not append.expected_sequence:
+        names = {"agent": head.agent_name, "session": head.session_id}
+        owner = db.execute(_SESSION_OWNER, names).fetchone()
+        if owner is not None and owner[0] != head.principal:
+            return in_foreign_session(head)
+    for row in append.approvals:
+        known = db.execute(_APPROVAL_TASK, (row.agent_name, row.request_id)).fetchone()
+        if known is not None and known[0] != row.task_id:
+            return known_approval(row)
+    return None
+
+
+def _put_head(db: sqlite3.Connection, append: Append) -> int:
+    """Where the fence holds; returns how many heads that changed, 1 or 0."""
+    head = append.head
+    if not append.expected_sequence:
+        return db.execute(_INSERT, _values(head)).rowcount
+    return db.execute(
+        "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
+        "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
+        (
+            head.state.value,
+            head.sequence,
+            head.run_id,
+            head.update_micros,
+            head.worker,
+            head.epoch,
+            head.messages,
+            head.artifacts,
+            head.reason,
+            head.task_id,
+            append.expected_sequence,
+            append.expected_epoch,
+        ),
+    ).rowcount
+
+
+def _put_approval(db: sqlite3.Connection, row: ApprovalRow) -> None:
+    revision = db.execute(_APPROVAL_REVISION, (row.agent_name,)).fetchone()[0] + 1
+    db.execute(
+        "INSERT OR REPLACE INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            row.request_id,
+            row.agent_name,
+            row.principal,
+            row.task_id,
+            row.state.value,
+            row.create_micros,
+            row.ask_sequence,
+            row.answer_sequence,
+            revision,
+        ),
+    )
+
+
+def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | None) -> ProtolinkError:
+    """Why nothing was done; a broken fence comes first, `refused` next."""
     task_id = append.head.task_id
     row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
     if row is None:
-        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
+        return refused or TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
     if append.expected_sequence and row[1] != append.expected_epoch:
         return LeaseLostError("another worker runs this task", task_id=task_id)
+    if refused is not None and row[0] == append.expected_sequence:
+        return refused
     return SequenceConflictError("another writer appended to this task first", task_id=task_id)
 
 

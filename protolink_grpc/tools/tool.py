@@ -92,6 +92,7 @@ class Tool:
         action_builder: Prepares the action that a policy and a person look at.
         timeout_s: Limit of one call in seconds, waiting for a thread included; None leaves it to the runner.
         read_only: The author's word that a call changes nothing.
+        idempotent: The author's word that the same call twice is the same as once, so that one that a crash cut off is repeated.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Tool:
     action_builder: ActionBuilder | None
     timeout_s: float | None
     read_only: bool
+    idempotent: bool
     _is_async: bool = field(init=False, repr=False)
     _failures: _Failures = field(init=False, repr=False)
     _own_runner: ToolRunner | None = field(default=None, init=False, repr=False)
@@ -129,6 +131,7 @@ class Tool:
         action_builder: ActionBuilder | None = None,
         timeout_s: float | None = None,
         read_only: bool = False,
+        idempotent: bool = False,
     ) -> Self:
         """A tool from a function: whatever is not given is read from its name, docstring and annotations.
 
@@ -152,6 +155,7 @@ class Tool:
             action_builder=action_builder,
             timeout_s=checked_timeout(timeout_s),
             read_only=read_only,
+            idempotent=idempotent or read_only,
         )
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from types import MappingProxyType
 from protolink_pb.v1 import action_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, PolicyDecision, PolicyEffect, RunAction
+from protolink_grpc.models.action import (
+    Approval,
+    ApprovalDecision,
+    ApprovalRequest,
+    ApprovalState,
+    PolicyDecision,
+    PolicyEffect,
+    RunAction,
+)
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_value import to_json
@@ -23,6 +31,17 @@ _EFFECT_TO_PB = MappingProxyType(
     }
 )
 _EFFECT_FROM_PB = MappingProxyType({number: effect for effect, number in _EFFECT_TO_PB.items()})
+
+_STATE_TO_PB = MappingProxyType(
+    {
+        ApprovalState.PENDING: pb2.APPROVAL_STATE_PENDING,
+        ApprovalState.APPROVED: pb2.APPROVAL_STATE_APPROVED,
+        ApprovalState.DENIED: pb2.APPROVAL_STATE_DENIED,
+        ApprovalState.EXPIRED: pb2.APPROVAL_STATE_EXPIRED,
+        ApprovalState.WITHDRAWN: pb2.APPROVAL_STATE_WITHDRAWN,
+    }
+)
+_STATE_FROM_PB = MappingProxyType({number: state for state, number in _STATE_TO_PB.items()})
 
 
 def action_to_pb(action: RunAction) -> pb2.RunAction:
@@ -172,6 +191,45 @@ def approval_decision_from_pb(pb: pb2.ApprovalDecision, field: str = "approval_d
         ),
         edited_arguments=json_object_from_pb(edited, f"{field}.edited_arguments_json") if edited else None,
         fingerprint=pb.fingerprint,
+    )
+
+
+def approval_state_to_pb(state: ApprovalState) -> pb2.ApprovalState.ValueType:
+    return _STATE_TO_PB[state]
+
+
+def approval_state_from_pb(pb: pb2.ApprovalState.ValueType, field: str = "approval_state") -> ApprovalState:
+    """Raises InvalidArgumentError for a state that is unset or unknown."""
+    state = _STATE_FROM_PB.get(pb)
+    if state is None:
+        raise InvalidArgumentError("must be a known state", field=field)
+    return state
+
+
+def approval_to_pb(approval: Approval) -> pb2.Approval:
+    """The action shown carries the fingerprint of the action that waits, whatever was struck out of it."""
+    out = pb2.Approval(
+        request=approval_request_to_pb(approval.request),
+        state=approval_state_to_pb(approval.state),
+        decision=None if approval.decision is None else approval_decision_to_pb(approval.decision),
+    )
+    if approval.fingerprint:
+        out.request.action.fingerprint = approval.fingerprint
+    return out
+
+
+def approval_from_pb(pb: pb2.Approval, field: str = "approval") -> Approval:
+    """The inverse of `approval_to_pb`.
+
+    Raises:
+        InvalidArgumentError: No request, an unknown state, or a value that is not allowed; names its path below `field`.
+    """
+    request = approval_request_from_pb(pb.request, f"{field}.request")
+    return Approval(
+        request=request,
+        state=approval_state_from_pb(pb.state, f"{field}.state"),
+        decision=approval_decision_from_pb(pb.decision, f"{field}.decision") if pb.HasField("decision") else None,
+        fingerprint=pb.request.action.fingerprint or request.action.fingerprint,
     )
 
 

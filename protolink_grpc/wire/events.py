@@ -1,7 +1,8 @@
 """Run events as bytes: encoded once at the append, shared by the store and every reader.
 
 An event on disk and inside a stream is a *frame*: the tag of field 1, its length, and the encoded RunEvent, exactly what one
-element of `repeated RunEvent events = 1` looks like. Frames put end to end are the body of a SubscribeTaskResponse.
+element of `repeated RunEvent events = 1` looks like. Frames put end to end are the body of a SubscribeTaskResponse. Beside them
+there go delta frames, elements of `repeated TextDelta deltas = 2`: made when they are sent, and never on disk.
 """
 
 from collections.abc import Iterable
@@ -109,6 +110,7 @@ _TYPE_TAG: Final = _tag("type")
 _TIME_TAG: Final = _tag("create_time")
 _SEQUENCE_TAG: Final = varint(_NUMBERS["sequence"].number << 3)
 _FRAME_TAG: Final = tag(1)
+_DELTA_TAG: Final = tag(2)
 _TYPE_FIELDS: Final = {
     name: _TYPE_TAG + varint(len(name)) + name.encode() for name in [*ev.TYPES.values(), "action.failed"]
 }
@@ -215,19 +217,56 @@ def unframe(frame: bytes) -> pb.RunEvent:
     Raises:
         google.protobuf.message.DecodeError: Not a frame.
     """
+    return pb.RunEvent.FromString(_body(frame))
+
+
+def _body(frame: bytes) -> bytes:
     at = 1
     try:
         while frame[at] & 0x80:
             at += 1
     except IndexError:
         raise DecodeError("not a frame") from None
-    return pb.RunEvent.FromString(frame[at + 1 :])
+    return frame[at + 1 :]
 
 
 def frame_event(event: pb.RunEvent) -> bytes:
     """The frame of an event that is a message already."""
     encoded = event.SerializeToString()
     return _FRAME_TAG + varint(len(encoded)) + encoded
+
+
+def delta_frame(task_id: str, delta: ev.TextDelta) -> bytes:
+    """One framed delta."""
+    encoded = pb.TextDelta(
+        task_id=task_id, call_id=delta.call_id, offset=delta.offset, text=delta.text
+    ).SerializeToString()
+    return _DELTA_TAG + varint(len(encoded)) + encoded
+
+
+def is_delta(frame: bytes) -> bool:
+    """Whether this is a piece of live text, not an event of the log."""
+    return frame.startswith(_DELTA_TAG)
+
+
+def delta_from_frame(frame: bytes) -> ev.RunEvent:
+    """The delta of one frame, as `delta_from_pb`.
+
+    Raises:
+        google.protobuf.message.DecodeError: Not a frame.
+    """
+    return delta_from_pb(pb.TextDelta.FromString(_body(frame)))
+
+
+def delta_from_pb(delta: pb.TextDelta) -> ev.RunEvent:
+    """A delta as readers of events see it: without a sequence, because it is none of the log.
+
+    Raises:
+        InvalidArgumentError: The offset is negative.
+    """
+    if delta.offset < 0:
+        raise InvalidArgumentError("must not be negative", field="offset")
+    return ev.RunEvent(payload=ev.TextDelta(delta.call_id, delta.offset, delta.text), task_id=delta.task_id)
 
 
 def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
@@ -601,6 +640,25 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
 
 def event_from_frame(frame: bytes) -> ev.RunEvent:
     return event_from_pb(unframe(frame))
+
+
+_BEGIN_TAG: Final = _PAYLOAD_TAGS[ev.LlmCallStarted]
+_END_TAG: Final = _PAYLOAD_TAGS[ev.LlmCallCompleted]
+
+
+def turn_of_call(frame: bytes) -> tuple[str, int] | None:
+    """Call and sequence of an event with which a model call begins, begins again, or has its answer; None for all others."""
+    # Two bytes that most frames do not have spare the decoding; those that have them by chance lose a microsecond.
+    if _BEGIN_TAG not in frame and _END_TAG not in frame:
+        return None
+    event = unframe(frame)
+    match event.WhichOneof("payload"):
+        case "llm_call_started":
+            return event.llm_call_started.call_id, event.sequence
+        case "llm_call_completed":
+            return event.llm_call_completed.call_id, event.sequence
+        case _:
+            return None
 
 
 def is_final(frame: bytes) -> bool:

@@ -7,14 +7,33 @@ from dataclasses import replace
 
 import pytest
 
-from protolink_grpc.errors import LeaseLostError, SequenceConflictError, StoreError, TaskNotFoundError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    LeaseLostError,
+    SequenceConflictError,
+    SessionConflictError,
+    StoreError,
+    TaskNotFoundError,
+)
+from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.store.port import (
+    READ_BYTES,
+    Append,
+    ApprovalQuery,
+    ApprovalRow,
+    ApprovalRows,
+    RequestRecord,
+    TaskHead,
+    TaskPage,
+    TaskQuery,
+    TaskStore,
+)
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -52,6 +71,8 @@ def addition(
         epoch=epoch,
     )
     head = replace(head, **known)
+    if "session_id" not in known and head.principal != "ada":
+        head.session_id = f"session of {head.principal}"  # a session has one principal
     expected = (epoch if after else 0) if expected_epoch is None else expected_epoch
     return Append(head, frames, after, expected, request_id)
 
@@ -371,10 +392,10 @@ async def populate(store: TaskStore, seed: int) -> list[TaskHead]:
             after=known.sequence if known else 0,
             principal=known.principal if known else chance.choice(["ada", "bob"]),
             agent_name=known.agent_name if known else chance.choice(["agent", "agent", "other"]),
-            session_id=known.session_id if known else chance.choice(["s1", "s2", "s3"]),
             state=chance.choice(list(TaskState)),
             update_micros=chance.randrange(1, 15),
         )
+        append.head.session_id = known.session_id if known else f"{append.head.principal} {chance.randrange(1, 4)}"
         await store.append(append)
         heads[task_id] = append.head
     return list(heads.values())
@@ -387,10 +408,10 @@ QUERIES = [
     TaskQuery("nobody", "agent"),
     TaskQuery("ada", "agent", states=frozenset({TaskState.WORKING})),
     TaskQuery("ada", "agent", states=frozenset(TaskState) - {TaskState.WORKING}),
-    TaskQuery("ada", "agent", session_id="s2"),
+    TaskQuery("ada", "agent", session_id="ada 2"),
     TaskQuery("ada", "agent", session_id="no such session"),
     TaskQuery("ada", "agent", updated_after_micros=7),
-    TaskQuery("bob", "other", states=frozenset(TaskState), session_id="s1", updated_after_micros=3),
+    TaskQuery("bob", "other", states=frozenset(TaskState), session_id="bob 1", updated_after_micros=3),
 ]
 
 
@@ -451,6 +472,278 @@ async def test_a_change_moves_a_task_to_the_front(opened: TaskStore) -> None:
     await opened.append(addition("task 0", after=1, update_micros=200))
     page = await opened.find(TaskQuery("ada", "agent"))
     assert [head.task_id for head in page.heads] == ["task 0", "task 2", "task 1"]
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------------
+
+
+def opening(task_id: str, principal: str, session_id: str = "", **known: object) -> Append:
+    """The append that creates a task; without a session it is in its own."""
+    return addition(task_id, principal=principal, session_id=session_id or task_id, **known)
+
+
+async def test_a_session_belongs_to_the_principal_of_its_first_task(opened: TaskStore) -> None:
+    assert await opened.session_owner("agent", "trip") is None
+    await opened.append(opening("one", "ada", "trip"))
+    await opened.append(opening("two", "ada", "trip"))
+    refused = opening("three", "bob", "trip", request_id="r")
+    for _ in range(2):  # no trace of the refusal: its request is not remembered either
+        with pytest.raises(SessionConflictError) as error:
+            await opened.append(refused)
+        assert error.value.metadata == {"session_id": "trip", "task_id": "three"}
+        assert "ada" not in str(error.value)
+    assert await opened.head("three") is None
+    assert await opened.session_owner("agent", "trip") == "ada"
+
+
+async def test_the_session_of_a_task_of_its_own_belongs_to_the_tasks_owner(opened: TaskStore) -> None:
+    await opened.append(opening("own", "ada"))
+    assert await opened.session_owner("agent", "own") == "ada"
+    with pytest.raises(SessionConflictError):
+        await opened.append(opening("other", "bob", "own"))
+    await opened.append(opening("further", "ada", "own"))
+    assert await opened.session_owner("agent", "own") == "ada"
+
+
+async def test_a_task_named_like_anothers_session_does_not_get_into_it(opened: TaskStore) -> None:
+    await opened.append(opening("one", "ada", "trip"))
+    with pytest.raises(SessionConflictError):
+        await opened.append(opening("trip", "bob"))
+    await opened.append(opening("trip", "ada"))
+
+
+async def test_a_session_that_a_task_does_not_use_is_not_its_owners_for_its_name(opened: TaskStore) -> None:
+    await opened.append(opening("one", "ada", "trip"))
+    await opened.append(opening("two", "bob", "one"))
+    assert await opened.session_owner("agent", "one") == "bob"
+
+
+async def test_agents_on_one_store_have_their_sessions_to_themselves(opened: TaskStore) -> None:
+    await opened.append(opening("one", "ada", "trip"))
+    await opened.append(opening("own", "ada"))
+    for number, session in enumerate(["trip", "own"]):
+        await opened.append(opening(f"of other {number}", "bob", session, agent_name="other"))
+        assert await opened.session_owner("other", session) == "bob"
+        assert await opened.session_owner("agent", session) == "ada"
+
+
+async def test_a_task_that_exists_is_a_conflict_whatever_session_is_asked_for(opened: TaskStore) -> None:
+    # The caller means that task: whose session it is, is not the question.
+    await opened.append(opening("one", "ada", "trip"))
+    with pytest.raises(SequenceConflictError):
+        await opened.append(opening("one", "bob", "trip"))
+
+
+async def test_of_two_principals_that_begin_a_session_at_once_one_gets_it(opened: TaskStore) -> None:
+    openings = [opening(name, name, "trip") for name in ("ada", "bob", "eve")]
+    outcomes = await asyncio.gather(*map(opened.append, openings), return_exceptions=True)
+    assert outcomes.count(None) == 1
+    assert sum(isinstance(outcome, SessionConflictError) for outcome in outcomes) == 2
+    assert await opened.session_owner("agent", "trip") == openings[outcomes.index(None)].head.principal
+
+
+async def test_a_session_whose_tasks_are_all_forgotten_is_free() -> None:
+    store = MemoryStore(max_tasks=2)
+    for number in range(2):
+        await store.append(opening(f"task {number}", "ada", "trip", state=TaskState.COMPLETED))
+    await store.append(opening("newer", "bob", state=TaskState.COMPLETED))
+    assert await store.session_owner("agent", "trip") == "ada"
+    await store.append(opening("newest", "bob", state=TaskState.COMPLETED))
+    assert await store.session_owner("agent", "trip") is None
+    assert not store._sessions  # the one place where a forgotten session would stay
+
+
+# -- approvals -----------------------------------------------------------------------------------------------------------
+
+
+def row(request_id: str, task_id: str = "task", **known: object) -> ApprovalRow:
+    """A pending approval that the first event of a task asks for."""
+    return replace(ApprovalRow(request_id, "agent", "ada", task_id, ApprovalState.PENDING, 1_000, 1), **known)
+
+
+def asking(*rows: ApprovalRow, after: int = 0, **known: object) -> Append:
+    """An append to the task of the first row, of its agent and principal."""
+    first = rows[0]
+    append = addition(
+        first.task_id,
+        after=after,
+        principal=first.principal,
+        agent_name=first.agent_name,
+        session_id=first.task_id,
+        **known,
+    )
+    return replace(append, approvals=list(rows))
+
+
+def plain(rows: list[ApprovalRow]) -> list[ApprovalRow]:
+    """Rows as they were given to the store."""
+    return [replace(each, revision=0) for each in rows]
+
+
+async def test_an_approval_is_found_as_it_was_appended(opened: TaskStore) -> None:
+    asked = row("r1", create_micros=7, ask_sequence=1)
+    await opened.append(asking(asked))
+    assert await opened.approval("agent", "r1") == replace(asked, revision=1)
+    assert await opened.approval("agent", "r2") is None
+    assert await opened.approval("other", "r1") is None
+
+
+async def test_an_answer_replaces_the_question(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1"), row("r2")))
+    answered = row("r1", state=ApprovalState.APPROVED, answer_sequence=2)
+    await opened.append(asking(answered, after=1))
+    assert await opened.approval("agent", "r1") == replace(answered, revision=3)
+    pending = await opened.approvals(ApprovalQuery("agent", states=frozenset({ApprovalState.PENDING})))
+    assert plain(pending.rows) == [row("r2")]
+
+
+@pytest.mark.parametrize("fence", [{"epoch": 5}, {}], ids=["epoch", "sequence"])
+async def test_an_append_that_is_refused_leaves_no_approval(opened: TaskStore, fence: dict[str, int]) -> None:
+    await opened.append(addition("task", session_id="task"))
+    with pytest.raises((LeaseLostError, SequenceConflictError)):
+        await opened.append(asking(row("r1"), after=1 if fence else 3, **fence))
+    assert await opened.approval("agent", "r1") is None
+    assert await opened.approval_revision("agent") == 0
+
+
+async def test_a_request_id_that_another_task_has_asked_with_is_refused(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1", "one")))
+    with pytest.raises(InvalidArgumentError) as refused:
+        await opened.append(asking(row("r0", "two"), row("r1", "two"), request_id="request"))
+    assert refused.value.field == "request.request_id"
+    assert await opened.head("two") is None
+    assert await opened.request("agent", "ada", "request") is None
+    assert await opened.approval("agent", "r0") is None
+    assert plain((await opened.approvals(ApprovalQuery("agent"))).rows) == [row("r1", "one")]
+    await opened.append(asking(row("r1", "of other", agent_name="other")))
+
+
+APPROVALS = [
+    ApprovalQuery("agent"),
+    ApprovalQuery("other"),
+    ApprovalQuery("nobody"),
+    ApprovalQuery("agent", principal="ada"),
+    ApprovalQuery("agent", principal=""),
+    ApprovalQuery("agent", task_id="task 3"),
+    ApprovalQuery("agent", states=frozenset({ApprovalState.PENDING})),
+    ApprovalQuery("agent", "bob", frozenset({ApprovalState.DENIED, ApprovalState.PENDING})),
+    ApprovalQuery("agent", "ada", frozenset({ApprovalState.APPROVED}), "task 1"),
+]
+
+
+async def populate_approvals(store: TaskStore, seed: int) -> list[ApprovalRow]:
+    """Sixty approvals of ten tasks, two agents, two principals; clocks repeat, some are answered."""
+    chance = random.Random(seed)
+    lengths: dict[str, int] = {}
+    rows: dict[str, ApprovalRow] = {}
+    for number in chance.sample(range(100, 160), 60) + chance.choices(range(100, 160), k=30):
+        known = rows.get(f"r{number}")
+        task = number % 10
+        asked = known or row(f"r{number}", f"task {task}", create_micros=chance.randrange(1, 9))
+        if known:
+            asked = replace(known, state=chance.choice(list(ApprovalState)[1:]), answer_sequence=9)
+        asked = replace(asked, agent_name="other" if task > 6 else "agent", principal="bob" if task % 3 else "ada")
+        after = lengths.get(asked.task_id, 0)
+        await store.append(asking(asked, after=after))
+        lengths[asked.task_id] = after + 1
+        rows[asked.request_id] = asked
+    return list(rows.values())
+
+
+@pytest.mark.parametrize("page_size", [1, 7, 100])
+async def test_pages_of_approvals_joined_are_the_list_oldest_first(opened: TaskStore, page_size: int) -> None:
+    rows = await populate_approvals(opened, page_size)
+    for query in APPROVALS:
+        expected = [
+            each
+            for each in sorted(rows, key=lambda each: (each.create_micros, each.request_id))
+            if each.agent_name == query.agent_name
+            and query.principal in (None, each.principal)
+            and (not query.states or each.state in query.states)
+            and query.task_id in ("", each.task_id)
+        ]
+        listed: list[ApprovalRow] = []
+        step = replace(query, page_size=page_size)
+        while True:
+            page = await opened.approvals(step)
+            listed += page.rows
+            if page.next is None:
+                break
+            assert len(page.rows) == page_size
+            step = replace(step, after=page.next)
+        assert plain(listed) == expected, query
+
+
+async def test_the_last_page_of_approvals_says_so_when_it_is_exactly_full(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1"), row("r2")))
+    assert (await opened.approvals(ApprovalQuery("agent", page_size=2))).next is None
+    assert await opened.approvals(ApprovalQuery("agent", after=(1_000, "r2"))) == ApprovalRows()
+
+
+async def test_changes_come_in_their_order_each_as_it_is_now(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1"), row("r2"), row("r3")))
+    await opened.append(asking(row("x", "of other", agent_name="other")))
+    await opened.append(asking(row("r1", state=ApprovalState.DENIED, answer_sequence=2), after=1))
+    everything = await opened.changed_approvals("agent", 0, 10)
+    assert [(each.request_id, each.state) for each in everything] == [
+        ("r2", ApprovalState.PENDING),
+        ("r3", ApprovalState.PENDING),
+        ("r1", ApprovalState.DENIED),
+    ]
+    assert [each.revision for each in everything] == sorted({each.revision for each in everything})
+    assert everything[-1].revision == await opened.approval_revision("agent")
+    assert await opened.changed_approvals("agent", everything[0].revision, 10) == everything[1:]
+    assert await opened.changed_approvals("agent", 0, 2) == everything[:2]
+    assert await opened.changed_approvals("agent", everything[-1].revision, 10) == []
+
+
+async def test_what_was_settled_before_a_reader_began_is_left_out_for_him(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1"), row("r2")))
+    await opened.append(asking(row("r1", state=ApprovalState.APPROVED, answer_sequence=2), after=1))
+    began = await opened.approval_revision("agent")
+    assert [each.request_id for each in await opened.changed_approvals("agent", 0, 10, pending_until=began)] == ["r2"]
+    await opened.append(asking(row("r2", state=ApprovalState.EXPIRED, answer_sequence=3), after=2))
+    await opened.append(asking(row("r3", ask_sequence=4), after=3))
+    seen = [each.request_id for each in await opened.changed_approvals("agent", 0, 10, pending_until=began)]
+    assert seen == ["r2", "r3"]
+
+
+async def test_every_reader_that_waits_for_approvals_wakes_at_the_next_one(opened: TaskStore) -> None:
+    await opened.append(asking(row("r1")))
+    known = await opened.approval_revision("agent")
+    async with asyncio.timeout(PATIENCE_S):
+        await opened.wait_approvals("agent", known - 1)
+    readers = [asyncio.create_task(opened.wait_approvals("agent", known)) for _ in range(3)]
+    gone = asyncio.create_task(opened.wait_approvals("agent", known))
+    await settle(opened)
+    assert not any(reader.done() for reader in readers)
+    gone.cancel()
+    await opened.append(asking(row("r2", ask_sequence=2), after=1))
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*readers)
+    await asyncio.wait([gone])
+    await settle(opened)
+    assert not opened._approval_waiters  # the one place where a forgotten reader would stay
+
+
+async def test_closing_wakes_who_waits_for_approvals(store: TaskStore) -> None:
+    await store.open()
+    reader = asyncio.create_task(store.wait_approvals("agent", 0))
+    await settle(store)
+    await store.close()
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.wait([reader])
+    assert reader.exception() is None or isinstance(reader.exception(), StoreError)
+
+
+async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:
+    store = MemoryStore(max_tasks=1)
+    withdrawn = row("r1", state=ApprovalState.WITHDRAWN)
+    await store.append(replace(asking(withdrawn), head=replace(asking(withdrawn).head, state=TaskState.FAILED)))
+    await store.append(asking(row("r2", "another")))
+    await store.append(addition("third", state=TaskState.COMPLETED))
+    assert await store.approval("agent", "r1") is None
+    assert [each.request_id for each in (await store.approvals(ApprovalQuery("agent"))).rows] == ["r2"]
 
 
 # -- at the same time ----------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ async def worker() -> AsyncIterator[Worker]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams are taken up again almost at once, so that many cuts cost little time."""
-    monkeypatch.setattr("protolink_grpc.client.agent_client.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("protolink_grpc.client.pauses.FIRST_PAUSE_S", 0.001)
 
 
 # -- cuts --------------------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class QuietBetweenCuts:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protolink_grpc.client.agent_client.LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.pauses.LONGEST_PAUSE_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3)
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     assert [event.sequence async for event in client.subscribe("x")] == [1, 2]
@@ -300,7 +300,7 @@ async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pyte
 async def test_an_attempt_that_takes_long_to_reach_nobody_does_not_end_the_outage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("protolink_grpc.client.agent_client.LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.pauses.LONGEST_PAUSE_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3, unreached="true")
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     with pytest.raises(UnavailableError):

@@ -27,6 +27,7 @@ READERS: dict[type[Message], tuple[Convert, Convert]] = {
     action_pb2.PolicyDecision: (actions.policy_decision_from_pb, actions.policy_decision_to_pb),
     action_pb2.ApprovalRequest: (actions.approval_request_from_pb, actions.approval_request_to_pb),
     action_pb2.ApprovalDecision: (actions.approval_decision_from_pb, actions.approval_decision_to_pb),
+    action_pb2.Approval: (actions.approval_from_pb, actions.approval_to_pb),
 }
 each_message = pytest.mark.parametrize("message", READERS, ids=lambda each: each.DESCRIPTOR.name)
 # Messages are built field by field from their descriptors, which hypothesis finds slow; a shared machine's pauses are no failure.
@@ -41,6 +42,10 @@ SEEDS: dict[type[Message], Message] = {
     action_pb2.PolicyDecision: VERDICT,
     action_pb2.ApprovalRequest: action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
     action_pb2.ApprovalDecision: action_pb2.ApprovalDecision(request_id="request"),
+    action_pb2.Approval: action_pb2.Approval(
+        request=action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
+        state=action_pb2.APPROVAL_STATE_PENDING,
+    ),
 }
 
 json_texts = st.sampled_from(

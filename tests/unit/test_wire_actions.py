@@ -20,6 +20,7 @@ from protolink_grpc.models import (
     PolicyEffect,
     RunAction,
 )
+from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.clock import format_iso8601, utc_now
 from protolink_grpc.wire import actions as wire
 
@@ -97,6 +98,14 @@ approval_decisions = st.builds(
     fingerprint=st.text(),
 )
 
+approvals = st.builds(
+    Approval,
+    request=approval_requests,
+    state=st.sampled_from(ApprovalState),
+    decision=st.none() | approval_decisions,
+    fingerprint=names,
+)
+
 FULL_ACTION = RunAction(
     kind="tool.call",
     name="delete_file",
@@ -111,6 +120,7 @@ FULL_ACTION = RunAction(
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files.delete",), {"rule": 2})
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", {"via": "cli"}, NOON, {"path": "/data/b"}, "0" * 64)
+FULL_APPROVAL = Approval(FULL_REQUEST, ApprovalState.APPROVED, FULL_ANSWER, "1" * 64)
 
 
 class Pair(NamedTuple):
@@ -129,6 +139,7 @@ PAIRS = {
     "approval_decision": Pair(
         FULL_ANSWER, approval_decisions, wire.approval_decision_to_pb, wire.approval_decision_from_pb
     ),
+    "approval": Pair(FULL_APPROVAL, approvals, wire.approval_to_pb, wire.approval_from_pb),
 }
 each_pair = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 
@@ -234,6 +245,32 @@ def test_the_senders_fingerprint_is_not_believed() -> None:
     pb = wire.action_to_pb(FULL_ACTION)
     pb.payload_json = '{"path":"/"}'
     assert wire.action_from_pb(pb).fingerprint not in (pb.fingerprint, FULL_ACTION.fingerprint)
+
+
+@pytest.mark.parametrize("state", ApprovalState)
+def test_a_state_of_an_approval_keeps_its_name(state: ApprovalState) -> None:
+    number = wire.approval_state_to_pb(state)
+    assert pb2.ApprovalState.Name(number) == f"APPROVAL_STATE_{state.name}"
+    assert wire.approval_state_from_pb(number) is state
+
+
+@pytest.mark.parametrize("number", [0, 6, -1])
+def test_a_state_of_an_approval_that_is_unset_or_unknown_is_refused(number: int) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.approval_from_pb(pb2.Approval(request=wire.approval_request_to_pb(FULL_REQUEST), state=number), "outer")
+    assert caught.value.field == "outer.state"
+
+
+def test_every_state_of_an_approval_is_known() -> None:
+    assert len(pb2.ApprovalState.values()) == len(ApprovalState) + 1  # and the unset one
+
+
+def test_an_approval_travels_with_the_fingerprint_of_the_action_that_waits() -> None:
+    # What is shown may have had secrets struck out; an answer repeats the fingerprint of the action itself.
+    pb = wire.approval_to_pb(FULL_APPROVAL)
+    assert pb.request.action.fingerprint == FULL_APPROVAL.fingerprint != FULL_ACTION.fingerprint
+    plain = wire.approval_to_pb(dataclasses.replace(FULL_APPROVAL, fingerprint=""))
+    assert plain.request.action.fingerprint == FULL_ACTION.fingerprint
 
 
 def test_capabilities_travel_sorted() -> None:

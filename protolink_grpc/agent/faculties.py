@@ -1,0 +1,129 @@
+"""What an agent is made of besides its card and its place to listen: tools, model, policy, memory, each from what a user wrote."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.surroundings import InferSettings
+from protolink_grpc.models.action import RunAction
+from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.policy.capabilities import Policy
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.runtime.actions import Actions
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.asking import ApprovalHandler
+from protolink_grpc.runtime.detached import Detached, Narrowed
+from protolink_grpc.runtime.gate import TOOL_CALL, Gate, Scene
+from protolink_grpc.runtime.parts import Mind, PartExecutor
+from protolink_grpc.runtime.run import Controls, current_run
+from protolink_grpc.state import InMemoryStorage, State, Storage
+from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.toolbox import Toolbox
+
+BUDGETS = 1024
+"""Contexts of calls outside of tasks whose budgets are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The arguments of `Agent` that say how it thinks, what it may do and what it remembers; meanings are documented there."""
+
+    llm: LLM | str | None = None
+    system_prompt: str | None = None
+    policy: Policy | None = None
+    approval_handler: ApprovalHandler | None = None
+    approvals: Approvals | None = None
+    budget: RunBudget | None = None
+    infer: InferSettings | None = None
+    storage: Storage | None = None
+    state: State | Iterable[str] | str | None = None
+    redaction: RedactionPolicy | None = None
+    expose_errors: bool = True
+
+
+class Faculties:
+    """The faculties of one agent.
+
+    Attributes:
+        state: What it remembers; None for an agent that remembers nothing.
+    """
+
+    def __init__(self, name: str, wishes: Wishes, runner: ToolRunner) -> None:
+        self.toolbox = Toolbox(runner)
+        self.approvals = wishes.approvals
+        self.redaction = wishes.redaction or DEFAULT_REDACTION_POLICY
+        self.policy = wishes.policy
+        self.llm = create_llm(wishes.llm) if isinstance(wishes.llm, str) else _checked(wishes.llm)
+        self.state = _state(wishes, name)
+        self.controls = Controls(
+            budget=wishes.budget or RunBudget(),
+            approval_handler=wishes.approval_handler,
+            remote_approvals=wishes.approvals is not None and wishes.approvals.remote,
+            expose_errors=wishes.expose_errors,
+        )
+        expires_s = wishes.approvals.expires_s if wishes.approvals is not None else None
+        memory = self.state.tools.session if self.state is not None and self.state.tools is not None else None
+        self.actions = Actions(self.toolbox, Gate(wishes.policy, expires_s), memory=memory)
+        self.mind = Mind(
+            model=self.llm,
+            instructions=wishes.system_prompt or "",
+            settings=wishes.infer or InferSettings(),
+            conversations=self.state.conversation if self.state is not None else None,
+        )
+        self.executor = PartExecutor(self.actions, self.mind)
+        self._budgets: OrderedDict[str, BudgetEnforcer] = OrderedDict()
+
+    async def call_tool(self, agent_name: str, tool_name: str, context: RunContext | None, arguments: Any) -> Any:
+        """Run a tool for code of the application: as an action of the run that the code works for, else outside of any task."""
+        run = current_run()
+        if run is not None and run.agent_name == agent_name:
+            scene: Scene = run if context is None else Narrowed(run, context)
+            position = run.position(TOOL_CALL, tool_name, arguments)
+            return (await self.actions.call_tool(scene, tool_name, arguments, position=position)).value()
+        context = (context or RunContext()).with_agent(agent_name)
+        scene = Detached(context, self._budget_of(context), self.controls)
+        return (await self.actions.call_tool(scene, tool_name, arguments, position="")).value()
+
+    def _budget_of(self, context: RunContext) -> BudgetEnforcer:
+        """One budget for all calls in the same context."""
+        known = self._budgets.get(context.run_id)
+        if known is None:
+            known = self._budgets[context.run_id] = BudgetEnforcer(effective(self.controls.budget, context.budget))
+            if len(self._budgets) > BUDGETS:
+                self._budgets.popitem(last=False)
+        return known
+
+    def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
+        """Whether a waiting tool call could run with other arguments.
+
+        Raises:
+            InvalidArgumentError: It could not.
+        """
+        tool = str(action.metadata.get("tool", action.name))
+        if tool in self.toolbox:
+            try:
+                self.toolbox.get(tool).validate(arguments)
+            except Exception as error:
+                raise InvalidArgumentError(str(error)) from error
+
+
+def _checked(llm: Any) -> Any:
+    if llm is not None and not callable(getattr(llm, "generate", None)):
+        raise TypeError(f"llm must be a model, such as create_llm('mock') makes, not {type(llm).__name__}")
+    return llm
+
+
+def _state(wishes: Wishes, name: str) -> State | None:
+    if isinstance(wishes.state, State):
+        if wishes.storage is not None:
+            wishes.state.storage = wishes.storage
+        return wishes.state.bind(name)
+    if wishes.state is None and wishes.storage is None:
+        return None
+    modules = ("conversation",) if wishes.state is None else wishes.state
+    return State(wishes.storage or InMemoryStorage(), modules).bind(name)

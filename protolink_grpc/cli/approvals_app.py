@@ -1,0 +1,96 @@
+"""`protolink approvals`: its commands and their options. What they do is in `approvals_commands`, loaded when one runs."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from protolink_grpc.cli.settings import Settings, with_settings
+
+approvals_app = typer.Typer(help="What agents ask before they act.", rich_markup_mode=None)
+
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
+RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST_ID", help="Id of the approval.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the log.")]
+FingerprintOption = Annotated[
+    str, typer.Option("--fingerprint", metavar="HEX", help="Of the action as you saw it; another one is refused.")
+]
+
+
+class State(StrEnum):
+    """What `--state` takes: the states of an approval, and all of them."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    ALL = "all"
+
+
+@approvals_app.command("list")
+@with_settings
+def approvals_list(
+    settings: Settings,
+    agent: AgentArgument,
+    *,
+    state: Annotated[
+        list[State] | None, typer.Option("--state", help="Those in this state; repeatable. Default: pending.")
+    ] = None,
+    task: Annotated[str, typer.Option("--task", metavar="TASK_ID", help="Those of this task.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Approvals on one page.")] = 50,
+    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
+) -> None:
+    """List what waits for an answer, oldest first."""
+    from protolink_grpc.cli import approvals_commands
+
+    states = [
+        each.value for each in State if each is not State.ALL and (each in (state or ()) or State.ALL in (state or ()))
+    ]
+    approvals_commands.list_approvals(settings, agent, states, task, limit, page_token)
+
+
+@approvals_app.command("show")
+@with_settings
+def approvals_show(settings: Settings, agent: AgentArgument, request_id: RequestArgument) -> None:
+    """Show one in full, with what it would run with."""
+    from protolink_grpc.cli import approvals_commands
+
+    approvals_commands.show(settings, agent, request_id)
+
+
+@approvals_app.command("approve")
+@with_settings
+def approvals_approve(
+    settings: Settings,
+    agent: AgentArgument,
+    request_id: RequestArgument,
+    *,
+    reason: ReasonOption = "",
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="JSON", help="All arguments to run with, where policy allows it.")
+    ] = None,
+    fingerprint: FingerprintOption = "",
+) -> None:
+    """Let it be done."""
+    from protolink_grpc.cli import approvals_commands
+
+    approvals_commands.respond(
+        settings, agent, request_id, approved=True, reason=reason, edit=edit, fingerprint=fingerprint
+    )
+
+
+@approvals_app.command("deny")
+@with_settings
+def approvals_deny(
+    settings: Settings,
+    agent: AgentArgument,
+    request_id: RequestArgument,
+    *,
+    reason: ReasonOption = "",
+    fingerprint: FingerprintOption = "",
+) -> None:
+    """Refuse it."""
+    from protolink_grpc.cli import approvals_commands
+
+    approvals_commands.respond(settings, agent, request_id, approved=False, reason=reason, fingerprint=fingerprint)

@@ -1,0 +1,207 @@
+"""`approvals list`, `approvals show`, `approvals approve`, `approvals deny`."""
+
+import shlex
+from collections.abc import Sequence
+from time import time_ns
+from typing import Any
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
+from protolink_grpc.cli.describe import part_text
+from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.port import ApprovalAnswer, ApprovalList
+from protolink_grpc.errors import ApprovalNotFoundError, InvalidArgumentError
+from protolink_grpc.models.action import Approval, ApprovalState
+from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.json_value import from_json
+
+ARGUMENTS_KEY = "arguments"
+"""Where the payload of a tool call has what the tool is called with; other actions have it at the top."""
+
+
+def list_approvals(  # noqa: PLR0917 -- one per option
+    settings: Settings, agent: str, states: Sequence[str], task_id: str, limit: int, page_token: str
+) -> None:
+    """Print one page, oldest first."""
+
+    async def work() -> ApprovalList:
+        return await agent_client(settings, QUICK_S).list_approvals(
+            await url_of(settings, agent), states=states, task_id=task_id, page_size=limit, page_token=page_token
+        )
+
+    page = run(work(), agent)
+    if settings.json:
+        found = [approval.to_dict() for approval in page.approvals]
+        output.document({"approvals": found, "next_page_token": page.next_page_token})
+        return
+    heads = ("REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON")
+    output.columns(heads, [_row(approval) for approval in page.approvals])
+    if page.next_page_token:
+        output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
+    elif any(each.state is ApprovalState.PENDING for each in page.approvals):
+        output.note("hint", f"look at one with: {_command('show', settings, agent, 'REQUEST')}")
+
+
+def _row(approval: Approval) -> tuple[str, ...]:
+    request = approval.request
+    return (
+        request.request_id,
+        str(approval.state),
+        f"{request.action.kind} {request.action.name}",
+        request.task_id,
+        _when(request.created_at),
+        _expiry(approval),
+        request.policy_decision.reason,
+    )
+
+
+def show(settings: Settings, agent: str, request_id: str) -> None:
+    """Print one approval: fields, then what it would run with and what it shows beforehand."""
+
+    async def work() -> Approval:
+        client, url, token = agent_client(settings, QUICK_S), await url_of(settings, agent), ""
+        while True:
+            page = await client.list_approvals(url, states=list(ApprovalState), page_size=1000, page_token=token)
+            for approval in page.approvals:
+                if approval.request.request_id == request_id:
+                    return approval
+            token = page.next_page_token
+            if not token:
+                raise ApprovalNotFoundError(f"approval {request_id} does not exist", request_id=request_id)
+
+    approval = run(work(), agent)
+    if settings.json:
+        output.document(approval.to_dict())
+        return
+    show_approval(approval)
+    if approval.state is ApprovalState.PENDING:
+        seen = ("--fingerprint", approval.fingerprint)
+        for verb in ("approve", "deny"):
+            output.note("hint", f"{verb} it with: {_command(verb, settings, agent, request_id, *seen)}")
+
+
+def show_approval(approval: Approval) -> None:
+    """An approval as text."""
+    request, decision = approval.request, approval.decision
+    action, policy = request.action, request.policy_decision
+    fields = [
+        ("Approval", request.request_id),
+        ("State", str(approval.state)),
+        ("Action", f"{action.kind} {action.name}"),
+        ("Description", action.description),
+        ("Capabilities", ", ".join(sorted(action.capabilities))),
+        ("Policy", policy.policy_name),
+        ("Reason", policy.reason),
+        ("Note", str(request.metadata.get("reason", ""))),
+        ("Task", request.task_id),
+        ("Run", request.run_id or ""),
+        ("Asked", f"{request.created_at} ({_when(request.created_at)})"),
+        ("Expires", f"{request.expires_at} ({_expiry(approval)})" if request.expires_at else ""),
+        ("Editable", "yes, --edit takes all the arguments to run with" if request.editable else ""),
+        ("Fingerprint", approval.fingerprint),
+    ]
+    if decision is not None:
+        fields += [
+            ("Decided by", decision.decided_by),
+            ("Decided", f"{decision.decided_at} ({_when(decision.decided_at)})"),
+            ("Answer", decision.reason),
+        ]
+    for label, value in fields:
+        output.field(label, value)
+    if decision is not None and decision.edited_arguments is not None:
+        output.block("Edited arguments", output.pretty(decision.edited_arguments))
+    output.block("Arguments", output.pretty(action.payload.get(ARGUMENTS_KEY, action.payload)))
+    for artifact in action.artifacts:
+        title = output.one_line(artifact.name or artifact.kind)
+        output.block(f"Preview {title}", "\n".join(part_text(part) for part in artifact.parts))
+
+
+def respond(
+    settings: Settings,
+    agent: str,
+    request_id: str,
+    *,
+    approved: bool,
+    reason: str = "",
+    edit: str | None = None,
+    fingerprint: str = "",
+) -> None:
+    """Answer one and print it as it is then.
+
+    Raises:
+        CommandError: It had been decided otherwise before.
+    """
+    edited = None if edit is None else _arguments(edit)
+
+    async def work() -> ApprovalAnswer:
+        return await agent_client(settings, QUICK_S).respond_approval(
+            await url_of(settings, agent),
+            request_id,
+            approved,
+            reason=reason,
+            edited_arguments=edited,
+            fingerprint=fingerprint,
+        )
+
+    answer = run(work(), agent)
+    approval = answer.approval
+    if settings.json:
+        output.document({"approval": approval.to_dict(), "already_decided": answer.already_decided})
+    else:
+        show_approval(approval)
+    if not answer.already_decided:
+        return
+    if approval.state is not (ApprovalState.APPROVED if approved else ApprovalState.DENIED):
+        raise CommandError(
+            f"approval {request_id} was {approval.state} before; your answer changes nothing",
+            code="ALREADY_DECIDED",
+            metadata={"request_id": request_id, "state": str(approval.state)},
+        )
+    output.note("note", f"it was {approval.state} before; your answer changes nothing")
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    hint = """quote it for the shell: --edit '{"nights": 5}'"""
+    try:
+        value = from_json(text)
+    except InvalidArgumentError as error:
+        raise usage(f"--edit {error.detail}", hint) from None
+    if not isinstance(value, dict):
+        raise usage("--edit must be a JSON object", hint)
+    return value
+
+
+def _when(moment: str) -> str:
+    """How long ago that was."""
+    try:
+        seconds = _now() - micros_from_iso(moment) / 1e6
+    except InvalidArgumentError:  # a time that an application wrote by hand
+        return moment
+    return f"{span(seconds)} ago" if seconds > 0 else "now"
+
+
+def _expiry(approval: Approval) -> str:
+    """When it goes stale, as far as that still matters."""
+    expires_at = approval.request.expires_at
+    if expires_at is None or approval.state is not ApprovalState.PENDING:
+        return ""
+    seconds = micros_from_iso(expires_at) / 1e6 - _now()
+    return f"in {span(seconds)}" if seconds > 0 else "overdue"
+
+
+def _now() -> float:
+    return time_ns() / 1e9
+
+
+def span(seconds: float) -> str:
+    """A duration for people, in its largest unit: `42 s`, `3 min`, `5 h`, `2 d`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def _command(verb: str, settings: Settings, agent: str, *arguments: str) -> str:
+    """A command to be typed as it is shown, but for the values of headers."""
+    return f"protolink approvals {verb} {shlex.join([agent, *arguments, *settings.flags()])}"

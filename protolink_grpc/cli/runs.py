@@ -1,0 +1,201 @@
+"""`run list`, `run report`, `run replay`."""
+
+import json
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
+from protolink_grpc.cli.failure import CommandError, explained, usage
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.cli.timeline import budget_lines, report_fields, report_tables, timeline
+from protolink_grpc.client.port import TaskSummary
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.reports import RunReplay, RunReport, RunReportRecord, SQLiteRunStore
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a run is looked for: a task at an agent, a task or run in a store's file, or a file that has it.
+
+    Args:
+        task_id: Empty where `agent` is a file.
+    """
+
+    agent: str = ""
+    task_id: str = ""
+    store: str = ""
+
+    @classmethod
+    def of(cls, first: str, second: str, store: str, command: str) -> "Source":
+        """What the arguments of `run report` or `run replay` mean."""
+        if store and second:
+            raise usage("--store takes no agent", f"for instance protolink run {command} TASK_ID --store FILE")
+        if store:
+            return cls("", first, store)
+        if not second and command == "report":
+            raise usage("name an agent and a task", "for instance protolink run report grpc://127.0.0.1:50051 TASK_ID")
+        return cls(first, second)
+
+
+def list_runs(settings: Settings, agent: str, store: str, session: str, limit: int) -> None:
+    """Print the latest run of each task, last changed first."""
+    if bool(agent) == bool(store):
+        raise usage("name an agent, or a file with --store", "for instance protolink run list grpc://127.0.0.1:50051")
+    rows = _stored(store, session, limit) if store else _at_agent(settings, agent, session, limit)
+    if settings.json:
+        output.document({"runs": rows})
+        return
+    names = ("run_id", "task_id", "state", "updated_at", "session_id", "agent_name", "principal")
+    shown = [name for name in names if any(row.get(name) for row in rows)] or list(names[:4])
+    heads = [name.removesuffix("_id").removesuffix("_at").removesuffix("_name").upper() for name in shown]
+    output.columns(heads, [[str(row.get(name) or "") for name in shown] for row in rows])
+
+
+def _stored(store: str, session: str, limit: int) -> list[dict[str, Any]]:
+    try:
+        return [_record_dict(each) for each in _opened(store).list_report_records(limit, session or None)]
+    except ProtolinkError as error:
+        raise explained(error, store) from error
+
+
+def _record_dict(record: RunReportRecord) -> dict[str, Any]:
+    names = ("run_id", "task_id", "session_id", "trace_id", "agent_name", "principal", "created_at", "updated_at")
+    return {name: getattr(record, name) for name in names} | {"state": str(record.state)}
+
+
+def _at_agent(settings: Settings, agent: str, session: str, limit: int) -> list[dict[str, Any]]:
+    async def work() -> list[TaskSummary]:
+        client = agent_client(settings, QUICK_S)
+        page = await client.list_tasks(agent_url=await url_of(settings, agent), session_id=session, page_size=limit)
+        return page.tasks
+
+    return [
+        {
+            "run_id": task.run_id,
+            "task_id": task.id,
+            "session_id": task.session_id,
+            "agent_name": task.agent_name,
+            "created_at": task.created_at,
+            "updated_at": task.updated_at,
+            "state": str(task.state),
+        }
+        for task in run(work(), agent)
+    ]
+
+
+def _opened(store: str) -> SQLiteRunStore:
+    if not Path(store).is_file():
+        raise usage(f"there is no file {store}", "--store takes the file that the agent keeps its tasks in")
+    return SQLiteRunStore(store, read_only=True, redaction_policy=RedactionPolicy())
+
+
+def report(settings: Settings, source: Source, run_id: str, out: str) -> None:
+    """Print the report of a run, or write it into a file."""
+    found = _stored_report(source, run_id, whole=False) if source.store else _fetched(settings, source, run_id)
+    if out:
+        try:
+            Path(out).write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
+        except OSError as error:
+            raise CommandError(f"cannot write {out}: {error.strerror}", hint="choose another file with --out") from None
+        output.note("note", f"the report of run {found.run_id} is in {out}")
+    elif settings.json:
+        output.document(found.to_dict())
+    else:
+        _show_report(found)
+
+
+def _fetched(settings: Settings, source: Source, run_id: str) -> RunReport:
+    async def work() -> RunReport:
+        url = await url_of(settings, source.agent)
+        return await agent_client(settings, QUICK_S).get_run_report(url, source.task_id, run_id or None)
+
+    return run(work(), source.agent)
+
+
+def _stored_report(source: Source, run_id: str, *, whole: bool) -> RunReport:
+    """The report from a store's file; `whole` means all runs of the task instead of the latest."""
+    try:
+        store = _opened(source.store)
+        record = store.get_report_record(run_id or source.task_id)
+        if record is not None and not run_id and not whole and record.task_id == source.task_id:
+            record = store.get_report_record(record.run_id)
+    except ProtolinkError as error:
+        raise explained(error, source.store) from error
+    if record is None or record.report is None or (run_id and source.task_id not in (record.task_id, run_id)):
+        missing = f"run {run_id} of {source.task_id}" if run_id else source.task_id
+        raise CommandError(
+            f"{source.store} has no {missing}",
+            hint=f"protolink run list --store {source.store} shows what it has",
+            code="TASK_NOT_FOUND",
+        )
+    return record.report
+
+
+def _show_report(found: RunReport) -> None:
+    for label, value in report_fields(found):
+        output.field(label, value)
+    for title, heads, rows in report_tables(found):
+        output.line()
+        output.line(f"{title}:")
+        output.columns(heads, rows)
+    _show_lines("Budget", budget_lines(found))
+
+
+def _show_lines(title: str, lines: Iterable[str]) -> None:
+    listed = list(lines)
+    if listed:
+        output.line()
+        output.line(f"{title}:")
+        for each in listed:
+            output.line(output.one_line(each, 200))
+
+
+def replay(settings: Settings, source: Source, run_id: str) -> None:
+    """Print the events of a run, or of all runs of a task, then what they add up to."""
+    if source.store:
+        found = _stored_report(source, run_id, whole=True)
+    else:
+        found = _exported(settings, source) if source.task_id else _in_file(source.agent)
+        if run_id:
+            found = RunReport.from_events(found.events, metadata=found.metadata, run_id=run_id)
+            if not found.events:
+                raise CommandError(f"there is no run {run_id}", hint="leave --run-id out to see all runs")
+    if settings.json:
+        for event in found.events:
+            output.json_line(event.to_dict())
+        return
+    for each in timeline(found):
+        output.line(each)
+    output.line()
+    _show_report(found)
+
+
+def _exported(settings: Settings, source: Source) -> RunReport:
+    async def work() -> RunReport:
+        url = await url_of(settings, source.agent)
+        client = agent_client(settings, QUICK_S)
+        async with aclosing(cast(Any, client.export_run(url, source.task_id))) as lines:
+            return RunReport.from_events([RunEvent.from_dict(json.loads(line)) async for line in lines])
+
+    return run(work(), source.agent)
+
+
+def _in_file(path: str) -> RunReport:
+    try:
+        return RunReplay(path).report
+    except OSError as error:
+        raise usage(
+            f"cannot read {path}: {error.strerror}", "replay takes a file, or an agent and the id of a task"
+        ) from None
+    except InvalidArgumentError as error:
+        raise CommandError(
+            f"{path} is no report and no export: {error}",
+            hint="protolink run report --out writes one",
+            code=error.reason,
+        ) from None

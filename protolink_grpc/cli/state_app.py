@@ -1,0 +1,86 @@
+"""`protolink state`: its commands and their options. What they do is in `state_commands`, loaded when one of them runs."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.settings import Settings, with_settings
+
+state_app = typer.Typer(help="What an agent remembers.", rich_markup_mode=None)
+
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session; your own ones only.")]
+StoreOption = Annotated[
+    list[str] | None, typer.Option("--store", metavar="NAME", help="Only this: conversation or tools; repeatable.")
+]
+
+
+class Strategy(StrEnum):
+    """How `state compact` makes a conversation smaller."""
+
+    RECENT = "recent"
+    TOKENS = "tokens"
+    SUMMARY = "summary"
+
+
+@state_app.command("describe")
+@with_settings
+def state_describe(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument = "",
+    *,
+    store: StoreOption = None,
+    data: Annotated[bool, typer.Option("--data", help="Show the content too.")] = False,
+) -> None:
+    """Show what an agent remembers of a session, or of all your sessions."""
+    from protolink_grpc.cli import state_commands
+
+    state_commands.describe(settings, agent, session, store or (), include_data=data)
+
+
+@state_app.command("reset")
+@with_settings
+def state_reset(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument = "",
+    *,
+    store: StoreOption = None,
+    every: Annotated[bool, typer.Option("--all", help="All your sessions.")] = False,
+) -> None:
+    """Make an agent forget a session."""
+    from protolink_grpc.cli import state_commands
+
+    if every == bool(session):
+        raise usage("name a session, or --all for all of yours", f"protolink state reset {agent} SESSION")
+    state_commands.reset(settings, agent, session, store or ())
+
+
+@state_app.command("compact")
+@with_settings
+def state_compact(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    *,
+    strategy: Annotated[Strategy, typer.Option("--strategy", help="How.")] = Strategy.RECENT,
+    max_messages: Annotated[int, typer.Option("--max-messages", min=2, help="Of recent: messages to keep.")] = 20,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Of tokens: tokens to keep.")] = 4000,
+    preserve_recent: Annotated[
+        int, typer.Option("--preserve-recent", min=1, help="Of summary: latest messages that stay as they are.")
+    ] = 6,
+    summary_max_tokens: Annotated[
+        int, typer.Option("--summary-max-tokens", min=1, help="Of summary: its length at most.")
+    ] = 512,
+) -> None:
+    """Make the conversation of a session smaller."""
+    from protolink_grpc.cli import state_commands
+    from protolink_grpc.models.conversation import HistoryCompactionRequest
+
+    request = HistoryCompactionRequest(
+        strategy.value, max_messages, max_tokens, preserve_recent, summary_max_tokens, session
+    )
+    state_commands.compact(settings, agent, request)

@@ -1,0 +1,82 @@
+"""`state describe`, `state reset`, `state compact`."""
+
+from collections.abc import Sequence
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of
+from protolink_grpc.cli.failure import CommandError
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult, StateStoreReport
+
+
+def describe(settings: Settings, agent: str, session: str, stores: Sequence[str], *, include_data: bool) -> None:
+    """Print what is remembered, store by store."""
+    request = StateOperationRequest(session or None, tuple(stores) or None, include_data)
+
+    async def work() -> StateOperationResult:
+        return await agent_client(settings, QUICK_S).describe_state(await url_of(settings, agent), request)
+
+    result = run(work(), agent)
+    _show(settings, result)
+    if include_data and not settings.json:
+        for store in result.stores:
+            if store.data:
+                output.block(store.name, output.pretty(store.data))
+            if store.metadata.get("truncated"):
+                output.note("note", f"{store.name} is too long to be shown whole")
+    _check(result)
+
+
+def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -> None:
+    """Forget, and print what is left."""
+    request = StateOperationRequest(session or None, tuple(stores) or None)
+
+    async def work() -> StateOperationResult:
+        return await agent_client(settings, QUICK_S).reset_state(await url_of(settings, agent), request)
+
+    result = run(work(), agent)
+    _show(settings, result)
+    _check(result)
+
+
+def compact(settings: Settings, agent: str, request: HistoryCompactionRequest) -> None:
+    """Make a conversation smaller, and print by how much."""
+
+    async def work() -> HistoryCompactionResult:
+        # A summary waits for a model.
+        return await agent_client(settings, WAIT_S).compact_history(await url_of(settings, agent), request)
+
+    done = run(work(), agent)
+    if settings.json:
+        output.document(done.to_dict())
+        return
+    output.field("Strategy", done.strategy)
+    output.field("Messages", f"{done.before_messages} before, {done.after_messages} now")
+    output.field("Tokens", f"about {done.before_tokens} before, {done.after_tokens} now")
+    output.field("Summary", "yes" if done.summary_created else "no")
+
+
+def _show(settings: Settings, result: StateOperationResult) -> None:
+    if settings.json:
+        output.document(result.to_dict())
+        return
+    output.columns(("STORE", "STATE", "ITEMS", "MESSAGES"), [_row(store) for store in result.stores])
+
+
+def _row(store: StateStoreReport) -> tuple[str, str, str, str]:
+    if not store.enabled:
+        return store.name, "off", "-", "-"
+    if store.error is not None:
+        return store.name, "problem", "-", "-"
+    # A reset says in its metadata how much there was.
+    told = StateStoreReport.from_dict(store.metadata["before"]) if store.cleared else store
+    state = "cleared" if store.cleared else "kept" if store.exists else "empty"
+    return store.name, state, str(told.item_count), str(told.message_count)
+
+
+def _check(result: StateOperationResult) -> None:
+    """A store that failed is a command that failed, whatever the others said."""
+    if result.errors:
+        said = "; ".join(f"{each['store']}: {each['message']}" for each in result.errors)
+        raise CommandError(said, hint="the agent's own log says more", code="STORE_UNAVAILABLE")

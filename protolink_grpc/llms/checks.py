@@ -1,0 +1,234 @@
+"""Whether what a model wants can be done: tools and agents that exist, arguments that fit, answers in the shape that was asked for.
+
+Whether it may be done is policy, and not decided here.
+"""
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from protolink_grpc.errors import InvalidArgumentError, ToolRejectedError
+from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL, ActionParseError, json_in
+from protolink_grpc.llms.port import ModelToolCall, ToolSpec
+from protolink_grpc.llms.surroundings import ActionCall
+from protolink_grpc.models.card import AgentCard, AgentSkill
+from protolink_grpc.models.json_value import JsonValue, from_json, to_json
+from protolink_grpc.tools.rejection import Problem, invalid_arguments, problem
+from protolink_grpc.tools.toolbox import MAX_NAME_CHARS
+
+RESERVED_TOOLS = frozenset((DELEGATE_TOOL, AGENT_TOOL))
+INVALID_ARGUMENTS = "invalid_arguments"
+"""The code of a rejected call whose target exists; calls with any other code here could not be meant for anything."""
+
+_CONVERTIBLE = frozenset(("type", "anyOf", "oneOf"))
+"""Violations that a tool may mend by converting, `"5"` to 5 for instance: it is asked, and says no itself."""
+
+
+class ActionCheck:
+    """The tools and agents of one inference, and what a call of them must look like.
+
+    Args:
+        agent_name: Who is asking; no agent delegates to itself.
+
+    Raises:
+        InvalidArgumentError: A tool has one of the reserved names.
+    """
+
+    def __init__(self, tools: Sequence[ToolSpec], peers: Sequence[AgentCard], agent_name: str = "") -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self.peers = {peer.name: peer for peer in peers if peer.name != agent_name}
+        self._agent_name = agent_name
+        if taken := RESERVED_TOOLS & self.tools.keys():
+            raise InvalidArgumentError(f"the name '{min(taken)}' is reserved for delegation", field="tools")
+
+    def action(self, call: ModelToolCall, position: str, step: int) -> ActionCall:
+        """The call as an action. Raises ToolRejectedError, which names what is wrong with it."""
+        if call.raw is not None:
+            raise _malformed(call.name, "arguments: must be one JSON object")
+        if call.name == DELEGATE_TOOL:
+            name, arguments = self._question(call.arguments)
+        elif call.name == AGENT_TOOL:
+            name, arguments = self._agent_tool(call.arguments)
+        else:
+            name, arguments = call.name, call.arguments
+            tool = self.tools.get(name)
+            if tool is None:
+                raise _unknown("tool", name, self.tools)
+            _check_arguments(name, arguments, tool.input_schema)
+            return ActionCall(position, "tool.call", name, arguments, call.call_id, step)
+        return ActionCall(position, "agent.call", name, arguments, call.call_id, step)
+
+    def read_only(self, call: ActionCall) -> bool:
+        """A tool whose author says that a call changes nothing."""
+        return call.kind == "tool.call" and self.tools[call.name].read_only
+
+    def _question(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        peer = self._peer(DELEGATE_TOOL, arguments)
+        prompt = _text(DELEGATE_TOOL, arguments, "prompt")
+        if peer.capabilities.supports_inference is False:
+            skills = sorted(skill.id for skill in peer.skills)
+            raise ToolRejectedError(
+                f"agent: '{peer.name}' answers no questions, it only runs its tools",
+                code="no_inference",
+                details={"tools": skills},
+                suggestion="Call one of its tools." if skills else "Choose another agent.",
+            )
+        return peer.name, {"action": "infer", "prompt": prompt}
+
+    def _agent_tool(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        peer = self._peer(AGENT_TOOL, arguments)
+        tool = _text(AGENT_TOOL, arguments, "tool")
+        args = arguments.get("args") or {}
+        if not isinstance(args, dict):
+            raise _malformed(AGENT_TOOL, "args: must be an object")
+        skills: dict[str, AgentSkill] = {skill.id: skill for skill in peer.skills}
+        if tool not in skills:
+            raise _unknown(f"tool of agent '{peer.name}'", tool, skills)
+        _check_arguments(f"{peer.name}.{tool}", args, skills[tool].input_schema, foreign=True)
+        return peer.name, {"action": "tool_call", "tool": tool, "args": args}
+
+    def _peer(self, tool: str, arguments: dict[str, Any]) -> AgentCard:
+        name = _text(tool, arguments, "agent")
+        if name == self._agent_name:
+            raise ToolRejectedError(
+                f"agent: '{name[:MAX_NAME_CHARS]}' is you", code="self_delegation", suggestion="Do it yourself."
+            )
+        peer = self.peers.get(name)
+        if peer is None:
+            raise _unknown("agent", name, self.peers)
+        return peer
+
+
+def _text(tool: str, arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise _malformed(tool, f"{name}: required, a text that is not empty")
+    return value
+
+
+def _malformed(tool: str, what: str) -> ToolRejectedError:
+    return ToolRejectedError(what, code="invalid_action", suggestion=f"Correct the call of '{tool[:MAX_NAME_CHARS]}'.")
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> ToolRejectedError:
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= MAX_NAME_CHARS else []
+    field = "agent" if kind == "agent" else "tool"
+    return ToolRejectedError(
+        f"{field}: there is no {kind} named '{name[:MAX_NAME_CHARS]}'",
+        code=f"unknown_{field}",
+        details={"available": sorted(known)},
+        suggestion=f"Did you mean '{near[0]}'?" if near else None,
+    )
+
+
+def _check_arguments(name: str, arguments: dict[str, Any], schema: dict[str, Any], *, foreign: bool = False) -> None:
+    if not schema:
+        return
+    problems = _missing_or_extra(arguments, schema)
+    text = to_json(schema)
+    # The patterns of a stranger may take for ever on a text of ours; its owner checks them anyhow.
+    if not problems and not (foreign and '"pattern' in text) and (compiled := _compiled(text)):
+        problems = compiled.problems(arguments)
+    if any(each["type"] not in _CONVERTIBLE for each in problems):
+        raise invalid_arguments(name, problems)
+
+
+def _missing_or_extra(arguments: dict[str, Any], schema: dict[str, Any]) -> list[Problem]:
+    """The two violations that nearly all wrong calls have, at the top, where nearly all schemas have them."""
+    known, required = schema.get("properties"), schema.get("required")
+    found: list[Problem] = []
+    if isinstance(required, list):
+        found += [problem(str(key), "Field required", "missing") for key in required if key not in arguments]
+    if schema.get("additionalProperties") is False and isinstance(known, dict) and "patternProperties" not in schema:
+        for key in arguments.keys() - known.keys():
+            found.append(problem(key, "Extra inputs are not permitted", "extra_forbidden"))
+    return sorted(found, key=lambda each: each["path"])
+
+
+_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "$schema"))
+_TOP = _ANNOTATIONS | {"type", "properties", "required", "additionalProperties"}
+_LEAF = _ANNOTATIONS | _CONVERTIBLE | {"items"}
+
+
+class Schema(Protocol):
+    """What is used of `tools.json_schema.JsonSchema`, whose module is loaded only where it is needed."""
+
+    def problems(self, arguments: Mapping[str, Any]) -> list[Problem]: ...
+
+
+# As many as the tools of a few large agents.
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> Schema | None:
+    """The check of a schema; None where `_missing_or_extra` finds all there is to find, or where the schema is none."""
+    schema = from_json(text)
+    if not isinstance(schema, dict) or _is_flat(schema):
+        return None
+    try:
+        return _json_schema("arguments", schema)
+    except ValueError:
+        return None
+
+
+def _is_flat(schema: dict[str, Any]) -> bool:
+    """Nothing but names and plain types: what such a schema forbids besides, a conversion may mend."""
+    fields = schema.get("properties", {})
+    return schema.keys() <= _TOP and isinstance(fields, dict) and all(map(_is_plain, fields.values()))
+
+
+def _is_plain(node: JsonValue) -> bool:
+    if not isinstance(node, dict) or not node.keys() <= _LEAF:
+        return node is True
+    inner = [node["items"]] if "items" in node else []
+    for keyword in ("anyOf", "oneOf"):
+        choices = node.get(keyword, [])
+        inner += choices if isinstance(choices, list) else [False]
+    return all(map(_is_plain, inner))
+
+
+def _json_schema(name: str, schema: dict[str, Any]) -> Schema:
+    from protolink_grpc.tools.json_schema import JsonSchema  # loading jsonschema takes longer than all the rest
+
+    return JsonSchema(name, schema)
+
+
+class OutputCheck:
+    """The shape that an inference's answer must have.
+
+    Raises:
+        InvalidArgumentError: The schema is not valid; names `output_schema`.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        # The check takes objects only. With an id of its own, references inside of the schema go on to mean the schema.
+        whole = {"type": "object", "properties": {"answer": {"$id": "urn:protolink:answer", **schema}}}
+        try:
+            self._schema = _json_schema("output", whole)
+        except ValueError as error:
+            detail = str(error).partition("input_schema ")[2]
+            raise InvalidArgumentError(detail or "is not valid", field="output_schema") from error
+
+    def fitted(self, content: JsonValue) -> JsonValue:
+        """The answer as the value that fits: itself, or what a text is the JSON of.
+
+        Raises:
+            ActionParseError: Neither fits; names the path of what is wrong.
+        """
+        refusal: ActionParseError | None = None
+        for value in self._readings(content):
+            problems = self._schema.problems({"answer": value})
+            if not problems:
+                return value
+            if refusal is None:
+                listed = "; ".join(f"{each['path']}: {each['message']}" for each in problems)
+                refusal = ActionParseError(f"The answer does not satisfy the output schema: {listed}", value)
+        raise refusal or ActionParseError("The answer must be JSON")
+
+    @staticmethod
+    def _readings(content: JsonValue) -> list[JsonValue]:
+        if not isinstance(content, str):
+            return [content]
+        try:
+            return [json_in(content), content]
+        except ActionParseError:
+            return [content]

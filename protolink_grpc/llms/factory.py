@@ -1,0 +1,94 @@
+"""create_llm: a model by the name of its provider. Nothing is asked of a network here, and no provider's package is imported."""
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.providers import ALIASES, PROVIDERS, Provider
+from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
+
+_LOCAL: dict[str, Callable[..., LLM]] = {"mock": MockLLM, "scripted": ScriptedLLM}
+
+
+def create_llm(
+    provider: str, model: str | None = None, *, base_url: str | None = None, api_key: str | None = None, **settings: Any
+) -> LLM:
+    """A language model of a provider.
+
+    Args:
+        provider: `mock`, `scripted`, or one of `providers.PROVIDERS`; also `provider:model`, cut at the first colon.
+        model: As the provider names it. Case, slashes and colons are kept.
+        base_url: Of another server that speaks the provider's format; None is the provider's own, or the usual local port.
+        api_key: None reads the provider's environment variable. A server at a `base_url` of yours may need none.
+        settings: Those of MockLLM, ScriptedLLM or PydanticAILLM, by name.
+
+    Raises:
+        InvalidArgumentError: Nothing has this name, or something that is needed is missing; `field` says which argument.
+        ModelError: The extra that the provider needs is not installed.
+    """
+    name, model = _names(provider, model)
+    if name in _LOCAL:
+        settings |= {key: value for key, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
+        made = _LOCAL[name]
+        _check_settings(name, made, settings)
+        return made(**settings) if model is None else made(**settings, model=model)
+    row = PROVIDERS[name]
+    _check_settings(name, PydanticAILLM, settings, hidden=("provider", "key"))
+    model = model or row.default_model
+    if not model:
+        raise InvalidArgumentError(
+            f"the provider {name} needs a model, as in create_llm('{name}:<model>')", field="model"
+        )
+    if not (base_url or row.base_url) and row.name == "openai-compatible":
+        raise InvalidArgumentError("say where the server is, for instance 'http://localhost:8000/v1'", field="base_url")
+    return PydanticAILLM(row, model, base_url=base_url, key=_key(row, base_url, api_key), **settings)
+
+
+def _names(provider: str, model: str | None) -> tuple[str, str | None]:
+    name, colon, rest = provider.partition(":")
+    if colon and model is not None:
+        raise InvalidArgumentError("is in the provider's name too: say it once", field="model")
+    if colon and not rest.strip():
+        raise InvalidArgumentError("a model must follow the colon", field="provider")
+    name = name.strip().lower()
+    name = ALIASES.get(name, name)
+    if name not in PROVIDERS and name not in _LOCAL:
+        known = [*_LOCAL, *PROVIDERS]
+        raise InvalidArgumentError(
+            f"unknown provider {name!r}{_nearest(name, [*known, *ALIASES])}; there are {', '.join(known)}",
+            field="provider",
+        )
+    return name, rest.strip() if colon else model
+
+
+def _check_settings(name: str, made: Callable[..., LLM], settings: dict[str, Any], hidden: Iterable[str] = ()) -> None:
+    known = [each for each in inspect.signature(made).parameters if each not in (*hidden, "model", "base_url")]
+    for setting in settings:
+        if setting not in known:
+            text = f"unknown setting of {name}{_nearest(setting, known)}; there are {', '.join(known)}"
+            raise InvalidArgumentError(text, field=setting)
+    if name == "scripted" and "steps" not in settings:
+        raise InvalidArgumentError("a script needs its steps", field="steps")
+
+
+def _key(row: Provider, base_url: str | None, api_key: str | None) -> str:
+    if api_key is not None:
+        return api_key
+    for variable in row.key_variables:
+        if key := os.environ.get(variable):
+            return key
+    if row.key_variables and not base_url:
+        raise InvalidArgumentError(
+            f"the provider {row.name} needs a key: give api_key, or set {row.key_variables[0]}", field="api_key"
+        )
+    return ""
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

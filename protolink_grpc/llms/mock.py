@@ -1,0 +1,287 @@
+"""Models that need no network: MockLLM answers by rules, ScriptedLLM by a script. Neither knows a provider nor keeps a clock.
+
+An answer is a text (final), or a dict in the shape of an action: `{"type": "final", "content": ...}`,
+`{"type": "tool_call", "tool": ..., "args": {...}}`, `{"type": "agent_call", "agent": ..., "action": "infer", "prompt": ...}` or
+`{"type": "agent_call", "agent": ..., "action": "tool_call", "tool": ..., "args": {...}}`, each with an optional `thought`.
+"""
+
+import asyncio
+import inspect
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError, ModelError, ModelTimeoutError
+from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
+from protolink_grpc.llms.profile import CHARS_PER_TOKEN, estimate_tokens
+from protolink_grpc.llms.transcript import RUNTIME_KEY
+from protolink_grpc.models.conversation import LLMMessage
+
+PIECE_CHARS = 24
+"""Length of a TextChunk: short enough that a sentence comes in several."""
+
+ACTION_TYPES = ("final", "tool_call", "agent_call")
+
+Answer = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | ModelResponse
+"""A text, one action, several tool calls at once, or the response itself."""
+
+Step = Answer | Exception | Callable[[ModelRequest], "Answer | Exception | Awaitable[Answer | Exception]"]
+
+
+class MockLLM(LLM):
+    """A model for examples and tests that answers by rules.
+
+    The first rule that has an answer gives it: `response_callback`, then the next of `sequential_responses`, then the first entry
+    of `mock_responses` whose key is part of what was said last (by the user or by a tool), then `default_response`.
+
+    Args:
+        mock_responses: Part of a prompt -> answer. An empty key fits every prompt.
+        sequential_responses: Answers in the order of the calls, whoever makes them. When they are used up the next rule answers.
+        response_callback: Gets the last user's or tool's text; None leaves the answer to the next rule.
+        native_tools: False writes every answer as the JSON text of an action, as models without native tool calls are told to.
+    """
+
+    def __init__(
+        self,
+        mock_responses: Mapping[str, Answer] | None = None,
+        sequential_responses: Sequence[Answer] | None = None,
+        response_callback: Callable[[str], Answer | None] | None = None,
+        default_response: Answer = "This is a mock response.",
+        *,
+        model: str = "mock",
+        native_tools: bool = True,
+    ) -> None:
+        super().__init__("mock", model)
+        self.native_tools = native_tools
+        self._by_prompt = dict(mock_responses or {})
+        self._sequence = iter(tuple(sequential_responses or ()))
+        self._callback = response_callback
+        self._default = default_response
+        for answer in (*self._by_prompt.values(), *(sequential_responses or ()), default_response):
+            _check(answer, "response")
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        """As `llms.port.LanguageModel.generate`."""
+        answer = self._answer(_last_said(request.messages))
+        if isinstance(answer, str):
+            answer = _action_in(answer) or {"type": "final", "content": answer}
+        response = _response(answer, request, self.model, self.native_tools)
+        for item in _items(response):
+            yield item
+
+    def _answer(self, prompt: str) -> Answer:
+        answer = self._callback(prompt) if self._callback else None
+        if answer is not None:
+            _check(answer, "response_callback")
+        else:
+            answer = next(self._sequence, None)
+        if answer is None:
+            answer = next((each for part, each in self._by_prompt.items() if part in prompt), self._default)
+        return answer
+
+
+class ScriptedLLM(LLM):
+    """A model that plays a script: one step for each answer of a turn.
+
+    Which step it is follows from the conversation alone (how many answers the model has given since the user's last message), so
+    calls may come in any order, from several tasks at once, or from a new process that goes on where another one died: the same
+    point of a conversation always gets the same answer. Each turn plays the script from its beginning.
+
+    Args:
+        steps: What to answer. A sequence of dicts is one answer with several tool calls. An exception is raised in place of the
+            answer that follows it, once in each turn, as a provider that recovers; without an answer after it, always. A callable
+            gets the request and gives a step, or an awaitable of one.
+        native_tools: False writes dicts as JSON text and offers no tool calls. Texts are given as they are, broken ones too.
+
+    Attributes:
+        requests: What was asked, oldest first, as it was when it was asked.
+    """
+
+    def __init__(self, steps: Sequence[Step], native_tools: bool = True, *, model: str = "script") -> None:
+        super().__init__("scripted", model)
+        self.native_tools = native_tools
+        self.requests: list[ModelRequest] = []
+        self._entries = _entries(steps)
+        self._failed: Counter[tuple[str, int]] = Counter()
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        """As `llms.port.LanguageModel.generate`. Raises ModelError when the script is over."""
+        self.requests.append(replace(request, messages=tuple(request.messages)))
+        step = self._step(request)
+        if callable(step):
+            step = await _called(step, request)
+        if isinstance(step, Exception):
+            raise step
+        for item in _items(_response(step, request, self.model, self.native_tools)):
+            yield item
+
+    def _step(self, request: ModelRequest) -> Step:
+        turn, position = place(request.messages)
+        if position >= len(self._entries):
+            raise ModelError(f"the script is over after {len(self._entries)} answers", steps=str(len(self._entries)))
+        entry = self._entries[position]
+        failed = self._failed[turn, position]
+        if failed < len(entry.failures):
+            self._failed[turn, position] += 1
+            return entry.failures[failed]
+        return entry.failures[-1] if entry.step is None else entry.step
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One position of a script: what is raised there first, then the answer; without one the last failure is raised for ever."""
+
+    failures: tuple[Exception, ...]
+    step: Step | None
+
+
+def place(messages: Sequence[LLMMessage]) -> tuple[str, int]:
+    """Where a conversation stands: the id of the message that opened the turn, and how many answers the model gave since.
+
+    What the inference loop writes in the user's role (results under the JSON contract, corrections, notes) opens no turn.
+    """
+    answers = 0
+    for message in reversed(messages):
+        if message.role == "assistant":
+            answers += 1
+        elif message.role == "user" and RUNTIME_KEY not in message.metadata:
+            return message.id, answers
+    return "", answers
+
+
+def _entries(steps: Sequence[Step]) -> list[_Entry]:
+    entries: list[_Entry] = []
+    failures: list[Exception] = []
+    for index, step in enumerate(steps):
+        if isinstance(step, Exception):
+            failures.append(step)
+            continue
+        if not callable(step):
+            _check(step, f"steps[{index}]")
+        entries.append(_Entry(tuple(failures), step))
+        failures = []
+    if failures:
+        entries.append(_Entry(tuple(failures), None))
+    return entries
+
+
+async def _called(
+    step: Callable[[ModelRequest], Answer | Exception | Awaitable[Answer | Exception]], request: ModelRequest
+) -> Answer | Exception:
+    clock = asyncio.timeout(request.timeout_s)
+    try:
+        async with clock:
+            made = step(request)
+            given = await made if inspect.isawaitable(made) else made
+    except TimeoutError as error:
+        # A step may also raise a TimeoutError of its own.
+        if not clock.expired():
+            raise
+        raise ModelTimeoutError(f"no answer within {request.timeout_s} s") from error
+    if not isinstance(given, Exception):
+        _check(given, "step")
+    return given
+
+
+def _check(answer: object, field: str) -> None:
+    """Refuses what could never be an answer, when the model is made rather than in the middle of a run."""
+    actions = [answer] if isinstance(answer, Mapping) else answer
+    if isinstance(answer, (str, ModelResponse)):
+        return
+    if not isinstance(actions, Sequence) or not actions:
+        raise InvalidArgumentError(
+            "must be a text, an action, a sequence of tool calls or a ModelResponse", field=field
+        )
+    for action in actions:
+        kind = action.get("type") if isinstance(action, Mapping) else None
+        if kind not in ACTION_TYPES:
+            raise InvalidArgumentError(f"must be one of {', '.join(ACTION_TYPES)}", field=f"{field}.type")
+
+
+def _action_in(text: str) -> Mapping[str, Any] | None:
+    """The action that a text is the JSON of, if it is one."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        action = json.loads(text)
+    except ValueError:
+        return None
+    return action if isinstance(action, dict) and action.get("type") in ACTION_TYPES else None
+
+
+def _last_said(messages: Sequence[LLMMessage]) -> str:
+    return next((message.content for message in reversed(messages) if message.role in ("user", "tool")), "")
+
+
+def _response(answer: Answer, request: ModelRequest, model: str, native: bool) -> ModelResponse:
+    if isinstance(answer, ModelResponse):
+        return answer
+    calls: tuple[ModelToolCall, ...] = ()
+    if isinstance(answer, str):
+        text = answer
+    elif not native:
+        text = _json(answer)
+    else:
+        text, calls = _native([answer] if isinstance(answer, Mapping) else answer, len(request.messages))
+    written = estimate_tokens(text) + sum(estimate_tokens(call.name + _json(call.arguments)) for call in calls)
+    usage = ModelUsage(_prompt_tokens(request), written)
+    return ModelResponse(text, calls, usage, "tool_calls" if calls else "stop", model)
+
+
+def _native(actions: Sequence[Mapping[str, Any]], base: int) -> tuple[str, tuple[ModelToolCall, ...]]:
+    """Text and tool calls of an answer. Ids follow from the length of the conversation: unique in it, equal when asked again."""
+    texts: list[str] = []
+    calls: list[ModelToolCall] = []
+    ids = (f"call_{base}_{index}" for index in count())
+    for action in actions:
+        if action["type"] == "final":
+            content = action.get("content", "")
+            texts.append(content if isinstance(content, str) else _json(content))
+            continue
+        if action.get("thought"):
+            texts.append(str(action["thought"]))
+        calls.append(_call(action, next(ids)))
+    return "\n".join(texts), tuple(calls)
+
+
+def _call(action: Mapping[str, Any], call_id: str) -> ModelToolCall:
+    args = action.get("args", {})
+    if action["type"] == "tool_call":
+        name, arguments = str(action.get("tool", "")), args
+    elif action.get("action") == "tool_call":
+        name = AGENT_TOOL
+        arguments = {"agent": action.get("agent", ""), "tool": action.get("tool", ""), "args": args}
+    else:
+        name = DELEGATE_TOOL
+        arguments = {"agent": action.get("agent", ""), "prompt": action.get("prompt", "")}
+    if isinstance(arguments, Mapping):
+        return ModelToolCall(name, dict(arguments), call_id)
+    return ModelToolCall(name, call_id=call_id, raw=arguments if isinstance(arguments, str) else _json(arguments))
+
+
+def _prompt_tokens(request: ModelRequest) -> int:
+    chars = len(request.system) + sum(len(message.content) for message in request.messages)
+    return -(-chars // CHARS_PER_TOKEN)
+
+
+def _items(response: ModelResponse) -> Iterator[ModelItem]:
+    text = response.text
+    for start in range(0, len(text), PIECE_CHARS):
+        yield TextChunk(text[start : start + PIECE_CHARS])
+    yield response
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Mappings that are no dicts, for json."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")

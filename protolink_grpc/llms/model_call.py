@@ -1,0 +1,263 @@
+"""One call of a model within an inference: charged, reported, streamed, repeated where that helps. Its meaning is read elsewhere.
+
+A call is repeated with the same id and the next attempt number: `LlmCallStarted` tells readers to forget the text of the attempt
+before, so a call may also be repeated after a part of its text was shown.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import count
+from typing import Any
+
+from protolink_grpc.errors import (
+    BudgetExceededError,
+    InvalidArgumentError,
+    ModelError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
+from protolink_grpc.llms.answers import RAW_ARGUMENTS
+from protolink_grpc.llms.final_text import FinalText
+from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
+from protolink_grpc.llms.port import (
+    LanguageModel,
+    ModelItem,
+    ModelRequest,
+    ModelResponse,
+    ModelToolCall,
+    TextChunk,
+    ToolSpec,
+)
+from protolink_grpc.llms.surroundings import InferenceRequest, Surroundings
+from protolink_grpc.models.action import BudgetDecision
+from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.events import BudgetReported, ContextPrepared, LlmCallCompleted, LlmCallStarted, LlmStep
+from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.part import ToolCall
+
+FIRST_DELAY_S = 0.5
+"""Before the first repetition; each further one waits twice as long."""
+
+MAX_DELAY_S = 60.0
+"""A provider that asks for more patience than this is given up: a run should fail rather than hold its place that long."""
+
+
+class ModelCaller:
+    """The calls of one inference.
+
+    Args:
+        sleep: Waits between attempts, in seconds.
+        jitter: From 0 to 1; keeps agents that failed together from coming back together.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        request: InferenceRequest,
+        surroundings: Surroundings,
+        *,
+        system: str,
+        tools: Sequence[ToolSpec],
+        meter: ContextMeter,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._model = model
+        self._request = request
+        self._surroundings = surroundings
+        self._system = system
+        self._tools = tools
+        self._meter = meter
+        self._sleep = sleep
+        self._jitter = jitter
+        self._profile = profile_of(model)
+
+    async def answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
+        """Ask the model, whatever that takes.
+
+        Raises:
+            BudgetExceededError: Before anything that the budget forbids; after the answer, when that was too long.
+            ModelError: The model refused, or the attempts are used up.
+            CancelledError: At once; the model's iterator is closed.
+        """
+        surroundings = self._surroundings
+        warnings = await self._allowed(surroundings.budget.check_step)
+        await surroundings.report(LlmStep("llm_step", step))
+        manifest = build_context_manifest(
+            self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
+        )
+        await surroundings.report(ContextPrepared(manifest, step))
+        await self._warn(warnings)
+        tokens = manifest.total_estimated_tokens
+        for attempt in count(1):
+            await self._charge(surroundings.budget.check_llm_call, tokens)
+            await surroundings.report(
+                LlmCallStarted(call_id, self._model.provider, self._model.model, attempt, step, streaming=True)
+            )
+            started = time.perf_counter_ns()
+            try:
+                response = await self._asked(call_id, messages)
+                break
+            except (ModelUnavailableError, ModelTimeoutError) as error:
+                await self._wait(error, attempt, step)
+        micros = (time.perf_counter_ns() - started) // 1000
+        return await self._completed(response, step, call_id, tokens, micros)
+
+    async def _asked(self, call_id: str, messages: Sequence[LLMMessage]) -> ModelResponse:
+        settings, timeout = self._request.settings, self._timeout()
+        native = self._model.native_tools
+        prompt = ModelRequest(
+            self._system,
+            tuple(messages),  # whoever keeps the request keeps what was asked, not what is said later
+            self._tools,
+            self._request.output_schema if native else None,
+            settings.max_output_tokens,
+            settings.temperature,
+            timeout,
+        )
+        items = self._model.generate(prompt)
+        try:
+            if timeout is None:
+                return await self._read(items, call_id, native)
+            return await self._read_in_time(items, call_id, native, timeout)
+        finally:
+            close = getattr(items, "aclose", None)  # generators have one, and nobody else closes them in time
+            if close is not None:
+                await close()
+
+    async def _read_in_time(
+        self, items: AsyncIterator[ModelItem], call_id: str, native: bool, timeout: float
+    ) -> ModelResponse:
+        clock = asyncio.timeout(timeout)
+        try:
+            async with clock:
+                return await self._read(items, call_id, native)
+        except TimeoutError as error:
+            # The model may have raised a TimeoutError of its own.
+            if not clock.expired():
+                raise
+            raise ModelTimeoutError(f"the model gave no answer within {timeout:g} s") from error
+
+    async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:
+        surroundings = self._surroundings
+        final = None if native else FinalText()
+        response: ModelResponse | None = None
+        offset = 0
+        async for item in items:
+            surroundings.check()
+            if isinstance(item, TextChunk):
+                text = item.text if final is None else final.feed(item.text)
+                if text:
+                    surroundings.delta(call_id, offset, text)
+                    offset += len(text)
+            else:
+                response = item
+        if response is None:
+            raise ModelError("the model ended its answer without completing it")
+        return response
+
+    def _timeout(self) -> float | None:
+        known = (self._request.settings.call_timeout_s, self._surroundings.budget.remaining_seconds)
+        return min((each for each in known if each is not None), default=None)
+
+    async def _wait(self, error: ModelError, attempt: int, step: int) -> None:
+        """Before the next attempt; raises `error` where there can be none."""
+        delay = FIRST_DELAY_S * 2.0 ** (attempt - 1) * (0.5 + self._jitter() / 2)
+        delay = max(delay, error.retry_after_s or 0.0)
+        left = self._surroundings.budget.remaining_seconds
+        if left is not None and left <= 0:  # what ended the call may have been the budget
+            await self._charge(self._surroundings.budget.check_runtime)
+        too_long = delay > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
+        if too_long or attempt > self._request.settings.max_transport_retries:
+            raise error
+        data = {"reason": "transport", "error": str(error), "attempt": attempt, "delay_s": round(delay, 3)}
+        await self._surroundings.report(LlmStep("llm_retry", step, data=data), severity="warning")
+        await self._sleep(delay)
+        self._surroundings.check()
+
+    async def _completed(
+        self, response: ModelResponse, step: int, call_id: str, estimated: int, micros: int
+    ) -> LlmCallCompleted:
+        usage, budget = response.usage, self._surroundings.budget
+        calls, raw = _recordable(response.tool_calls)
+        text = _unicode(response.text)
+        metrics: dict[str, Any] = {"estimated_input_tokens": estimated}
+        written = usage.output_tokens
+        if written is None:
+            said = text if not calls else text + to_json([call.args for call in calls])
+            metrics["estimated_output_tokens"] = written = self._profile.estimate_tokens(said)
+        if usage.details:
+            metrics["usage"] = usage.details
+        if raw:
+            metrics[RAW_ARGUMENTS] = raw
+        cost = self._profile.cost_micros(usage)
+        completed = LlmCallCompleted(
+            call_id,
+            self._model.provider,
+            response.model or self._model.model,
+            step,
+            text,
+            usage.input_tokens,
+            usage.output_tokens,
+            cost,
+            "" if cost is None else self._profile.currency,
+            micros,
+            metrics,
+            calls,
+            response.finish_reason,
+        )
+        await self._surroundings.report(completed)
+        if usage.input_tokens is not None:
+            await self._charge(budget.correct_input_tokens, estimated, usage.input_tokens)
+        await self._charge(budget.record_output_tokens, written)
+        return completed
+
+    # The budget
+
+    async def _charge(self, check: Callable[..., tuple[BudgetDecision, ...]], *amounts: int) -> None:
+        await self._warn(await self._allowed(check, *amounts))
+
+    async def _allowed(
+        self, check: Callable[..., tuple[BudgetDecision, ...]], *amounts: int
+    ) -> tuple[BudgetDecision, ...]:
+        try:
+            return check(*amounts)
+        except BudgetExceededError as error:
+            if isinstance(error.decision, BudgetDecision):
+                await self._surroundings.report(
+                    BudgetReported(error.decision), type="budget.exceeded", severity="error", summary=str(error)
+                )
+            raise
+
+    async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:
+        for decision in warnings:
+            await self._surroundings.report(
+                BudgetReported(decision), type="budget.warning", severity="warning", summary=decision.message
+            )
+
+
+def _recordable(calls: Sequence[ModelToolCall]) -> tuple[tuple[ToolCall, ...], dict[str, str]]:
+    """Calls as the log keeps them, each with an id of its own, and by id the arguments that are no JSON object."""
+    found: dict[str, ToolCall] = {}
+    raw: dict[str, str] = {}
+    for call in calls:
+        own = _unicode(call.call_id)
+        if not own or own in found:
+            own = new_call_id()
+        unreadable, arguments = call.raw, call.arguments
+        try:
+            to_json(arguments)
+        except (InvalidArgumentError, TypeError) as error:
+            unreadable, arguments = f"({error})", {}
+        if unreadable is not None:
+            raw[own] = _unicode(unreadable)
+        found[own] = ToolCall(_unicode(call.name) or "(no name)", arguments, own)
+    return tuple(found.values()), raw
+
+
+def _unicode(text: str) -> str:
+    """Text that has a UTF-8 form: what a model writes may hold halves of characters."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

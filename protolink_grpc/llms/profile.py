@@ -1,0 +1,88 @@
+"""What is known about a model: its window, its prices, how it counts. There is no catalogue: prices change, so users say them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.llms.port import ModelUsage
+from protolink_grpc.models.json_value import plain
+
+CHARS_PER_TOKEN = 4
+"""English prose under the tokenizers of the large models has about this many; other texts have fewer."""
+
+
+def estimate_tokens(text: str) -> int:
+    """How many tokens a text has, roughly: one per four characters, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class LLMModelProfile:
+    """Facts about one model. None means unknown.
+
+    Args:
+        context_window: Tokens that prompt and answer may have together.
+        input_cost_per_million: Price of a million prompt tokens, in `currency`.
+        output_cost_per_million: Price of a million tokens of answers, in `currency`.
+        supports_tools: Whether the model calls tools natively.
+        supports_streaming: Whether answers come in pieces.
+        supports_structured_output: Whether the provider can enforce a JSON Schema.
+        supports_vision: Whether the model sees images.
+        tokenizer: Counts the tokens of a text. Called for every new text of a prompt, so it must be fast and must not block.
+    """
+
+    context_window: int | None = None
+    input_cost_per_million: float | None = None
+    output_cost_per_million: float | None = None
+    currency: str = "USD"
+    provider: str | None = None
+    model: str | None = None
+    supports_tools: bool | None = None
+    supports_streaming: bool | None = None
+    supports_structured_output: bool | None = None
+    supports_vision: bool | None = None
+    tokenizer: Callable[[str], int] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.context_window is not None and self.context_window < 1:
+            raise InvalidArgumentError("must be at least 1", field="context_window")
+        for name in ("input_cost_per_million", "output_cost_per_million"):
+            price = getattr(self, name)
+            if price is not None and not (isfinite(price) and price >= 0):
+                raise InvalidArgumentError("must be a price, not negative", field=name)
+
+    def estimate_tokens(self, text: str) -> int:
+        """How many tokens a text has, by the profile's tokenizer where it has one."""
+        return self.tokenizer(text) if self.tokenizer else estimate_tokens(text)
+
+    def cost_micros(self, usage: ModelUsage) -> int | None:
+        """What a call cost, in millionths of `currency`; None unless every price and count that matters is known."""
+        # A price per million tokens is, per token, the same number of millionths.
+        read = _cost(usage.input_tokens, self.input_cost_per_million)
+        written = _cost(usage.output_tokens, self.output_cost_per_million)
+        return None if read is None or written is None else round(read + written)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as JSON; a tokenizer is code and stays out."""
+        return {
+            "context_window": self.context_window,
+            "input_cost_per_million": self.input_cost_per_million,
+            "output_cost_per_million": self.output_cost_per_million,
+            "currency": self.currency,
+            "provider": self.provider,
+            "model": self.model,
+            "supports_tools": self.supports_tools,
+            "supports_streaming": self.supports_streaming,
+            "supports_structured_output": self.supports_structured_output,
+            "supports_vision": self.supports_vision,
+            "metadata": plain(self.metadata),
+        }
+
+
+def _cost(tokens: int | None, price: float | None) -> float | None:
+    if tokens == 0:
+        return 0.0
+    return None if tokens is None or price is None else tokens * price

@@ -1,0 +1,71 @@
+"""The table of providers: how each is spoken to, where it listens, which variable holds its key. Nothing is asked of them here."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Dialect = Literal["openai", "anthropic", "google"]
+"""The wire formats: chat completions, messages, generateContent."""
+
+WithSchema = Literal["always", "without_tools", "never"]
+"""When a provider can be asked to enforce a JSON Schema; many reject one beside tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One row.
+
+    Args:
+        extra: Of this package: what must be installed.
+        key_variables: Environment variables that may hold the key, the usual one first. Empty where servers need no key.
+        base_url: None leaves it to the dialect's own client, and to the variable which that reads.
+        default_model: For servers that serve the one model they were started with; empty where a model must be named.
+        schema: When an output schema goes to the provider.
+        finish_reason: Whether a whole stream names one, so that a stream without one was cut off.
+    """
+
+    name: str
+    dialect: Dialect
+    extra: str
+    key_variables: tuple[str, ...] = ()
+    base_url: str | None = None
+    default_model: str = ""
+    schema: WithSchema = "without_tools"
+    finish_reason: bool = True
+
+
+_ROWS = (
+    Provider("openai", "openai", "openai", ("OPENAI_API_KEY",), schema="always"),
+    Provider("anthropic", "anthropic", "anthropic", ("ANTHROPIC_API_KEY",), schema="always"),
+    Provider("gemini", "google", "gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    Provider("deepseek", "openai", "deepseek", ("DEEPSEEK_API_KEY",), "https://api.deepseek.com", schema="never"),
+    Provider("grok", "openai", "grok", ("XAI_API_KEY", "GROK_API_KEY"), "https://api.x.ai/v1"),
+    Provider(
+        "huggingface",
+        "openai",
+        "huggingface",
+        ("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+        "https://router.huggingface.co/v1",
+        schema="never",  # it depends on who serves the model
+    ),
+    Provider("ollama", "openai", "ollama", (), "http://localhost:11434/v1"),
+    Provider("llama.cpp", "openai", "llama-cpp", (), "http://localhost:8080/v1", default_model="default"),
+    Provider("lmstudio", "openai", "lmstudio", (), "http://localhost:1234/v1"),
+    Provider("vllm", "openai", "vllm", (), "http://localhost:8000/v1"),
+    Provider("openai-compatible", "openai", "openai", (), schema="never", finish_reason=False),
+)
+
+PROVIDERS: MappingProxyType[str, Provider] = MappingProxyType({row.name: row for row in _ROWS})
+
+ALIASES: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "claude": "anthropic",
+        "google": "gemini",
+        "hf": "huggingface",
+        "llama.cpp-server": "llama.cpp",
+        "llamacpp": "llama.cpp",
+        "lm-studio": "lmstudio",
+        "openai_compatible": "openai-compatible",
+        "xai": "grok",
+    }
+)

@@ -1,0 +1,235 @@
+"""PydanticAILLM: every provider of the table through pydantic-ai's model layer. Prompts, errors and clients are its neighbours'.
+
+pydantic-ai and the providers' SDKs are optional and slow to import: they are loaded with the first call, on a thread.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import orjson
+
+from protolink_grpc.errors import ModelError, ModelTimeoutError, ModelUnavailableError, ProtolinkError
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.leading_thought import LeadingThought
+from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
+from protolink_grpc.llms.providers import Dialect, Provider
+
+_SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
+
+
+@dataclass(slots=True)
+class _Place:
+    """What belongs to one event loop: an HTTP client is of no use on another."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connection: Any = None  # a pydantic_ai_connection.Connection, whose module is not imported here
+
+
+class PydanticAILLM(LLM):
+    """A model of a provider in `providers.PROVIDERS`. Usually made by `create_llm`.
+
+    Args:
+        key: The provider's key; empty where its servers need none.
+        temperature: For requests that name none.
+        max_output_tokens: For requests that name none.
+        timeout_s: Bound of a call in seconds for requests that name none; None means none.
+        native_tools: False for a model without native tool calls: it is told how to write actions as JSON.
+        options: Further settings of pydantic-ai's `ModelSettings`, for instance `{"seed": 1}`, sent as they are.
+
+    Raises:
+        ModelError: The extra that the provider needs is not installed.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        model: str,
+        *,
+        base_url: str | None = None,
+        key: str = "",
+        temperature: float | None = None,
+        max_output_tokens: int | None = None,
+        timeout_s: float | None = None,
+        native_tools: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(provider.name, model)
+        self.native_tools = native_tools
+        self.base_url = base_url or provider.base_url
+        self._row = provider
+        self._key = key
+        self._temperature = temperature
+        self._max_output_tokens = max_output_tokens
+        self._timeout_s = timeout_s
+        self._options = dict(options or {})
+        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+        _require(provider)
+
+    def __repr__(self) -> str:
+        return f"PydanticAILLM({self.provider!r}, {self.model!r}, base_url={self.base_url!r})"
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        """As `llms.port.LanguageModel.generate`. Closing the iterator, or canceling who waits for it, closes the connection."""
+        connection = await self._connected()
+        from protolink_grpc.llms import pydantic_ai_errors as errors
+
+        bound = self._timeout_s if request.timeout_s is None else request.timeout_s
+        until = None if bound is None else asyncio.get_running_loop().time() + bound
+        try:
+            async with aclosing(self._answer(connection, request, until)) as items:
+                async for item in items:
+                    yield item
+        except TimeoutError:
+            failed: ProtolinkError = ModelTimeoutError(
+                f"no answer within {bound:g} s ({self.provider})" if bound else f"no answer in time ({self.provider})",
+                provider=self.provider,
+                model=self.model,
+            )
+        except ProtolinkError:
+            raise
+        except errors.Known as error:
+            failed = errors.failure(error, self.provider, self.model, self._key)
+        else:
+            return
+        # Outside of the handlers: what the SDKs raise holds requests, headers and keys, and must not hang on to our error.
+        raise failed
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop; a later call opens new ones."""
+        place = self._places.pop(asyncio.get_running_loop(), None)
+        if place is not None and place.connection is not None:
+            await place.connection.http.aclose()
+
+    async def _answer(
+        self, connection: Any, request: ModelRequest, until: float | None
+    ) -> AsyncGenerator[ModelItem, None]:
+        from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+        from protolink_grpc.llms import pydantic_ai_prompt as prompt
+
+        names = prompt.wire_names(request)
+        parameters = prompt.parameters(request.tools, self._schema(connection, request), names)
+        opening = connection.model.request_stream(
+            prompt.conversation(request, names), self._settings(request), parameters
+        )
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout_at(until):
+                stream = await stack.enter_async_context(opening)
+            pieces: list[str] = []
+            thought = LeadingThought()
+            events = aiter(stream)
+            while True:
+                async with asyncio.timeout_at(until):
+                    event = await anext(events, None)
+                match event:
+                    case None:
+                        said = thought.rest()
+                    case (
+                        PartStartEvent(part=TextPart(content=text))
+                        | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+                    ):
+                        said = thought.feed(text)
+                    case _:
+                        continue
+                if said:
+                    pieces.append(said)
+                    yield TextChunk(said)
+                if event is None:
+                    break
+            response = _response("".join(pieces), stream.get(), names)
+        if self._row.finish_reason and not response.finish_reason:
+            raise ModelUnavailableError(
+                f"the provider's answer was cut off ({self.provider})", provider=self.provider, model=self.model
+            )
+        yield response
+
+    def _settings(self, request: ModelRequest) -> Any:
+        temperature = self._temperature if request.temperature is None else request.temperature
+        bound = self._max_output_tokens if request.max_output_tokens is None else request.max_output_tokens
+        settings = dict(self._options)
+        if temperature is not None:
+            settings["temperature"] = temperature
+        if bound is not None:
+            settings["max_tokens"] = bound
+        return settings
+
+    def _schema(self, connection: Any, request: ModelRequest) -> dict[str, Any] | None:
+        """The output schema, where this provider and this model can enforce it."""
+        schema = request.output_schema
+        if schema is None or schema.get("type") != "object" or self._row.schema == "never":
+            return None
+        if self._row.schema == "without_tools" and request.tools:
+            return None
+        return schema if connection.model.profile.get("supports_json_schema_output") else None
+
+    async def _connected(self) -> Any:
+        loop = asyncio.get_running_loop()
+        place = self._places.get(loop)
+        if place is None:
+            for other in [each for each in self._places if each.is_closed()]:
+                self._places.pop(other, None)
+            place = self._places.setdefault(loop, _Place())
+        if place.connection is None:
+            async with place.lock:
+                if place.connection is None:
+                    place.connection = await asyncio.to_thread(self._connect)
+        return place.connection
+
+    def _connect(self) -> Any:
+        for neighbour in ("pydantic_ai_errors", "pydantic_ai_prompt"):
+            import_module(f"protolink_grpc.llms.{neighbour}")
+        from protolink_grpc.llms.pydantic_ai_connection import connect
+
+        return connect(self._row, self.model, self.base_url, self._key)
+
+
+def _require(provider: Provider) -> None:
+    for package in ("pydantic_ai", _SDKS[provider.dialect]):
+        try:
+            found = find_spec(package) is not None
+        except ModuleNotFoundError:  # the parent of a dotted name is missing
+            found = False
+        if not found:
+            raise ModelError(
+                f"the provider {provider.name} needs an extra: pip install 'protolink-grpc[{provider.extra}]'",
+                provider=provider.name,
+                extra=provider.extra,
+            )
+
+
+def _response(text: str, answer: Any, names: Any) -> ModelResponse:
+    calls = tuple(_call(part, names) for part in answer.parts if part.part_kind == "tool-call")
+    # A reason that pydantic-ai has no name for is kept as the provider says it.
+    reason = answer.finish_reason or str((answer.provider_details or {}).get("finish_reason") or "")
+    if reason == "tool_call" or (calls and reason == "stop"):
+        reason = "tool_calls"
+    return ModelResponse(text, calls, _usage(answer.usage), reason, answer.model_name or "")
+
+
+def _call(part: Any, names: Any) -> ModelToolCall:
+    name, arguments = names.ours(part.tool_name), part.args
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments) if arguments else {}
+        except ValueError:
+            return ModelToolCall(name, call_id=part.tool_call_id, raw=part.args)
+    if arguments is None:
+        arguments = {}
+    if isinstance(arguments, dict):
+        return ModelToolCall(name, arguments, part.tool_call_id)
+    return ModelToolCall(name, call_id=part.tool_call_id, raw=part.args)
+
+
+def _usage(usage: Any) -> ModelUsage:
+    # Every prompt has tokens: zero is what pydantic-ai says where the provider said nothing.
+    if not usage.input_tokens:
+        return ModelUsage(None, usage.output_tokens or None)
+    cached = {"cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+    more = {name: count for name, count in usage.details.items() if name not in ("input_tokens", "output_tokens")}
+    details = {name: count for name, count in {**cached, **more}.items() if count}
+    return ModelUsage(usage.input_tokens, usage.output_tokens, details)

@@ -1,0 +1,217 @@
+"""What is asked of an agent's memory over the control plane, and what comes back: the values. Nothing here remembers."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import reader
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.json_value import plain
+
+StateOperation = Literal["describe", "reset", "compact"]
+_OPERATIONS: tuple[StateOperation, ...] = ("describe", "reset", "compact")
+
+
+@dataclass(frozen=True, slots=True)
+class StateOperationRequest:
+    """Which part of an agent's memory, and what to do with it.
+
+    Args:
+        session_id: None means all sessions of the caller, where the operation allows it.
+        stores: For instance `("conversation",)`; None means all.
+        include_data: Of describe: return the content too.
+        strategy, max_messages, max_tokens, preserve_recent, summary_max_tokens: Of compact, as in HistoryCompactionRequest.
+        metadata: For the application itself; it stays in the process.
+    """
+
+    session_id: str | None = None
+    stores: tuple[str, ...] | None = None
+    include_data: bool = False
+    strategy: CompactionStrategy = "recent"
+    max_messages: int = 20
+    max_tokens: int = 4000
+    preserve_recent: int = 6
+    summary_max_tokens: int = 512
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_compaction(cls, request: HistoryCompactionRequest) -> Self:
+        """The same compaction, as an operation on the conversation."""
+        return cls(
+            session_id=request.session_id,
+            stores=("conversation",),
+            strategy=request.strategy,
+            max_messages=request.max_messages,
+            max_tokens=request.max_tokens,
+            preserve_recent=request.preserve_recent,
+            summary_max_tokens=request.summary_max_tokens,
+            metadata=dict(request.metadata or {}),
+        )
+
+    @property
+    def compaction(self) -> HistoryCompactionRequest:
+        """Its part that says how to compact. Raises InvalidArgumentError where that makes no sense."""
+        return HistoryCompactionRequest(
+            self.strategy,
+            self.max_messages,
+            self.max_tokens,
+            self.preserve_recent,
+            self.summary_max_tokens,
+            self.session_id,
+            self.metadata,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "session_id": self.session_id,
+            "stores": None if self.stores is None else list(self.stores),
+            "include_data": self.include_data,
+            "strategy": self.strategy,
+            "max_messages": self.max_messages,
+            "max_tokens": self.max_tokens,
+            "preserve_recent": self.preserve_recent,
+            "summary_max_tokens": self.summary_max_tokens,
+            "metadata": plain(self.metadata),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Raises InvalidArgumentError, which names the field."""
+        source = reader.as_object(data)
+        compaction = HistoryCompactionRequest.from_dict(source)
+        return cls(
+            session_id=compaction.session_id or None,
+            stores=tuple(reader.texts(source, "stores")) or None,
+            include_data=reader.flag(source, "include_data"),
+            strategy=compaction.strategy,
+            max_messages=compaction.max_messages,
+            max_tokens=compaction.max_tokens,
+            preserve_recent=compaction.preserve_recent,
+            summary_max_tokens=compaction.summary_max_tokens,
+            metadata=compaction.metadata or {},
+        )
+
+
+@dataclass(slots=True)
+class StateStoreReport:
+    """One store: what it holds in the scope that was asked for, or what was done to it.
+
+    Args:
+        exists: It holds something, after the operation.
+        item_count: Of `conversation` sessions, of `tools` items.
+        data: Any JSON value; None where it was not asked for.
+        metadata: Of a reset `before` and `after`, of a compaction its HistoryCompactionResult, of data that was cut `truncated`.
+        error: What went wrong, one sentence; None means nothing.
+    """
+
+    name: str
+    enabled: bool = True
+    exists: bool = False
+    item_count: int = 0
+    message_count: int = 0
+    cleared: bool = False
+    compacted: bool = False
+    data: Any = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "enabled": self.enabled,
+            "exists": self.exists,
+            "item_count": self.item_count,
+            "message_count": self.message_count,
+            "cleared": self.cleared,
+            "compacted": self.compacted,
+            "data": plain(self.data),
+            "metadata": plain(self.metadata),
+            "error": self.error,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Raises InvalidArgumentError, which names the field."""
+        source = reader.as_object(data)
+        return cls(
+            name=reader.required_text(source, "name"),
+            enabled=reader.flag(source, "enabled", True),
+            exists=reader.flag(source, "exists"),
+            item_count=reader.integer(source, "item_count"),
+            message_count=reader.integer(source, "message_count"),
+            cleared=reader.flag(source, "cleared"),
+            compacted=reader.flag(source, "compacted"),
+            data=reader.copied(source.get("data"), "data"),
+            metadata=reader.mapping(source, "metadata"),
+            error=reader.optional_text(source, "error"),
+        )
+
+
+@dataclass(slots=True)
+class StateOperationResult:
+    """What became of an operation, store by store; the lists of names are readings of the reports."""
+
+    operation: StateOperation
+    session_id: str | None = None
+    stores: list[StateStoreReport] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def cleared(self) -> list[str]:
+        return [store.name for store in self.stores if store.cleared]
+
+    @property
+    def compacted(self) -> list[str]:
+        return [store.name for store in self.stores if store.compacted]
+
+    @property
+    def missing(self) -> list[str]:
+        """The stores that are switched on and had nothing in this scope."""
+        return [
+            store.name
+            for store in self.stores
+            if store.enabled and not store.exists and not store.cleared and store.error is None
+        ]
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        return [{"store": store.name, "message": store.error} for store in self.stores if store.error is not None]
+
+    @property
+    def compaction(self) -> HistoryCompactionResult | None:
+        """What a compaction did to the conversation."""
+        found = next(
+            (each for each in self.stores if each.name == "conversation" and "strategy" in each.metadata), None
+        )
+        return None if found is None else HistoryCompactionResult.from_dict(found.metadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation,
+            "session_id": self.session_id,
+            "stores": [store.to_dict() for store in self.stores],
+            "cleared": self.cleared,
+            "compacted": self.compacted,
+            "missing": self.missing,
+            "errors": self.errors,
+            "metadata": plain(self.metadata),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """What follows from the reports is not read. Raises InvalidArgumentError, which names the field."""
+        source = reader.as_object(data)
+        return cls(
+            operation=_operation(source),
+            session_id=reader.optional_text(source, "session_id"),
+            stores=reader.items(source, "stores", StateStoreReport.from_dict),
+            metadata=reader.mapping(source, "metadata"),
+        )
+
+
+def _operation(source: dict[str, Any]) -> StateOperation:
+    operation = reader.required_text(source, "operation")
+    for known in _OPERATIONS:
+        if operation == known:
+            return known
+    raise InvalidArgumentError(f"must be one of {', '.join(_OPERATIONS)}", field="operation")

@@ -1,0 +1,375 @@
+"""Whether an action may run: rules about the capabilities it needs, the run's permissions, the stricter of the two.
+
+Nobody is asked for an approval here and nothing is recorded; `decide` is what the runtime calls.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from inspect import isawaitable
+from typing import Any, Protocol, Self, TypeAlias
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import reader
+from protolink_grpc.models.action import PolicyDecision, PolicyEffect, RunAction
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.policy.rules import (
+    EFFECT_KEYS,
+    STRENGTH,
+    Rule,
+    find,
+    read_effect,
+    read_rule,
+    read_seconds,
+    strictest,
+)
+
+log = logging.getLogger(__name__)
+
+RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
+"""An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`."""
+
+POLICY_SOURCE, CONTEXT_SOURCE = "policy", "context"
+"""What `metadata["sources"]` of a decision names: the agent's policy, the run's context."""
+
+_RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
+
+
+class Policy(Protocol):
+    """Decides about actions; an application's own may look at all of an action, not just at its capabilities."""
+
+    async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
+        """Judge `action`. Both arguments are copies.
+
+        For `require_approval`, `metadata` may say `editable` (the approver may change the arguments) and `expires_s`.
+        """
+        ...
+
+
+class CapabilityPolicy:
+    """Rules by capability name: `records.write`, `records.*` for all names below it, `*` for all.
+
+    The closest rule speaks for each capability that an action needs (the name, then the longest namespace, then `*`, then
+    the default), the strictest of them for the action. An action that needs none is allowed; a canceled run may do nothing.
+
+    Args:
+        rules: Capability or wildcard -> effect. Words are read without regard to case and to `-` or `_`.
+        default_effect: What holds where no rule speaks.
+        name: `policy_name` of the decisions.
+
+    Raises:
+        InvalidArgumentError: A rule that cannot be read; names it.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, RuleValue] | None = None,
+        default_effect: RuleValue = "allow",
+        name: str = "capability",
+    ) -> None:
+        if rules is not None and not isinstance(rules, Mapping):
+            raise InvalidArgumentError("must be an object", field="rules")
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidArgumentError("must be a non-empty string", field="name")
+        self.name = name
+        self._rules = {_rule_name(each): _strict_rule(value, f"rules.{each}") for each, value in (rules or {}).items()}
+        self._default = _strict_rule(default_effect, "default_effect")
+
+    async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
+        if context.canceled:
+            return _canceled(self.name)
+        verdicts = {each: self._verdict(each) for each in sorted(action.capabilities)}
+        return _decision(verdicts, self.name, POLICY_SOURCE)
+
+    def _verdict(self, capability: str) -> "_Verdict":
+        found = find(self._rules, capability)
+        return _Verdict(found[1], f"rule '{found[0]}'") if found else _Verdict(self._default, "default")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "default_effect": _rule_json(self._default),
+            "rules": {name: _rule_json(rule) for name, rule in self._rules.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        default = source.get("default_effect")
+        return cls(
+            rules=reader.mapping(source, "rules"),
+            default_effect="allow" if default is None else default,
+            name=reader.text(source, "name", "capability"),
+        )
+
+
+def _rule_name(name: object) -> str:
+    if not isinstance(name, str) or not name or name != name.strip():
+        raise InvalidArgumentError(f"{name!r} is no name of a capability", field="rules")
+    namespace = name.removesuffix(".*")
+    if name != "*" and ("*" in namespace or not namespace):
+        raise InvalidArgumentError("a wildcard is `*` or a namespace with `.*` at its end", field=f"rules.{name}")
+    return name
+
+
+def _strict_rule(value: object, field: str) -> Rule:
+    """A rule whose author can be told about misspelled keys, unlike the sender of permissions."""
+    if isinstance(value, Mapping):
+        unknown = next((key for key in value if key not in _RULE_KEYS), None)
+        if unknown is not None:
+            raise InvalidArgumentError(f"unknown key {unknown!r}", field=field)
+        if sum(key in value for key in EFFECT_KEYS) > 1:
+            raise InvalidArgumentError("says its effect twice", field=field)
+    return read_rule(value, field=field)
+
+
+def _rule_json(rule: Rule) -> str | dict[str, Any]:
+    whole = rule.to_json()
+    return str(rule.effect) if len(whole) == 1 else whole
+
+
+# Verdicts on single capabilities, and the decision that they add up to
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    rule: Rule
+    origin: str
+
+
+def _decision(verdicts: Mapping[str, _Verdict], policy_name: str, source: str) -> PolicyDecision:
+    if not verdicts:
+        return PolicyDecision(
+            PolicyEffect.ALLOW, "the action needs no capability", policy_name, (), _metadata({}, [source])
+        )
+    whole = strictest(verdict.rule for verdict in verdicts.values())
+    matched = tuple(name for name, verdict in verdicts.items() if verdict.rule.effect == whole.effect)
+    first = f"{_EFFECT_WORDS[whole.effect]} by {verdicts[matched[0]].origin}"
+    reason = f"{', '.join(matched)}: {first}" if len(matched) == 1 else f"{', '.join(matched)}: {first} and others"
+    effects = {name: str(verdict.rule.effect) for name, verdict in verdicts.items()}
+    return PolicyDecision(whole.effect, reason, policy_name, matched, _metadata(effects, [source], whole))
+
+
+_EFFECT_WORDS = {
+    PolicyEffect.ALLOW: "allowed",
+    PolicyEffect.DENY: "denied",
+    PolicyEffect.REQUIRE_APPROVAL: "approval required",
+}
+
+
+def _metadata(effects: dict[str, str], sources: list[str], rule: Rule | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"capabilities": effects, "sources": sources}
+    return found | _approval_terms(rule) if rule is not None else found
+
+
+def _approval_terms(rule: Rule) -> dict[str, Any]:
+    if rule.effect != PolicyEffect.REQUIRE_APPROVAL:
+        return {}
+    terms: dict[str, Any] = {"editable": rule.editable}
+    if rule.expires_s is not None:
+        terms["expires_s"] = rule.expires_s
+    return terms
+
+
+def _canceled(policy_name: str) -> PolicyDecision:
+    return PolicyDecision(
+        PolicyEffect.DENY, "the run is canceled", policy_name, (), {"capabilities": {}, "sources": [CONTEXT_SOURCE]}
+    )
+
+
+# Permissions of a run
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What permissions say about one name. Without a rule it is a grant in the application's own words, and allows."""
+
+    rule: Rule | None
+    data: Any = None
+
+
+def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> PolicyDecision | None:
+    """What the permissions of a run say about `action`; None when they say nothing.
+
+    They map names as in CapabilityPolicy to rules, at the top or under `capabilities`, or both; `default` is for the
+    names that none speaks for. A value that is an object of the application, such as `{"paths": [...]}`, grants and is no
+    rule; a word that is no effect denies.
+    """
+    if not permissions or not action.capabilities:
+        return None
+    entries, default = _entries(permissions)
+    verdicts: dict[str, _Verdict] = {}
+    spoken = False
+    for capability in sorted(action.capabilities):
+        found = find(entries, capability)
+        entry = found[1] if found else default
+        spoken = spoken or (entry is not None and entry.rule is not None)
+        origin = f"permission '{found[0] if found else 'default'}'"
+        verdicts[capability] = _Verdict(_ALLOW if entry is None or entry.rule is None else entry.rule, origin)
+    return _decision(verdicts, "permissions", CONTEXT_SOURCE) if spoken else None
+
+
+_ALLOW = Rule(PolicyEffect.ALLOW)
+
+
+def _entries(permissions: Mapping[str, Any]) -> tuple[dict[str, _Entry], _Entry | None]:
+    """The entries by name, and that of the names without one."""
+    nested = permissions.get("capabilities")
+    parts: list[Mapping[str, Any]] = [permissions]
+    if isinstance(nested, Mapping):
+        parts = [{name: value for name, value in permissions.items() if name != "capabilities"}, nested]
+    entries: dict[str, _Entry] = {}
+    for part in parts:
+        for name, value in part.items():
+            entry = _both(entries.get(name), _entry(value))
+            if entry is not None:
+                entries[name] = entry
+    return entries, entries.pop("default", None)
+
+
+def _entry(value: object) -> _Entry | None:
+    if value is None:
+        return None
+    if isinstance(value, bool | str):
+        effect = read_effect(value)
+        return _Entry(Rule(PolicyEffect.DENY if effect is None else effect))
+    if not isinstance(value, Mapping) or not any(key in value for key in EFFECT_KEYS):
+        return _Entry(None, plain(value))
+    try:
+        rule = read_rule(value, field="")
+    except InvalidArgumentError:  # it was meant to restrict, only we do not understand how
+        rule = Rule(PolicyEffect.DENY)
+    return _Entry(rule, plain({key: each for key, each in value.items() if key not in _RULE_KEYS}))
+
+
+def _both(one: _Entry | None, other: _Entry | None) -> _Entry | None:
+    """The entry that is as strict as both; of the application's own data, the first has precedence."""
+    if one is None or other is None:
+        return other if one is None else one
+    rules = [entry.rule for entry in (one, other) if entry.rule is not None]
+    data = other.data if one.data is None else one.data
+    if isinstance(one.data, dict) and isinstance(other.data, dict):
+        data = other.data | one.data
+    return _Entry(strictest(rules) if rules else None, data)
+
+
+def narrow(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """Permissions under which every action fares as under the stricter of `a` and `b`.
+
+    Where both name something in the application's own words, keys of `a` win: pass what is granted first, what is asked
+    for second.
+    """
+    ours, our_default = _entries(a)
+    theirs, their_default = _entries(b)
+    found: dict[str, _Entry | None] = {}
+    for name in (*ours, *(each for each in theirs if each not in ours)):
+        # A wildcard is looked up like a name: what is closest to it is closest to all names that only it speaks for.
+        one, other = find(ours, name), find(theirs, name)
+        found[name] = _both(one[1] if one else our_default, other[1] if other else their_default)
+    values = {name: _entry_json(entry) for name, entry in found.items() if entry is not None}
+    if "capabilities" in values:  # at the top this name means the nested form
+        values["capabilities"] = {"capabilities": values["capabilities"]}
+    default = _both(our_default, their_default)
+    whole: dict[str, Any] = plain(values if default is None else values | {"default": _entry_json(default)})
+    return whole
+
+
+def _entry_json(entry: _Entry) -> Any:
+    if entry.rule is None:
+        return entry.data
+    data: dict[str, Any] = entry.data if isinstance(entry.data, dict) else {}
+    own = {key: value for key, value in data.items() if key not in _RULE_KEYS}
+    return own | entry.rule.to_json() if own else _rule_json(entry.rule)
+
+
+# Both together
+
+
+async def decide(policy: Policy | None, action: RunAction, context: RunContext) -> PolicyDecision:
+    """The stricter of what `policy` and the permissions of `context` say; `metadata["sources"]` names which decided.
+
+    Without a policy everything is allowed that the permissions allow. A policy that raises denies. A canceled run may do
+    nothing, whatever the policy says.
+
+    Raises:
+        TypeError: The policy answered something else than a well-formed PolicyDecision.
+    """
+    if context.canceled:
+        return _canceled(_policy_name(policy))
+    ours = await _ask(policy if policy is not None else _ALLOW_ALL, action, context)
+    theirs = permissions_effect(action, context.permissions)
+    return _stricter(ours, theirs)
+
+
+_ALLOW_ALL = CapabilityPolicy()
+
+
+def _policy_name(policy: Policy | None) -> str:
+    if policy is None or isinstance(policy, CapabilityPolicy):
+        return (policy or _ALLOW_ALL).name
+    return type(policy).__name__
+
+
+async def _ask(policy: Policy, action: RunAction, context: RunContext) -> PolicyDecision:
+    if type(policy) is CapabilityPolicy:  # ours: it keeps and changes nothing, so it needs no copies
+        return await policy.evaluate(action, context)
+    name = _policy_name(policy)
+    copies = _copy(action), context.copy()
+    try:
+        answer: object = policy.evaluate(*copies)
+        if isawaitable(answer):
+            answer = await answer
+    except Exception:
+        incident = uuid.uuid4().hex
+        log.exception("policy %s failed, incident %s", name, incident)
+        reason = f"the policy {name} failed, incident {incident}"
+        return PolicyDecision(PolicyEffect.DENY, reason, name, (), {"incident": incident})
+    return _checked(answer, name)
+
+
+def _copy(action: RunAction) -> RunAction:
+    artifacts = tuple(Artifact.from_dict(each.to_dict()) for each in action.artifacts)
+    return replace(action, payload=plain(action.payload), metadata=plain(action.metadata), artifacts=artifacts)
+
+
+def _checked(answer: object, name: str) -> PolicyDecision:
+    if not isinstance(answer, PolicyDecision):
+        raise TypeError(f"the policy {name} must answer a PolicyDecision, not {type(answer).__name__}")
+    effect = read_effect(answer.effect)
+    if effect is None:
+        raise TypeError(f"the policy {name} must answer an effect, not {answer.effect!r}")
+    metadata = plain(answer.metadata)
+    if effect == PolicyEffect.REQUIRE_APPROVAL:
+        metadata |= _approval_terms(_terms_of(metadata, name))
+    return replace(answer, effect=effect, policy_name=answer.policy_name or name, metadata=metadata)
+
+
+def _terms_of(metadata: Mapping[str, Any], name: str) -> Rule:
+    """How a decision wants to be approved."""
+    editable = metadata.get("editable", False)
+    if not isinstance(editable, bool):
+        raise TypeError(f"`editable` of the policy {name} must be true or false")
+    try:
+        expires_s = read_seconds(metadata.get("expires_s"), field="expires_s")
+    except InvalidArgumentError:
+        raise TypeError(f"`expires_s` of the policy {name} must be a number of seconds above 0") from None
+    return Rule(PolicyEffect.REQUIRE_APPROVAL, editable, expires_s)
+
+
+def _stricter(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDecision:
+    difference = 1 if theirs is None else STRENGTH[ours.effect] - STRENGTH[theirs.effect]
+    if theirs is None or difference > 0:
+        return replace(ours, metadata=ours.metadata | {"sources": [POLICY_SOURCE]})
+    if difference < 0:
+        return theirs
+    metadata = theirs.metadata | ours.metadata | {"sources": [POLICY_SOURCE, CONTEXT_SOURCE]}
+    if ours.effect == PolicyEffect.REQUIRE_APPROVAL:
+        for key in ("editable", "expires_s"):
+            metadata.pop(key, None)
+        both = (_terms_of(each.metadata, each.policy_name) for each in (ours, theirs))
+        metadata |= _approval_terms(strictest(both))
+    matched = tuple(sorted({*ours.matched_capabilities, *theirs.matched_capabilities}))
+    return replace(ours, matched_capabilities=matched, metadata=metadata)

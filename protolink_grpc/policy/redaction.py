@@ -1,0 +1,244 @@
+"""What must not be written down: secrets by the name of their field, by their look, by their value. Nothing is stored here.
+
+Theory of operation. Every pattern and every known secret is looked for in the text as it came; what they find is put
+together and replaced at once, so that no replacement can hide half a secret from the next search. Each pattern needs time
+linear in the text: it begins where nothing of its own kind stands before, repeats possessively, or is bounded by a number.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.json_value import plain
+
+DEFAULT_SENSITIVE_KEYS = frozenset(
+    {
+        "access_key",
+        "api_key",
+        "api_keys",
+        "apikey",
+        "authorization",
+        "client_secret",
+        "cookie",
+        "credentials",
+        "data_base64",
+        "passphrase",
+        "passwd",
+        "password",
+        "passwords",
+        "private_key",
+        "proxy_authorization",
+        "pwd",
+        "secret",
+        "secret_key",
+        "secrets",
+        "set_cookie",
+        "token",
+    }
+)
+"""Names of fields whose value is a secret. Counts (`input_tokens`) are plural and are not among them."""
+
+SENSITIVE_SUFFIXES = (
+    "_access_key",
+    "_api_key",
+    "_apikey",
+    "_credentials",
+    "_passphrase",
+    "_passwd",
+    "_password",
+    "_private_key",
+    "_secret",
+    "_secret_key",
+    "_token",
+)
+"""Ends of such names, whatever stands before."""
+
+# Where a token may begin: after nothing that could belong to it, or after an escape of a URL.
+_START = r"(?:(?<![\w-])|(?<=%[0-9A-Fa-f]{2}))"
+_NAMES = (
+    r"(?:password|passwd|passphrase|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credentials|authorization"
+    r"|(?:access|auth|bot|csrf|id|refresh|session)[_-]?token)"
+)
+
+DEFAULT_PATTERNS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern, re.ASCII | flags)
+    for pattern, flags in (
+        # Schemes of HTTP authorization. Short words without a digit are prose: "the bearer of bad news".
+        (r"\bbearer\s++(?P<secret>(?:(?=[^\s0-9]{0,5}[0-9])|(?=\S{6}))[\w.~+/=-]++)", re.IGNORECASE),
+        (r"\bauthorization[\"']?\s*+[:=]\s*+[\"']?[a-z]{1,16}\s++(?P<secret>[^\s\"',;]++)", re.IGNORECASE),
+        # API keys with a prefix: OpenAI, Anthropic and their kin, Stripe, GitHub, GitLab, Slack, Hugging Face, Google.
+        (_START + r"sk-(?:(?=[A-Za-z_-]*+[0-9])[\w-]{8,}+|[\w-]{20,}+)", 0),
+        (_START + r"(?:sk|rk|pk)_(?:live|test)_\w{8,}+", 0),
+        (_START + r"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|hf_)[\w-]{16,}+", 0),
+        (_START + r"AIza[\w-]{35}", 0),
+        (_START + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])", 0),  # AWS
+        (_START + r"eyJ[\w-]++\.eyJ[\w-]++\.[\w-]*+", 0),  # JWT: two JSON objects and a signature
+        # PEM, up to its end or that of the text.
+        (
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]++|-(?!----))*+"
+            r"(?:-----END [A-Z0-9 ]{0,60}-----)?",
+            0,
+        ),
+        # Passwords in URLs, before the host and in the query; assignments as in a file of settings.
+        (r"://[^\s/?#:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@", 0),
+        (r"(?<![A-Za-z0-9])" + _NAMES + r"=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE),
+        (r"[?&]token=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE),
+        # JSON inside a text, as a model writes it.
+        (r"\"[\w-]{0,40}" + _NAMES + r"\"\s*+:\s*+\"(?P<secret>(?:[^\"\\]++|\\.)++)", re.IGNORECASE | re.DOTALL),
+        (r"'[\w-]{0,40}" + _NAMES + r"'\s*+:\s*+'(?P<secret>(?:[^'\\]++|\\.)++)", re.IGNORECASE | re.DOTALL),
+    )
+)
+"""Looks of secrets. Of a pattern with a group named `secret` only that group is replaced."""
+
+_SEPARATORS = str.maketrans("-. ", "___")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionPolicy:
+    """Takes secrets out of JSON values and texts.
+
+    Args:
+        sensitive_keys: Names of fields whose whole value is replaced, unless it is null, besides `SENSITIVE_SUFFIXES`. Case does
+            not matter, nor do `-`, `_` and camelCase.
+        replacement: What stands in the place of a secret.
+        max_string_length: Longer texts are cut to so many characters, the last of them `…`; None cuts nothing.
+        sensitive_values: Secrets that are known; replaced wherever they occur, in names too.
+        patterns: Looks of secrets: `DEFAULT_PATTERNS`, or regular expressions of your own, whose time is your own care.
+
+    Raises:
+        InvalidArgumentError: One of them is of the wrong kind; names it.
+    """
+
+    sensitive_keys: Iterable[str] = DEFAULT_SENSITIVE_KEYS
+    replacement: str = "[REDACTED]"
+    max_string_length: int | None = None
+    sensitive_values: Iterable[str] = field(default=(), repr=False)
+    patterns: Iterable[str | re.Pattern[str]] = field(default=DEFAULT_PATTERNS, repr=False)
+    _keys: frozenset[str] = field(init=False, repr=False, compare=False)
+    _patterns: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        limit = self.max_string_length
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise InvalidArgumentError("must be an integer above 0", field="max_string_length")
+        values = _collection(self.sensitive_values, "sensitive_values")
+        keys = frozenset(_collection(self.sensitive_keys, "sensitive_keys"))
+        # `object.__setattr__`: how a frozen dataclass sets what it computes.
+        object.__setattr__(self, "sensitive_keys", keys)
+        object.__setattr__(self, "sensitive_values", tuple(dict.fromkeys(value for value in values if value)))
+        object.__setattr__(self, "patterns", tuple(_compiled(self.patterns)))
+        object.__setattr__(self, "_patterns", self.patterns)
+        object.__setattr__(self, "_keys", frozenset(name for key in keys for name in _spellings(key)))
+
+    def redact(self, value: Any) -> Any:
+        """A copy of a JSON value without its secrets: the same keys in the same order, nothing shared.
+
+        Other values that have a JSON form become it first. It never recurses, so no depth is too deep.
+        """
+        top: dict[int, Any] = {}
+        pending: list[tuple[Any, Any, Any]] = [(top, 0, value)]
+        while pending:
+            target, place, item = pending.pop()
+            kind = type(item)
+            if kind is str:
+                target[place] = self.redact_text(item)
+            elif kind is dict:
+                target[place] = made = {}
+                pending.extend(self._fields(made, item))
+            elif kind is list or kind is tuple:
+                target[place] = slots = [None] * len(item)
+                pending.extend((slots, index, each) for index, each in enumerate(item))
+            elif item is None or kind is bool:
+                target[place] = item
+            elif kind is int or kind is float:
+                target[place] = self.replacement if self._is_known(item) else item
+            else:
+                pending.append((target, place, plain(item)))
+        return top[0]
+
+    def redact_text(self, text: str) -> str:
+        """`text` without the secrets that are known or look like some."""
+        text = self._without_secrets(text)
+        limit = self.max_string_length
+        return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+
+    def is_sensitive(self, key: str) -> bool:
+        """Whether a field of this name holds a secret."""
+        return any(name in self._keys or name.endswith(SENSITIVE_SUFFIXES) for name in _spellings(key))
+
+    def _fields(self, made: dict[str, Any], source: dict[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
+        """Put the keys of `source` into `made`, in order, and say what is still to be redacted."""
+        for key, value in source.items():
+            name = self._fresh_name(key if type(key) is str else next(iter(plain({key: None}))), made)
+            made[name] = None
+            if value is not None and self.is_sensitive(name):
+                made[name] = self.replacement
+            elif value is not None:
+                yield made, name, value
+
+    def _fresh_name(self, key: str, taken: dict[str, Any]) -> str:
+        name = self._without_secrets(key)
+        if name == key or name not in taken:
+            return name
+        number = 2
+        while f"{name} {number}" in taken:
+            number += 1
+        return f"{name} {number}"
+
+    def _is_known(self, number: float) -> bool:
+        return bool(self.sensitive_values) and str(number) in tuple(self.sensitive_values)
+
+    def _without_secrets(self, text: str) -> str:
+        found = sorted(self._spans(text))
+        if not found:
+            return text
+        pieces: list[str] = []
+        done = 0  # end of what was replaced last
+        for start, end in found:
+            if start > done or not pieces:
+                pieces += (text[done:start], self.replacement)
+            done = max(done, end)
+        return "".join((*pieces, text[done:]))
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        for pattern in self._patterns:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for match in pattern.finditer(text):
+                start, end = match.span(group)
+                if start < end:
+                    yield start, end
+        for value in self.sensitive_values:
+            start = text.find(value)
+            while start >= 0:
+                yield start, start + len(value)
+                start = text.find(value, start + 1)
+
+
+def _spellings(key: str) -> tuple[str, ...]:
+    """How a name may be written in the list of sensitive ones."""
+    flat = key.strip().translate(_SEPARATORS)
+    lower = flat.lower()
+    return (lower,) if lower == flat else (lower, _CAMEL.sub("_", flat).lower())
+
+
+def _collection(values: Any, name: str) -> list[str]:
+    found = [] if isinstance(values, str) else list(values)  # a lone text would be taken letter by letter
+    if isinstance(values, str) or not all(isinstance(each, str) for each in found):
+        raise InvalidArgumentError("must be a collection of strings", field=name)
+    return found
+
+
+def _compiled(patterns: Any) -> Iterator[re.Pattern[str]]:
+    if isinstance(patterns, str | re.Pattern):
+        raise InvalidArgumentError("must be a collection of regular expressions", field="patterns")
+    for index, each in enumerate(patterns):
+        try:
+            yield re.compile(each)
+        except (re.error, TypeError):
+            raise InvalidArgumentError("must be a regular expression", field=f"patterns[{index}]") from None
+
+
+DEFAULT_REDACTION_POLICY = RedactionPolicy()

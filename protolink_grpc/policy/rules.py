@@ -1,0 +1,122 @@
+"""One rule about a capability: how it is spelled, which one speaks for a name, which of several is the strictest."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.action import PolicyEffect
+
+T = TypeVar("T")
+
+EFFECT_KEYS = ("effect", "decision", "mode")
+"""Where an object says its effect; the first that is there counts."""
+
+MAX_EXPIRES_S = 1e9
+"""About thirty years: far enough for any question, and the point in time still has a date."""
+
+STRENGTH = {PolicyEffect.ALLOW: 0, PolicyEffect.REQUIRE_APPROVAL: 1, PolicyEffect.DENY: 2}
+
+_SPELLINGS = {
+    "allow": PolicyEffect.ALLOW,
+    "allowed": PolicyEffect.ALLOW,
+    "deny": PolicyEffect.DENY,
+    "denied": PolicyEffect.DENY,
+    "require_approval": PolicyEffect.REQUIRE_APPROVAL,
+    "approval": PolicyEffect.REQUIRE_APPROVAL,
+    "approve": PolicyEffect.REQUIRE_APPROVAL,
+    "ask": PolicyEffect.REQUIRE_APPROVAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What holds for a capability.
+
+    Args:
+        editable: The approver may change the arguments.
+        expires_s: Seconds after which an unanswered question counts as denied, above 0, at most MAX_EXPIRES_S; None means never.
+    """
+
+    effect: PolicyEffect
+    editable: bool = False
+    expires_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"effect": str(self.effect)}
+        if self.editable:
+            found["editable"] = True
+        if self.expires_s is not None:
+            found["expires_s"] = self.expires_s
+        return found
+
+
+def read_effect(value: object) -> PolicyEffect | None:
+    """The effect that a bool or a word spells; None when it spells none."""
+    if isinstance(value, bool):
+        return PolicyEffect.ALLOW if value else PolicyEffect.DENY
+    if isinstance(value, str):
+        return _SPELLINGS.get(value.strip().lower().replace("-", "_"))
+    return None
+
+
+def read_rule(value: object, *, field: str) -> Rule:
+    """The rule of an effect, or of an object with one and perhaps `editable` and `expires_s`; other keys are skipped.
+
+    Raises:
+        InvalidArgumentError: It is none; names `field`.
+    """
+    if not isinstance(value, Mapping):
+        return Rule(_effect(value, field))
+    key = next((each for each in EFFECT_KEYS if each in value), None)
+    if key is None:
+        raise InvalidArgumentError(f"must say its {', '.join(EFFECT_KEYS[:-1])} or {EFFECT_KEYS[-1]}", field=field)
+    editable = value.get("editable")
+    if not isinstance(editable, bool | None):
+        raise InvalidArgumentError("must be true or false", field=f"{field}.editable")
+    expires_s = read_seconds(value.get("expires_s"), field=f"{field}.expires_s")
+    return Rule(_effect(value[key], f"{field}.{key}"), editable or False, expires_s)
+
+
+def _effect(value: object, field: str) -> PolicyEffect:
+    effect = read_effect(value)
+    if effect is None:
+        raise InvalidArgumentError(f"must be true, false or one of {', '.join(_SPELLINGS)}", field=field)
+    return effect
+
+
+def read_seconds(value: object, *, field: str) -> float | None:
+    """A time above 0, at most MAX_EXPIRES_S, or None.
+
+    Raises:
+        InvalidArgumentError: Neither; names `field`.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_EXPIRES_S:
+        raise InvalidArgumentError(f"must be a number of seconds above 0, at most {MAX_EXPIRES_S:.0f}", field=field)
+    return value
+
+
+def strictest(rules: Iterable[Rule]) -> Rule:
+    """What holds when all of them do: deny before require_approval before allow.
+
+    Among approvals, arguments are editable only if each allows it, and the shortest time counts.
+    """
+    ordered = sorted(rules, key=lambda rule: STRENGTH[rule.effect], reverse=True)
+    alike = [rule for rule in ordered if rule.effect == ordered[0].effect]
+    times = [rule.expires_s for rule in alike if rule.expires_s is not None]
+    return Rule(ordered[0].effect, all(rule.editable for rule in alike), min(times, default=None))
+
+
+def find(rules: Mapping[str, T], capability: str) -> tuple[str, T] | None:
+    """The name and value of the closest rule: the name itself, then the longest `namespace.*` around it, then `*`."""
+    if capability in rules:
+        return capability, rules[capability]
+    end = capability.rfind(".")
+    while end >= 0:
+        name = capability[:end] + ".*"
+        if name in rules:
+            return name, rules[name]
+        end = capability.rfind(".", 0, end)
+    return ("*", rules["*"]) if "*" in rules else None

@@ -1,0 +1,118 @@
+"""What tests say about a run. Each takes whatever `RunReplay` takes, and raises AssertionError with what it found instead."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import BudgetUsage, PolicyEffect
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.reports.replay import RunReplay
+from protolink_grpc.reports.report import RunReport
+
+
+def assert_run_events(source: Any, types: Sequence[str], *, ordered: bool = True, allow_extra: bool = True) -> None:
+    """These types are among the run's events.
+
+    Args:
+        ordered: In this order; otherwise in any, each at least as often as it is named.
+        allow_extra: Others may come between; otherwise these are all that there are.
+    """
+    found, wanted = RunReplay(source).event_types, list(types)
+    if ordered and allow_extra:
+        missing = _first_missing(found, wanted)
+        if missing is not None:
+            raise AssertionError(f"{missing} is missing, or too early, in {found}; expected {wanted} in this order")
+    elif ordered:
+        if found != wanted:
+            raise AssertionError(f"expected exactly {wanted}, found {found}")
+    else:
+        lacking, extra = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+        if lacking:
+            raise AssertionError(f"missing {sorted(lacking.elements())} in {found}")
+        if extra and not allow_extra:
+            raise AssertionError(f"unexpected {sorted(extra.elements())}, expected only {wanted}")
+
+
+def _first_missing(found: Iterable[str], wanted: Iterable[str]) -> str | None:
+    """The first of `wanted` that has no place after those before it, None when all have one."""
+    rest = iter(found)
+    return next((each for each in wanted if each not in rest), None)
+
+
+def assert_no_denied_actions(source: Any) -> None:
+    """No policy and no person denied an action, and none was refused for want of an answer."""
+    denied = [said for said in map(_denial, RunReplay(source).events) if said]
+    if denied:
+        raise AssertionError(f"denied: {'; '.join(denied)}")
+
+
+def _denial(event: RunEvent) -> str:
+    about = event.action_id or "an action"
+    match event.payload:
+        case ev.ActionPolicyEvaluated(decision=decision) if decision.effect is PolicyEffect.DENY:
+            return f"{about} by policy {decision.policy_name} {decision.reason}".rstrip()
+        case ev.ApprovalDecided(decision=decision) if not decision.approved:
+            return f"request {decision.request_id} by {decision.decided_by or 'nobody'} {decision.reason}".rstrip()
+        case ev.ActionEnded(name=name) if event.type == "action.denied":
+            return f"{about} {name} {event.summary}".rstrip()
+    return f"{about} {event.summary}".rstrip() if event.type == "action.denied" else ""
+
+
+def assert_budget_under(
+    source: Any,
+    *,
+    max_input_tokens: int | None = None,
+    max_output_tokens: int | None = None,
+    max_total_tokens: int | None = None,
+    max_runtime_seconds: float | None = None,
+) -> BudgetUsage:
+    """The run used at most so much; returns what it used.
+
+    A call whose input tokens its model did not tell counts with the estimate of its manifest. An amount that nobody knows is not
+    under any limit.
+    """
+    report = RunReplay(source).report
+    inputs, outputs = _input_tokens(report), report.totals.output_tokens
+    total = None if inputs is None or outputs is None else inputs + outputs
+    runtime = _runtime_seconds(report)
+    for name, used, limit in (
+        ("input tokens", inputs, max_input_tokens),
+        ("output tokens", outputs, max_output_tokens),
+        ("total tokens", total, max_total_tokens),
+        ("seconds of runtime", runtime, max_runtime_seconds),
+    ):
+        if limit is None:
+            continue
+        if used is None:
+            raise AssertionError(f"nobody knows how many {name} were used; at most {limit} are allowed")
+        if used > limit:
+            raise AssertionError(f"{used} {name} were used; at most {limit} are allowed")
+    return BudgetUsage(
+        steps=report.totals.steps,
+        llm_calls=report.totals.llm_calls,
+        tool_calls=report.totals.tool_calls,
+        input_tokens=inputs or 0,
+        output_tokens=outputs or 0,
+        runtime_seconds=runtime,
+    )
+
+
+def _input_tokens(report: RunReport) -> int | None:
+    if not report.metrics:
+        # Prepared and never asked: what would have been sent.
+        return sum(manifest.total_estimated_tokens for manifest in report.context_manifests)
+    total = 0
+    for call in report.metrics:
+        tokens = call.estimated_input_tokens if call.input_tokens is None else call.input_tokens
+        if tokens is None:
+            return None
+        total += tokens
+    return total
+
+
+def _runtime_seconds(report: RunReport) -> float:
+    """The working time by the clock of the log, or what the budget has counted: that leaves out the waiting for people."""
+    if report.usage is not None:
+        return report.usage.runtime_seconds
+    return report.totals.runtime_micros / 1_000_000

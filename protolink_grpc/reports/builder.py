@@ -1,0 +1,409 @@
+"""From events to a report, in one pass: what is known about each action, approval and call is updated as its facts come by.
+
+Costs the same per event however many there were, and keeps of each event what the report shows.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import BudgetDecision, BudgetUsage, ContextManifest, PolicyEffect
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
+from protolink_grpc.models.task import Task
+from protolink_grpc.reports.records import ReportedAction, ReportedApproval, ReportedCall, ReportedStep, ReportTotals
+from protolink_grpc.reports.report import RunReport
+from protolink_grpc.wire.events import event_from_frame
+
+TOOL_CALL = "tool.call"
+
+OMITTED_KEY = "events_omitted"
+"""Where a report's metadata says how many events are not in it."""
+
+
+class ReportBuilder:
+    """Takes events, oldest first, and makes the report of what it has seen. Good for one report.
+
+    Args:
+        run_id: Only this run; empty means all. Events of other runs still tell what became of the actions of this one.
+        max_bytes: Bound of the framed events that the report lists; later ones are only counted. None lists all.
+    """
+
+    def __init__(self, run_id: str = "", *, max_bytes: int | None = None) -> None:
+        self._run_id = run_id
+        self._room = max_bytes
+        self._omitted = 0
+        self._first: RunEvent | None = None
+        self._last: RunEvent | None = None
+        self._context: RunContext | None = None
+        self._usage: BudgetUsage | None = None
+        self._events: list[RunEvent] = []
+        self._manifests: list[ContextManifest] = []
+        self._estimate = ("", 0, 0)
+        self._actions: dict[str, ReportedAction] = {}
+        self._approvals: dict[str, ReportedApproval] = {}
+        self._shown: set[str] = set()
+        self._artifacts: dict[str, Artifact] = {}
+        self._own_parts: set[str] = set()
+        self._calls: dict[str, ReportedCall] = {}
+        self._steps: dict[tuple[str, int], ReportedStep] = {}
+        self._step: dict[str, ReportedStep] = {}
+        self._budget: list[BudgetDecision] = []
+        self._fold: TaskFold | None = None
+        self._brought: Any = None
+        self._working_since: int | None = None
+        self._runtime = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing of the wanted run has come by."""
+        return self._first is None
+
+    def add_frames(self, frames: Iterable[bytes]) -> None:
+        """Take encoded events, as a store has them.
+
+        Raises:
+            InvalidArgumentError: An event that its kind does not allow: the log is damaged.
+        """
+        for frame in frames:
+            self.add(event_from_frame(frame), len(frame))
+
+    def add(self, event: RunEvent, size: int = 0) -> None:
+        """Take the next event. Text deltas are skipped: the whole text is in the end of their call."""
+        payload = event.payload
+        if isinstance(payload, ev.TextDelta):
+            return
+        wanted = not self._run_id or event.run_id == self._run_id
+        self._read_task(event, wanted)
+        if wanted:
+            self._list(event, size)
+        read = _READERS.get(type(payload))
+        if read is not None and (wanted or read in _SPANNING):
+            read(self, event, payload)
+
+    def _list(self, event: RunEvent, size: int) -> None:
+        self._first, self._last = self._first or event, event
+        if self._room is None:
+            self._events.append(event)
+        elif self._omitted or size > self._room:
+            self._omitted += 1
+        else:
+            self._room -= size
+            self._events.append(event)
+
+    # -- the task --------------------------------------------------------------------------------------------------------
+
+    def _read_task(self, event: RunEvent, wanted: bool) -> None:
+        """Fold along until the wanted run is over: the runs of a task follow each other."""
+        if wanted and "task" in event.metadata:
+            self._brought = event.metadata["task"]
+        if isinstance(event.payload, ev.TaskSubmitted) and event.sequence == 1:
+            self._fold = TaskFold(event.task_id)
+        fold = self._fold
+        if fold is None or (not wanted and self._first is not None):
+            return
+        if event.task_id != fold.task_id or event.sequence != fold.sequence + 1:
+            self._fold = None  # not one whole log
+            return
+        payload = None if isinstance(event.payload, ev.TextDelta) else event.payload
+        fold.apply(payload, event.sequence, micros_from_iso(event.timestamp), event.run_id)
+
+    def _status(self, event: RunEvent, status: ev.TaskStatusChanged) -> None:
+        now = micros_from_iso(event.timestamp)
+        if self._working_since is not None:
+            self._runtime += max(0, now - self._working_since)
+        self._working_since = now if status.new_state is TaskState.WORKING else None
+        self._context = status.context or self._context
+        self._usage = status.usage or self._usage
+        if status.new_state in TERMINAL:
+            for approval in self._approvals.values():
+                if approval.state == "pending":
+                    approval.state = "withdrawn"
+
+    def _submitted(self, event: RunEvent, submitted: ev.TaskSubmitted) -> None:
+        for artifact in submitted.task.artifacts:
+            self._artifacts[artifact.id] = artifact
+
+    def _artifact(self, event: RunEvent, update: ev.TaskArtifactUpdated) -> None:
+        artifact = update.artifact
+        known = self._artifacts.get(artifact.id) if update.append else None
+        if known is None:
+            self._artifacts[artifact.id] = artifact
+            self._own_parts.discard(artifact.id)
+            return
+        if artifact.id not in self._own_parts:
+            # Its list is the event's until now; one copy, not one per addition.
+            known = self._artifacts[artifact.id] = replace(known, parts=list(known.parts))
+            self._own_parts.add(artifact.id)
+        known.parts.extend(artifact.parts)
+        known.timestamp = artifact.timestamp
+
+    # -- actions ---------------------------------------------------------------------------------------------------------
+
+    def _action(self, event: RunEvent) -> ReportedAction:
+        record = self._actions.get(event.action_id)
+        if record is None:
+            record = self._actions[event.action_id] = ReportedAction(event.action_id, run_id=event.run_id)
+            step = self._step.get(event.run_id)
+            if step is not None:
+                record.step = step.step
+                step.action_ids.append(event.action_id)
+        record.parent_action_id = event.parent_action_id or record.parent_action_id
+        self._show(event.action_id, event)
+        return record
+
+    def _show(self, name: str, event: RunEvent) -> None:
+        if not self._run_id or event.run_id == self._run_id:
+            self._shown.add(name)
+
+    def _requested(self, event: RunEvent, requested: ev.ActionRequested) -> None:
+        if not event.action_id:
+            event = replace(event, action_id=requested.action.action_id)
+        record, action = self._action(event), requested.action
+        record.action, record.kind, record.name = action, action.kind, action.name
+        arguments = action.payload.get("arguments", action.payload)
+        record.arguments = arguments if isinstance(arguments, dict) else action.payload
+        record.delegation_id, record.position = requested.delegation_id, requested.position
+        record.requested_at = event.timestamp
+
+    def _policy(self, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> None:
+        record = self._action(event)
+        record.policy = evaluated.decision
+        if evaluated.decision.effect is PolicyEffect.DENY:
+            record.outcome = "denied"
+
+    def _asked(self, event: RunEvent, required: ev.ApprovalRequired) -> None:
+        request = required.request
+        action_id = event.action_id or request.action.action_id
+        record = self._action(event if event.action_id else replace(event, action_id=action_id))
+        record.approval_ids.append(request.request_id)
+        record.outcome = "waiting"
+        self._show(request.request_id, event)
+        self._approvals[request.request_id] = ReportedApproval(
+            request.request_id, action_id, event.run_id, request=request, asked_at=event.timestamp
+        )
+
+    def _decided(self, event: RunEvent, decided: ev.ApprovalDecided) -> None:
+        decision = decided.decision
+        approval = self._approvals.setdefault(
+            decision.request_id, ReportedApproval(decision.request_id, event.action_id, event.run_id)
+        )
+        approval.decision, approval.decided_at = decision, event.timestamp
+        approval.state = "approved" if decision.approved else "denied"
+        if decision.metadata.get("expired"):
+            approval.state = "expired"
+        if approval.asked_at:
+            approval.waited_micros = _between(approval.asked_at, event.timestamp)
+        self._show(decision.request_id, event)
+        record = self._actions.get(approval.action_id)
+        if record is not None:
+            record.outcome = "approved" if decision.approved else "denied"
+            self._show(record.action_id, event)
+
+    def _started(self, event: RunEvent, started: ev.ActionStarted) -> None:
+        record = self._action(event)
+        record.kind, record.name = started.kind, started.name
+        record.arguments = record.arguments if started.arguments is None else started.arguments
+        record.delegation_id = started.delegation_id or record.delegation_id
+        record.started_at, record.ended_at = event.timestamp, ""
+        record.starts += 1
+        record.outcome = "running"
+
+    def _ended(self, event: RunEvent, ended: ev.ActionEnded) -> None:
+        record = self._action(event)
+        record.kind, record.name = ended.kind or record.kind, ended.name or record.name
+        record.result, record.error, record.usage = ended.result, ended.error, ended.usage
+        record.delegation_id = ended.delegation_id or record.delegation_id
+        record.ended_at = event.timestamp
+        record.outcome = event.type.rpartition(".")[2]
+        if ended.duration_micros:
+            record.duration_micros = ended.duration_micros
+        elif record.started_at:
+            record.duration_micros = _between(record.started_at, event.timestamp)
+
+    # -- the model -------------------------------------------------------------------------------------------------------
+
+    def _at_step(self, event: RunEvent, number: int) -> ReportedStep | None:
+        if number <= 0:
+            return None
+        key = (event.run_id, number)
+        step = self._steps.get(key)
+        if step is None:
+            step = self._steps[key] = ReportedStep(number, event.run_id, event.timestamp)
+        self._step[event.run_id] = step
+        return step
+
+    def _prepared(self, event: RunEvent, prepared: ev.ContextPrepared) -> None:
+        self._at_step(event, prepared.step)
+        self._manifests.append(prepared.manifest)
+        self._estimate = (event.run_id, prepared.step, prepared.manifest.total_estimated_tokens)
+
+    def _call(self, event: RunEvent, call_id: str, number: int) -> ReportedCall:
+        step = self._at_step(event, number)
+        record = self._calls.get(call_id)
+        if record is None:
+            record = self._calls[call_id] = ReportedCall(call_id, event.run_id, number)
+            if step is not None:
+                step.call_ids.append(call_id)
+        return record
+
+    def _call_started(self, event: RunEvent, started: ev.LlmCallStarted) -> None:
+        record = self._call(event, started.call_id, started.step)
+        record.provider, record.model, record.streaming = started.provider, started.model, started.streaming
+        record.attempts += 1
+        record.started_at = record.started_at or event.timestamp
+        run_id, step, tokens = self._estimate
+        if (run_id, step) == (event.run_id, started.step) and self._manifests:
+            record.estimated_input_tokens = tokens
+
+    def _call_completed(self, event: RunEvent, call: ev.LlmCallCompleted) -> None:
+        record = self._call(event, call.call_id, call.step)
+        record.provider, record.model = call.provider or record.provider, call.model or record.model
+        record.completed, record.ended_at = True, event.timestamp
+        record.input_tokens, record.output_tokens = call.input_tokens, call.output_tokens
+        record.cost_micros, record.currency = call.cost_micros, call.currency
+        record.finish_reason, record.metrics = call.finish_reason, call.metrics
+        if call.duration_micros:
+            record.duration_micros = call.duration_micros
+        elif record.started_at:
+            record.duration_micros = _between(record.started_at, event.timestamp)
+
+    def _llm_step(self, event: RunEvent, step: ev.LlmStep) -> None:
+        self._at_step(event, step.step)
+
+    def _limit(self, event: RunEvent, reported: ev.BudgetReported) -> None:
+        self._budget.append(reported.decision)
+
+    # -- the end ---------------------------------------------------------------------------------------------------------
+
+    def report(
+        self,
+        context: RunContext | None = None,
+        final_task: Task | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> RunReport:
+        """What was seen; see `RunReport.from_events`."""
+        actions = [each for each in self._actions.values() if each.action_id in self._shown]
+        approvals = [each for each in self._approvals.values() if each.request_id in self._shown]
+        calls = list(self._calls.values())
+        more = plain(metadata or {}) | ({OMITTED_KEY: self._omitted} if self._omitted else {})
+        return RunReport(
+            context=context or self._envelope(),
+            context_manifests=self._manifests,
+            events=self._events,
+            actions=actions,
+            approvals=approvals,
+            artifacts=list(self._artifacts.values()),
+            metrics=calls,
+            final_task=final_task or self._task(),
+            metadata=more,
+            steps=list(self._steps.values()),
+            budget_decisions=self._budget,
+            usage=self._usage,
+            totals=self._totals(actions, approvals, calls),
+        )
+
+    def report_on(self, task_id: str) -> RunReport:
+        """The report of what that task did.
+
+        Raises:
+            TaskNotFoundError: None of its events is of the wanted run.
+        """
+        if self.is_empty:
+            raise TaskNotFoundError(f"task {task_id} has no run {self._run_id}", task_id=task_id, run_id=self._run_id)
+        return self.report()
+
+    def _envelope(self) -> RunContext | None:
+        first, last = self._first, self._last
+        if first is None or last is None:
+            return None
+        found = self._context or (self._fold.context if self._fold is not None else None)
+        session = next((each.session_id for each in (last, first) if each.session_id), None)
+        if found is not None:
+            return found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
+        chain = [first.agent_name] if first.agent_name else []
+        # Not `now`: two readings of one log are equal.
+        return RunContext(last.run_id or first.task_id, session, agent_chain=chain, created_at=first.timestamp)
+
+    def _task(self) -> Task | None:
+        if self._fold is not None and self._first is not None:
+            return self._fold.to_task()
+        try:
+            return None if self._brought is None else Task.from_dict(self._brought)
+        except InvalidArgumentError:
+            return None  # an application's own key
+
+    def _totals(
+        self, actions: list[ReportedAction], approvals: list[ReportedApproval], calls: list[ReportedCall]
+    ) -> ReportTotals:
+        currencies = {call.currency for call in calls}
+        # Amounts of several currencies have no sum.
+        costs = [call.cost_micros if len(currencies) == 1 else None for call in calls]
+        return ReportTotals(
+            steps=len(self._steps),
+            llm_calls=sum(max(call.attempts, 1) for call in calls),
+            tool_calls=sum(each.kind == TOOL_CALL and each.starts > 0 for each in actions),
+            actions=len(actions),
+            input_tokens=_sum(call.input_tokens for call in calls),
+            output_tokens=_sum(call.output_tokens for call in calls),
+            cost_micros=_sum(costs),
+            currency=currencies.pop() if len(currencies) == 1 else "",
+            llm_micros=sum(call.duration_micros or 0 for call in calls),
+            action_micros=sum(each.duration_micros or 0 for each in actions),
+            waited_micros=sum(each.waited_micros or 0 for each in approvals),
+            runtime_micros=self._runtime,
+        )
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    """None when one of them is unknown."""
+    total = 0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _between(earlier: str, later: str) -> int:
+    """Microseconds; clocks that step back make it 0."""
+    return max(0, micros_from_iso(later) - micros_from_iso(earlier))
+
+
+_Reader = Callable[[ReportBuilder, RunEvent, Any], None]
+
+_READERS: dict[type, _Reader] = {
+    ev.TaskSubmitted: ReportBuilder._submitted,
+    ev.TaskStatusChanged: ReportBuilder._status,
+    ev.TaskArtifactUpdated: ReportBuilder._artifact,
+    ev.ActionRequested: ReportBuilder._requested,
+    ev.ActionPolicyEvaluated: ReportBuilder._policy,
+    ev.ApprovalRequired: ReportBuilder._asked,
+    ev.ApprovalDecided: ReportBuilder._decided,
+    ev.ActionStarted: ReportBuilder._started,
+    ev.ActionEnded: ReportBuilder._ended,
+    ev.ContextPrepared: ReportBuilder._prepared,
+    ev.LlmCallStarted: ReportBuilder._call_started,
+    ev.LlmCallCompleted: ReportBuilder._call_completed,
+    ev.BudgetReported: ReportBuilder._limit,
+    ev.LlmStep: ReportBuilder._llm_step,
+}
+
+_SPANNING = frozenset(
+    {
+        ReportBuilder._requested,
+        ReportBuilder._policy,
+        ReportBuilder._asked,
+        ReportBuilder._decided,
+        ReportBuilder._started,
+        ReportBuilder._ended,
+    }
+)
+"""What is read also in other runs: an action may be asked for in one and answered or ended in the next."""

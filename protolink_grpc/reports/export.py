@@ -1,0 +1,62 @@
+"""The log of a task as JSON lines, batch by batch: an export costs the same memory however long the log is."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.reports.agentruntime import AgentRuntimeView
+from protolink_grpc.reports.report import json_text
+from protolink_grpc.wire.events import event_from_frame
+
+BATCH_BYTES = 1 << 20
+"""Bound of one batch of lines in characters; a single longer line is alone in its batch."""
+
+
+def _as_they_are(event: RunEvent) -> Iterable[dict[str, Any]]:
+    return (event.to_dict(),)
+
+
+FORMATS: dict[str, Callable[[], Callable[[RunEvent], Iterable[dict[str, Any]]]]] = {
+    "protolink": lambda: _as_they_are,
+    "agentruntime": lambda: AgentRuntimeView().records,
+}
+"""What each format makes of an event. A reading of one log: each export gets its own."""
+
+
+class RunExport:
+    """One export of one log, from its first event on. Used by one caller at a time.
+
+    Args:
+        format: One of `FORMATS`; empty means protolink.
+        redaction_policy: Hides what must not leave; None hides nothing.
+
+    Raises:
+        InvalidArgumentError: There is no such format; names `format`.
+    """
+
+    def __init__(self, format: str = "", redaction_policy: RedactionPolicy | None = None) -> None:  # noqa: A002 -- the field's name
+        made = FORMATS.get(format or "protolink")
+        if made is None:
+            raise InvalidArgumentError(f"must be one of {', '.join(FORMATS)}", field="format")
+        self._read = made()
+        self._redaction = redaction_policy
+
+    def lines(self, events: Iterable[RunEvent]) -> Iterator[str]:
+        """The lines of the next events."""
+        for event in events:
+            for record in self._read(event):
+                yield json_text(record if self._redaction is None else self._redaction.redact(record))
+
+    def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
+        """The lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
+        found: list[list[str]] = []
+        size = 0
+        for line in self.lines(map(event_from_frame, frames)):
+            size += len(line)
+            if not found or size > BATCH_BYTES:
+                found.append([])
+                size = len(line)
+            found[-1].append(line)
+        return found

@@ -1,0 +1,84 @@
+"""Looking at a run again: a read-only view of its events. It executes nothing."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.reports.report import RunReport, json_object
+
+
+class RunReplay:
+    """The events of a run that is over, or of as much of it as there is.
+
+    Args:
+        source: A report or its JSON form; events or their JSON forms, oldest first; or the path of a file that has a report as one
+            JSON document, or events as JSON lines, the way `protolink run report` and an export write them.
+
+    Raises:
+        InvalidArgumentError: It is none of these; names the path inside of it.
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._report = _report_of(source)
+
+    @property
+    def report(self) -> RunReport:
+        """The report that was given, or the one that the events make."""
+        return self._report
+
+    @property
+    def events(self) -> list[RunEvent]:
+        """A copy of the list, oldest first."""
+        return list(self._report.events)
+
+    @property
+    def event_types(self) -> list[str]:
+        """The type of each event, oldest first."""
+        return [event.type for event in self._report.events]
+
+    def iter_events(self, type: str | None = None) -> Iterator[RunEvent]:  # noqa: A002 -- the documented name
+        """The events of that type, or all, oldest first."""
+        return (event for event in self._report.events if type is None or event.type == type)
+
+    def find_events(self, type: str) -> list[RunEvent]:  # noqa: A002 -- the documented name
+        """The events of that type, oldest first."""
+        return list(self.iter_events(type))
+
+    def assert_events(self, types: Sequence[str], *, ordered: bool = True, allow_extra: bool = True) -> None:
+        """See `assert_run_events`."""
+        from protolink_grpc.reports.assertions import assert_run_events  # here: it takes replays
+
+        assert_run_events(self, types, ordered=ordered, allow_extra=allow_extra)
+
+
+def _report_of(source: Any) -> RunReport:
+    if isinstance(source, RunReplay):
+        return source.report
+    if isinstance(source, RunReport):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return _report_in(Path(source))
+    if isinstance(source, Mapping):
+        return RunReport.from_dict(dict(source))
+    if not isinstance(source, Iterable):
+        raise InvalidArgumentError("must be a report, events, or the path of a file", field="source")
+    return RunReport.from_events(RunEvent.from_task_event(each) for each in source)
+
+
+def _report_in(path: Path) -> RunReport:
+    """A file is one document or lines of events; its first line says which."""
+    with path.open("rb") as file:
+        first = next((line for line in file if line.strip()), b"")
+        try:
+            opening = json_object(first, "line 1")
+        except InvalidArgumentError:
+            opening = {}  # the first line of an indented document
+        if "events" in opening or not opening:
+            file.seek(0)
+            return RunReport.from_json(file.read(), field=path.name)
+        rest = (json_object(line, f"{path.name} line {number}") for number, line in enumerate(file, 2) if line.strip())
+        return RunReport.from_events(RunEvent.from_dict(each) for each in (opening, *rest))

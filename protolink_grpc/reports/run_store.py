@@ -1,0 +1,343 @@
+"""The runs of an agent as records: a view over the file in which its tasks are kept. It writes nothing.
+
+A task is its log, so neither a task nor a report is stored beside it: each is read from the log when somebody asks. The view has a
+read connection of its own per question, and may be used from any thread, while agents run and in other processes.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from protolink_grpc.errors import StoreReadOnlyError, StoreVersionError, TaskNotFoundError, UnimplementedError
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import TaskSubmitted
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TaskState, parse_state
+from protolink_grpc.models.task import Task
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.reports.builder import ReportBuilder
+from protolink_grpc.reports.report import RunReport
+from protolink_grpc.store.database import connect, explain
+from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore
+from protolink_grpc.wire.events import event_from_frame, replay
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as a list shows it. `run_id` is its latest run; `task` is None in lists. Times are ISO 8601 UTC."""
+
+    task_id: str
+    state: TaskState
+    run_id: str
+    session_id: str
+    trace_id: str | None
+    agent_name: str
+    principal: str
+    created_at: str
+    updated_at: str
+    reason: str = ""
+    sequence: int = 0
+    task: Task | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunReportRecord:
+    """A run as a list shows it; `report` is None in lists. `created_at` is when its task was submitted."""
+
+    run_id: str
+    task_id: str
+    session_id: str
+    trace_id: str | None
+    agent_name: str
+    principal: str
+    state: TaskState
+    created_at: str
+    updated_at: str
+    report: RunReport | None = None
+
+
+class RunStore(Protocol):
+    """Looking up what ran. Larger deployments implement it over their own persistence.
+
+    Methods that look for one thing return None when there is none; lists are last changed first.
+    """
+
+    def save_task(self, task: Task) -> None: ...
+
+    def get_task(self, task_id: str) -> Task | None: ...
+
+    def get_task_record(self, task_id: str) -> TaskRecord | None: ...
+
+    def list_task_records(
+        self,
+        limit: int = 100,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        state: TaskState | str | None = None,
+        agent_name: str | None = None,
+    ) -> list[TaskRecord]: ...
+
+    def save_report(self, report: RunReport) -> None: ...
+
+    def get_report(self, run_id: str) -> RunReport | None: ...
+
+    def get_report_record(self, run_id: str) -> RunReportRecord | None: ...
+
+    def list_report_records(
+        self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
+    ) -> list[RunReportRecord]: ...
+
+    def delete_task(self, task_id: str) -> bool: ...
+
+
+class SQLiteRunStore:
+    """The runs in a SQLite file. Whoever opens the file owns it: tasks of every principal are shown, each with its principal.
+
+    Args:
+        db_path: The file that agents keep their tasks in; with `Agent(run_store=...)` it is created when the agent starts. One that
+            does not exist yet has no records.
+        read_only: No agent may keep its tasks through this store.
+        redaction_policy: Applied to every task and report that is handed out; None hands them out as they are.
+
+    Every method raises StoreError when the file cannot be read, StoreVersionError when a newer version of this package wrote it.
+    """
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str] = "runs.db",
+        read_only: bool = False,
+        redaction_policy: RedactionPolicy | None = None,
+    ) -> None:
+        self.path = Path(db_path)
+        self.read_only = read_only
+        self._redaction = redaction_policy
+        self._task_store: SQLiteStore | None = None
+
+    @property
+    def task_store(self) -> SQLiteStore:
+        """The store for an agent that keeps its tasks in this file: always the same one.
+
+        Raises:
+            StoreReadOnlyError: This view was opened with `read_only`.
+        """
+        if self.read_only:
+            raise StoreReadOnlyError(f"{self.path} was opened for reading only", path=str(self.path))
+        if self._task_store is None:
+            self._task_store = SQLiteStore(self.path)
+        return self._task_store
+
+    # -- tasks -----------------------------------------------------------------------------------------------------------
+
+    def save_task(self, task: Task) -> None:
+        """Check that the task is here; there is nothing to save, because every step of its run is in the log already.
+
+        Raises:
+            TaskNotFoundError: It is not: a task gets here by being run.
+        """
+        with self._reading() as db:
+            if db is None or not _heads(db, "task_id = ?", [task.id], 1):
+                raise TaskNotFoundError(
+                    f"task {task.id} was not run by an agent that keeps its tasks in {self.path}", task_id=task.id
+                )
+
+    def get_task(self, task_id: str) -> Task | None:
+        """The task as it is now, history included."""
+        record = self.get_task_record(task_id)
+        return None if record is None else record.task
+
+    def get_task_record(self, task_id: str) -> TaskRecord | None:
+        """The task's record, with the task."""
+        with self._reading() as db:
+            heads = [] if db is None else _heads(db, "task_id = ?", [task_id], 1)
+            if db is None or not heads:
+                return None
+            return self._record(db, heads[0], self._redacted_task(_task(db, task_id)))
+
+    def list_task_records(
+        self,
+        limit: int = 100,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        state: TaskState | str | None = None,
+        agent_name: str | None = None,
+    ) -> list[TaskRecord]:
+        """Records of the tasks that match, last changed first; what is None matches all.
+
+        Costs a look at every head in the file: an index by time alone would be paid for at each append.
+        """
+        where, values = _conditions(session_id=session_id, agent_name=agent_name)
+        if state is not None:
+            where.append("state = ?")
+            values.append(parse_state(state).value)
+        with self._reading() as db:
+            if db is None:
+                return []
+            if run_id is not None:
+                task_id = _task_of(db, run_id)
+                where.append("task_id = ?")
+                values.append(task_id or "")
+            return [self._record(db, head) for head in _heads(db, " AND ".join(where) or "1", values, limit)]
+
+    def delete_task(self, task_id: str) -> bool:
+        """Refused: a session belongs to the principal of its tasks and request ids name them, so that a task cannot go alone.
+
+        Raises:
+            UnimplementedError: Always.
+        """
+        raise UnimplementedError(
+            f"task {task_id} cannot be deleted from {self.path}: its session and its request ids would lose their owner",
+            method="delete_task",
+        )
+
+    # -- reports ---------------------------------------------------------------------------------------------------------
+
+    def save_report(self, report: RunReport) -> None:
+        """Check that the report's task is here; there is nothing to save, because a report is a reading of the log.
+
+        Raises:
+            TaskNotFoundError: It is not. `RunReport.to_json` keeps a report that was made elsewhere.
+        """
+        self.save_task(Task(id=report.task_id))
+
+    def get_report(self, run_id: str) -> RunReport | None:
+        """The report of a run, or of all runs of a task when it is a task's id.
+
+        A run that is not the latest of its task is looked for in all logs.
+        """
+        record = self.get_report_record(run_id)
+        return None if record is None else record.report
+
+    def get_report_record(self, run_id: str) -> RunReportRecord | None:
+        """The run's record, with the report; `run_id` as in `get_report`."""
+        with self._reading() as db:
+            if db is None:
+                return None
+            whole = bool(_heads(db, "task_id = ?", [run_id], 1))
+            task_id = run_id if whole else _task_of(db, run_id)
+            if task_id is None:
+                return None
+            report = _report(db, task_id, "" if whole else run_id)
+            if self._redaction is not None:
+                report = report.redacted(self._redaction)
+            (head,) = _heads(db, "task_id = ?", [task_id], 1)
+            return _run_record(self._record(db, head), head["run_id"] if whole else run_id, report)
+
+    def list_report_records(
+        self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
+    ) -> list[RunReportRecord]:
+        """Records of the latest run of each task that matches, last changed first. Costs what `list_task_records` costs."""
+        records = self.list_task_records(limit, session_id, agent_name=agent_name)
+        return [_run_record(record, record.run_id) for record in records]
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection for one question; None where the file, or its schema, does not exist yet."""
+        if not self.path.exists():
+            yield None  # SQLite would create it
+            return
+        db = connect(self.path, MIGRATIONS, read_only=True)
+        try:
+            db.row_factory = sqlite3.Row
+            # One moment for everything that is read: a log must not grow between its head and its events.
+            db.execute("BEGIN")
+            found: int = db.execute("PRAGMA user_version").fetchone()[0]
+            if found > len(MIGRATIONS):
+                raise StoreVersionError(
+                    f"{self.path} was written by a newer version of protolink_grpc; upgrade the package",
+                    found=str(found),
+                    known=str(len(MIGRATIONS)),
+                )
+            yield db if found else None
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        finally:
+            db.close()
+
+    def _record(self, db: sqlite3.Connection, head: sqlite3.Row, task: Task | None = None) -> TaskRecord:
+        return TaskRecord(
+            task_id=head["task_id"],
+            state=TaskState(head["state"]),
+            run_id=head["run_id"],
+            session_id=head["session_id"],
+            trace_id=_trace_of(db, head["task_id"]),
+            agent_name=head["agent_name"],
+            principal=head["principal"],
+            created_at=iso_from_micros(head["create_micros"]),
+            updated_at=iso_from_micros(head["update_micros"]),
+            reason=head["reason"],
+            sequence=head["sequence"],
+            task=task,
+        )
+
+    def _redacted_task(self, task: Task) -> Task:
+        return task if self._redaction is None else Task.from_dict(self._redaction.redact(task.to_dict()))
+
+
+def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None) -> RunReportRecord:
+    return RunReportRecord(
+        run_id=run_id,
+        task_id=record.task_id,
+        session_id=record.session_id,
+        trace_id=record.trace_id,
+        agent_name=record.agent_name,
+        principal=record.principal,
+        state=record.state,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        report=report,
+    )
+
+
+def _conditions(**wanted: str | None) -> tuple[list[str], list[Any]]:
+    found = {name: value for name, value in wanted.items() if value is not None}
+    return [f"{name} = ?" for name in found], list(found.values())
+
+
+def _heads(db: sqlite3.Connection, where: str, values: list[Any], limit: int) -> list[sqlite3.Row]:
+    sql = f"SELECT * FROM tasks WHERE {where} ORDER BY update_micros DESC, task_id DESC LIMIT ?"  # noqa: S608 -- fixed words only
+    return db.execute(sql, [*values, max(0, limit)]).fetchall()
+
+
+def _task_of(db: sqlite3.Connection, run_id: str) -> str | None:
+    """The task that has that run: by its head, or an earlier one by its events."""
+    latest = _heads(db, "run_id = ?", [run_id], 1) if run_id else []
+    if latest:
+        return str(latest[0]["task_id"])
+    candidates = db.execute("SELECT frame FROM events WHERE instr(frame, ?)", (run_id.encode(),)) if run_id else ()
+    for (frame,) in candidates:
+        # An id may also be mentioned.
+        event = event_from_frame(frame)
+        if event.run_id == run_id:
+            return event.task_id
+    return None
+
+
+def _trace_of(db: sqlite3.Connection, task_id: str) -> str | None:
+    row = db.execute("SELECT frame FROM events WHERE task_id = ? AND sequence = 1", (task_id,)).fetchone()
+    opening = None if row is None else event_from_frame(row[0]).payload
+    return RunContext.from_task(opening.task).trace_id if isinstance(opening, TaskSubmitted) else None
+
+
+def _log(db: sqlite3.Connection, task_id: str) -> Iterator[bytes]:
+    """The task's events as they come from the file, one at a time."""
+    rows = db.execute("SELECT frame FROM events WHERE task_id = ? ORDER BY sequence", (task_id,))
+    return (frame for (frame,) in rows)
+
+
+def _task(db: sqlite3.Connection, task_id: str) -> Task:
+    fold = TaskFold(task_id)
+    replay(fold, _log(db, task_id))
+    return fold.to_task()
+
+
+def _report(db: sqlite3.Connection, task_id: str, run_id: str) -> RunReport:
+    builder = ReportBuilder(run_id)
+    builder.add_frames(_log(db, task_id))
+    return builder.report()

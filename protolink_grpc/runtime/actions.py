@@ -1,0 +1,256 @@
+"""What an agent can do: its tools and its peers, each call prepared for the gate. Nothing here decides whether a call may run."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from protolink_grpc.errors import ProtolinkError, ToolFailedError, ToolRejectedError
+from protolink_grpc.models.action import BudgetUsage, RunAction
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.fold import USAGE_KEY
+from protolink_grpc.models.json_value import normalize, plain
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.part import ToolOutput
+from protolink_grpc.models.task import Task
+from protolink_grpc.policy.capabilities import narrow
+from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Outcome, Prepared, Scene
+from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
+from protolink_grpc.tools.tool import Tool, said
+from protolink_grpc.tools.toolbox import Toolbox
+
+DELEGATE = "agent.delegate"
+"""Capability that every delegation needs."""
+
+
+class PeerPort(Protocol):
+    """Other agents, as the runtime sees them; how they are found and reached is the agent's business."""
+
+    async def cards(self) -> Sequence[AgentCard]:
+        """Agents that work may be delegated to, this one excepted, sorted by name."""
+        ...
+
+    async def run(self, target: str, task: Task, request_id: str) -> Task:
+        """Send a task to an agent, by name or URL, and return it when it ends or waits; the same id is the same request.
+
+        Where the caller is canceled, the task is canceled, too.
+        """
+        ...
+
+
+class Actions:
+    """The actions of one agent.
+
+    Args:
+        peers: None for an agent that knows no others.
+        memory: Makes a tool's memory in a session, where the agent keeps one.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        gate: Gate,
+        peers: PeerPort | None = None,
+        memory: Callable[[str], Memory] | None = None,
+    ) -> None:
+        self.toolbox = toolbox
+        self.gate = gate
+        self.peers = peers
+        self._memory = memory
+
+    async def call_tool(
+        self, scene: Scene, name: str, arguments: Mapping[str, Any], *, position: str, call_id: str = ""
+    ) -> Outcome:
+        """Run a tool through the gate.
+
+        Raises:
+            ToolRejectedError: There is no such tool, or the arguments are wrong: `prepare` could not even ask.
+            ProtolinkError: As `Gate.perform`.
+        """
+
+        async def prepare() -> Prepared:
+            tool = self.toolbox.get(name)
+            return await self._prepared(tool, plain(dict(arguments)), scene, call_id)
+
+        return await self.gate.perform(scene, prepare, position=position)
+
+    async def _prepared(self, tool: Tool, arguments: dict[str, Any], scene: Scene, call_id: str) -> Prepared:
+        tool.validate(arguments)
+        action = await _built(tool, arguments, scene.context)
+
+        async def execute(action: RunAction) -> Done:
+            context = self._tool_context(action, scene, call_id)
+            return Done(await self.toolbox.call(tool.name, action.payload["arguments"], context))
+
+        def edited(changed: dict[str, Any]) -> RunAction:
+            tool.validate(changed)
+            return action.with_payload({**action.payload, "arguments": changed})
+
+        return Prepared(action, execute, edited, repeatable=tool.idempotent, silent=tool.read_only)
+
+    def _tool_context(self, action: RunAction, scene: Scene, call_id: str) -> ToolContext:
+        async def progress(value: float, message: str = "") -> None:
+            await scene.emit(TaskProgress(100.0 * value, message))
+
+        context = scene.context
+        session = context.session_id or ""
+        return ToolContext(
+            task_id=scene.task_id,
+            run_id=context.run_id,
+            session_id=session,
+            agent_name=context.agent_chain[-1] if context.agent_chain else "",
+            principal=scene.principal,
+            call_id=call_id,
+            action_id=action.action_id,
+            run_context=context,
+            cancellation=scene.token,
+            memory=self._memory(session) if self._memory is not None and session else NO_MEMORY,
+            progress=progress,
+        )
+
+    async def delegate(self, scene: Scene, agent: str, arguments: Mapping[str, Any], *, position: str) -> Outcome:
+        """Have another agent do something: one of its tools, or an inference. Its output is the result.
+
+        Args:
+            arguments: `{"action": "tool_call", "tool", "args"}` or `{"action": "infer", "prompt"}`.
+
+        Raises:
+            ProtolinkError: As `Gate.perform`.
+        """
+
+        async def prepare() -> Prepared:
+            asked = plain(dict(arguments))
+            action = RunAction(AGENT_CALL, agent, {"agent": agent, **asked}, frozenset({DELEGATE}))
+
+            async def execute(action: RunAction) -> Done:
+                # Named after the action: whoever repeats it after a crash finds the task that it began.
+                task = replace(_task_of(asked), id=action.action_id)
+                answer, usage = await self._run_child(scene, agent, task, action.action_id)
+                return Done(_output(answer, agent), usage)
+
+            return Prepared(action, execute, repeatable=True)
+
+        return await self.gate.perform(scene, prepare, position=position)
+
+    async def send(self, scene: Scene, target: str, task: Task, *, position: str) -> Task:
+        """Send a task that a handler has made to another agent, as an action of the run; returns it as it ended.
+
+        A run that comes to this point again finds the task that the first one sent.
+        """
+        sent: list[Task] = []
+        known = scene.recorded(position)
+        if known is not None:
+            task = replace(task, id=str(known.action.payload.get("task_id", task.id)))
+
+        async def prepare() -> Prepared:
+            action = RunAction(AGENT_CALL, target, {"agent": target, "task_id": task.id}, frozenset({DELEGATE}))
+
+            async def execute(action: RunAction) -> Done:
+                answer, usage = await self._run_child(scene, target, task, action.action_id)
+                sent.append(answer)
+                output = plain(answer.get_output())
+                return Done({"task_id": answer.id, "state": str(answer.state), "output": output}, usage)
+
+            return Prepared(action, execute, repeatable=True)
+
+        outcome = await self.gate.perform(scene, prepare, position=position)
+        outcome.value()
+        if not sent:
+            # Recorded by an earlier run: the same request is answered with the same task.
+            sent.append(await self._peers.run(target, task, outcome.action_id))
+        return sent[0]
+
+    @property
+    def _peers(self) -> PeerPort:
+        if self.peers is None:
+            raise ToolRejectedError("this agent knows no other agents", code="unknown_agent")
+        return self.peers
+
+    async def _run_child(
+        self, scene: Scene, target: str, task: Task, request_id: str
+    ) -> tuple[Task, BudgetUsage | None]:
+        """Run a task elsewhere under a share of this run's budget. Nobody knows what one that got lost has used: all of it."""
+        own = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
+        share = await scene.budget.reserve(own.budget if own is not None else None)
+        usage: BudgetUsage | None = None
+        try:
+            child = scene.context.child().copy(budget=share.budget)
+            if own is not None:
+                child = child.copy(
+                    permissions=narrow(child.permissions, own.permissions), metadata={**child.metadata, **own.metadata}
+                )
+            child.attach_to_task(task)
+            answer = await self._peers.run(target, task, request_id)
+            used = answer.metadata.get(USAGE_KEY)
+            usage = BudgetUsage.from_dict(used) if used is not None else BudgetUsage()
+            return answer, None if used is None else usage
+        finally:
+            share.settle(usage)
+
+
+async def _built(tool: Tool, arguments: dict[str, Any], context: RunContext) -> RunAction:
+    """The action of a tool call: the tool's own builder may show more of it, and can drop none of its capabilities."""
+    if tool.action_builder is None:
+        return RunAction(
+            TOOL_CALL, tool.name, {"arguments": arguments}, tool.capabilities, description=tool.description[:200]
+        )
+    try:
+        built: Any = tool.action_builder(plain(arguments), context.copy())
+        if inspect.isawaitable(built):
+            built = await built
+    except (ProtolinkError, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        raise ToolFailedError(f"the preview of tool '{tool.name}' failed: {said(error)}", tool=tool.name) from error
+    if not isinstance(built, RunAction):
+        raise ToolFailedError(
+            f"the action_builder of tool '{tool.name}' must return a RunAction, not {type(built).__name__}",
+            tool=tool.name,
+        )
+    shown: Any = normalize(built.payload)
+    payload: dict[str, Any] = {"arguments": arguments, **shown}
+    tool.validate(payload["arguments"])
+    metadata = built.metadata if built.name == tool.name else {**built.metadata, "tool": tool.name}
+    return replace(
+        built,
+        payload=payload,
+        capabilities=built.capabilities | tool.capabilities,
+        artifacts=tuple(replace(each, action_id=built.action_id) for each in built.artifacts),
+        metadata=metadata,
+    )
+
+
+def _task_of(asked: dict[str, Any]) -> Task:
+    if asked.get("action") == "tool_call":
+        return Task.create_tool_call(str(asked["tool"]), asked.get("args") or {})
+    return Task.create_infer(prompt=str(asked.get("prompt", "")))
+
+
+def _output(answer: Task, agent: str) -> Any:
+    """What a delegated task gave.
+
+    Raises:
+        ToolRejectedError: A tool there refused before anything happened.
+        ToolFailedError: It did not end with an output.
+    """
+    part = answer.get_last_part()
+    output = part.content if part is not None and isinstance(part.content, ToolOutput) else None
+    if answer.state is TaskState.COMPLETED:
+        return plain(answer.get_output())
+    error = output.error if output is not None else None
+    if isinstance(error, dict) and error.get("status") == "rejected":
+        raise ToolRejectedError(
+            f"{agent}: {error.get('message', 'rejected')}",
+            code=str(error.get("code", "rejected")),
+            details=error.get("details") or {},
+            suggestion=error.get("suggestion"),
+        )
+    why = answer.metadata.get("error") or answer.metadata.get("reject_reason") or answer.metadata.get("cancel_reason")
+    if answer.state is TaskState.INPUT_REQUIRED:
+        why = f"it asks: {answer.get_last_part_content() or 'for more input'}"
+    raise ToolFailedError(
+        f"agent '{agent}' ended {answer.state}{f': {why}' if why else ''}", tool=agent, task_id=answer.id
+    )

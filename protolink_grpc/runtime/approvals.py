@@ -1,0 +1,331 @@
+"""Approvals seen from outside a run: who may answer them, listing, watching and answering. Runs that wait live elsewhere.
+
+An approval is two facts in its task's log, the question and the answer; the store's index says where they are. Answering is an
+append like any other, so it works wherever the run waits: in this process, in another one on the same store, or nowhere, because
+its process died; a run that takes over finds the answer in the log.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from protolink_grpc.errors import (
+    ApprovalChangedError,
+    ApprovalNotFoundError,
+    InvalidArgumentError,
+    InvalidTransitionError,
+    LeaseLostError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from protolink_grpc.models.action import (
+    EXPIRED_KEY,
+    Approval,
+    ApprovalDecision,
+    ApprovalRequest,
+    ApprovalState,
+    RunAction,
+)
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import ApprovalDecided, RunEvent
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.runtime.asking import expired, seconds_left
+from protolink_grpc.runtime.clock import Clock
+from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
+from protolink_grpc.wire.actions import approval_decision_from_pb, approval_request_from_pb
+from protolink_grpc.wire.events import unframe
+
+log = logging.getLogger(__name__)
+
+PAGE_BYTES = 1 << 20
+"""Where a page or a batch ends early: callers receive 4 MiB by default, and one preview may be large by itself."""
+
+SCANS = 20
+"""Pages of the store that one listing looks through at most; what it shows may be fewer than asked for, with a cursor."""
+
+BATCH = 64
+"""Changes that a watch reads at a time."""
+
+CheckEdit = Callable[[RunAction, dict[str, Any]], None]
+"""Whether an action could run with other arguments: raises InvalidArgumentError where it could not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """How an agent lets its approvals be answered.
+
+    Args:
+        remote: Over ControlService, or by other callers of the service; without it they are only shown.
+        approvers: Who may answer: names of principals, or what says so about a principal and a request. None means the owner of the
+            task; with approvers, only they may, and the owner merely sees it. One that raises has said no.
+        expires_s: How long a question stays open where policy says nothing; None means for ever.
+    """
+
+    remote: bool = True
+    approvers: Iterable[str] | Callable[[str, ApprovalRequest], bool] | None = None
+    expires_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.expires_s is not None and not self.expires_s > 0:
+            raise InvalidArgumentError("must be more than 0", field="expires_s")
+        if self.approvers is not None and not callable(self.approvers):
+            names = [self.approvers] if isinstance(self.approvers, str) else self.approvers
+            object.__setattr__(self, "approvers", frozenset(names))  # frozen: the only moment to copy what was given
+
+    def entitles(self, principal: str, owner: str, request: ApprovalRequest) -> bool:
+        """Whether that principal may answer."""
+        approvers = self.approvers
+        if approvers is None:
+            return principal == owner
+        if not callable(approvers):
+            return principal in approvers
+        try:
+            return bool(approvers(principal, request))
+        except Exception:  # whatever it is: nobody gets a right from a mistake
+            log.exception(
+                "approvers of request %s could not be asked; %s may not answer", request.request_id, principal
+            )
+            return False
+
+    def sees_all(self, principal: str) -> bool:
+        """Whether that principal may be entitled to answer for tasks of others."""
+        approvers = self.approvers
+        return approvers is not None and (callable(approvers) or principal in approvers)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPage:
+    """Approvals, oldest first, and the cursor of the next page or None. A page may be short, even empty, and have a next one."""
+
+    approvals: list[Approval] = field(default_factory=list)
+    next: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An approval as it is in the log, and how many bytes it has there."""
+
+    approval: Approval
+    row: ApprovalRow
+    size: int
+
+
+class Redaction(Protocol):
+    """What strikes secrets out of what is shown."""
+
+    def redact(self, value: Any) -> Any:
+        """A copy of a JSON value, of the same shape, without its secrets."""
+        ...
+
+
+class ApprovalDesk:
+    """The approvals of one agent's tasks, for callers that its service knows by their principal.
+
+    Args:
+        live_of: The task with that id as this process has it, loaded where it has not.
+        check_edit: Looks at edited arguments before they are recorded; None accepts all.
+        is_stopped: Whether the service is down.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        store: TaskStore,
+        *,
+        clock: Clock,
+        setting: Approvals | None,
+        redaction: Redaction | None,
+        check_edit: CheckEdit | None,
+        live_of: Callable[[str], Awaitable[LiveTask]],
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        self._agent_name = agent_name
+        self._store = store
+        self._clock = clock
+        self._remote = setting is not None and setting.remote
+        self._setting = setting or Approvals()
+        self._clean: Callable[[Any], Any] = plain if redaction is None else redaction.redact
+        self._check_edit = check_edit
+        self._live_of = live_of
+        self._is_stopped = is_stopped
+
+    # -- showing ---------------------------------------------------------------------------------------------------------
+
+    async def page(self, principal: str, query: ApprovalQuery) -> ApprovalPage:
+        """One page of what the principal may see."""
+        owner = None if self._setting.sees_all(principal) else principal
+        wanted = replace(query, agent_name=self._agent_name, principal=owner)
+        shown: list[Approval] = []
+        size, last = 0, query.after
+        for _ in range(SCANS):
+            found = await self._store.approvals(wanted)
+            for row in found.rows:
+                known = await self._visible(row, principal)
+                if known is not None:
+                    size += known.size
+                    if shown and size > PAGE_BYTES:
+                        return ApprovalPage(shown, last)
+                    shown.append(self._shown(known.approval))
+                last = (row.create_micros, row.request_id)
+                if len(shown) == query.page_size:
+                    return ApprovalPage(shown, found.next if row is found.rows[-1] else last)
+            if found.next is None:
+                return ApprovalPage(shown)
+            wanted = replace(wanted, after=found.next)
+        return ApprovalPage(shown, wanted.after)
+
+    async def watch(self, principal: str, task_id: str) -> AsyncGenerator[list[Approval], None]:
+        """What waits, one empty batch to say that this was all, then what changes."""
+        store, agent_name = self._store, self._agent_name
+        start = await store.approval_revision(agent_name)
+        after, current = 0, False
+        while True:
+            rows = await store.changed_approvals(agent_name, after, BATCH, pending_until=start)
+            async for batch in self._batches(rows, principal, task_id):
+                yield batch
+            if rows:
+                after = rows[-1].revision
+            # Nothing that waited at the start comes behind it: the first change after it, or the end, says so.
+            if not current and (not rows or after > start):
+                current, after = True, max(after, start)
+                yield []
+            if not rows:
+                await store.wait_approvals(agent_name, after)
+                if self._is_stopped():
+                    raise UnavailableError(f"agent {agent_name} was stopped", agent=agent_name)
+
+    async def _batches(
+        self, rows: list[ApprovalRow], principal: str, task_id: str
+    ) -> AsyncGenerator[list[Approval], None]:
+        batch: list[Approval] = []
+        size = 0
+        for row in rows:
+            if task_id and row.task_id != task_id:
+                continue
+            known = await self._visible(row, principal)
+            if known is None:
+                continue
+            size += known.size
+            if batch and size > PAGE_BYTES:
+                yield batch
+                batch, size = [], known.size
+            batch.append(self._shown(known.approval))
+        if batch:
+            yield batch
+
+    async def _visible(self, row: ApprovalRow, principal: str) -> _Known | None:
+        if row.principal != principal and not self._setting.sees_all(principal):
+            return None
+        known = await self._read(row)
+        if known is None or row.principal == principal:
+            return known
+        return known if self._setting.entitles(principal, row.principal, known.approval.request) else None
+
+    async def _read(self, row: ApprovalRow) -> _Known | None:
+        """What the log says; None where the store has forgotten the task."""
+        asked = await self._store.read(row.task_id, row.ask_sequence - 1, 1)
+        if not asked:
+            return None
+        event = unframe(asked[0])
+        pb, size = event.approval_required.request, len(asked[0])
+        request = approval_request_from_pb(pb)
+        if not request.task_id or not request.run_id:
+            request = replace(request, task_id=row.task_id, run_id=request.run_id or event.run_id)
+        decision = None
+        if row.answer_sequence and row.state is not ApprovalState.WITHDRAWN:
+            for frame in await self._store.read(row.task_id, row.answer_sequence - 1, 1):
+                decision, size = approval_decision_from_pb(unframe(frame).approval_decided.decision), size + len(frame)
+        return _Known(Approval(request, row.state, decision, pb.action.fingerprint), row, size)
+
+    def _shown(self, approval: Approval) -> Approval:
+        """With secrets struck out; the fingerprint stays that of the action itself."""
+        request, decision, clean = approval.request, approval.decision, self._clean
+        action = replace(
+            request.action,
+            payload=clean(request.action.payload),
+            metadata=clean(request.action.metadata),
+            description=clean(request.action.description),
+            artifacts=tuple(Artifact.from_dict(clean(each.to_dict())) for each in request.action.artifacts),
+        )
+        policy = replace(request.policy_decision, metadata=clean(request.policy_decision.metadata))
+        if decision is not None:
+            decision = replace(
+                decision, edited_arguments=clean(decision.edited_arguments), metadata=clean(decision.metadata)
+            )
+        request = replace(request, action=action, policy_decision=policy, metadata=clean(request.metadata))
+        return replace(approval, request=request, decision=decision)
+
+    # -- answering -------------------------------------------------------------------------------------------------------
+
+    async def respond(self, decision: ApprovalDecision, principal: str) -> tuple[Approval, bool]:
+        """Record an answer. Returns the approval as it is then, and whether it had been decided before, so that nothing changed."""
+        if not self._remote:
+            raise UnimplementedError(
+                f"approvals of agent {self._agent_name} cannot be answered from outside", agent=self._agent_name
+            )
+        known = await self._find(decision.request_id, principal)
+        if not self._setting.entitles(principal, known.row.principal, known.approval.request):
+            raise PermissionDeniedError(
+                f"{principal} may not answer approval {decision.request_id}", request_id=decision.request_id
+            )
+        if known.approval.state is not ApprovalState.PENDING:
+            return self._shown(known.approval), True
+        now = self._clock.micros()
+        request = known.approval.request
+        if seconds_left(request, now) == 0:
+            await self._record(known, expired(request))
+            return self._shown((await self._find(decision.request_id, principal)).approval), True
+        self._check(decision, known.approval)
+        metadata = {key: value for key, value in decision.metadata.items() if key != EXPIRED_KEY}
+        answer = replace(decision, decided_by=principal, decided_at=iso_from_micros(now), metadata=metadata)
+        done = await self._record(known, answer)
+        return self._shown((await self._find(decision.request_id, principal)).approval), not done
+
+    async def _find(self, request_id: str, principal: str) -> _Known:
+        row = await self._store.approval(self._agent_name, request_id)
+        known = await self._visible(row, principal) if row is not None else None
+        if known is None:
+            raise ApprovalNotFoundError(f"approval {request_id} does not exist", request_id=request_id)
+        return known
+
+    def _check(self, decision: ApprovalDecision, approval: Approval) -> None:
+        request = approval.request
+        if decision.fingerprint and decision.fingerprint != approval.fingerprint:
+            raise ApprovalChangedError(
+                f"the answer is about another action than the one that approval {request.request_id} asks for",
+                request_id=request.request_id,
+                fingerprint=approval.fingerprint,
+            )
+        if decision.edited_arguments is None:
+            return
+        if not request.editable:
+            raise InvalidArgumentError("policy does not allow it to be edited", field=EDITED)
+        if not decision.approved:
+            raise InvalidArgumentError("a denial runs nothing, whatever the arguments", field=EDITED)
+        if self._check_edit is not None:
+            try:
+                self._check_edit(request.action, decision.edited_arguments)
+            except InvalidArgumentError as error:
+                raise error.within(EDITED) from None
+
+    async def _record(self, known: _Known, answer: ApprovalDecision) -> bool:
+        """Append an answer; false when somebody else's, or the end of the task, came first."""
+        fact = RunEvent(
+            payload=ApprovalDecided(answer), action_id=known.approval.request.action.action_id, summary=answer.reason
+        )
+        try:
+            try:
+                await (await self._live_of(known.row.task_id)).record([fact])
+            except LeaseLostError:
+                # Another process took the task between our look and our append; the log is still where the answer belongs.
+                await (await self._live_of(known.row.task_id)).record([fact])
+        except InvalidTransitionError:
+            return False
+        return True
+
+
+EDITED = "decision.edited_arguments"

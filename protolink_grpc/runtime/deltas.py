@@ -1,0 +1,267 @@
+"""Text that models are producing, shown live: where its writers put it, how far each reader is, what a cut stream has left behind.
+
+Nothing of it is stored: the finished text is in the log. A call has one text; its writer appends and goes on, and every reader
+pulls from where it is, so that a slow one gets bigger pieces later and costs nobody anything. Three rules tie a text to the log:
+
+- It is shown to a reader that has the call's LlmCallStarted already.
+- A further LlmCallStarted of the same call, another try, makes the earlier text void: the call's pieces begin at offset 0 again.
+- After the call's LlmCallCompleted none of its pieces follows.
+
+So the pieces that a reader gets after the latest LlmCallStarted, put together, are a beginning of the call's text at any time.
+"""
+
+import asyncio
+import sys
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEvent, TextDelta
+from protolink_grpc.wire.events import delta_frame, turn_of_call
+
+SEAL = 64
+"""Pieces of a text that are put together at the latest: a text of many small ones must not weigh more than its characters."""
+
+MAX_PULL = 1 << 18
+"""Code points in one batch of deltas, at most 1 MiB: gRPC receives 4 MiB by default."""
+
+NEVER = sys.maxsize
+
+
+class _Text:
+    """What one try of one call has produced so far.
+
+    Attributes:
+        number: Of this text among all of the service: another try of the same call is another text.
+        after: Sequence that a reader has seen before it sees any of it.
+        length: In code points.
+    """
+
+    __slots__ = ("_ends", "_fresh", "_pieces", "after", "length", "number")
+
+    def __init__(self, number: int, after: int) -> None:
+        self.number = number
+        self.after = after
+        self.length = 0
+        self._pieces: list[str] = []
+        self._ends: list[int] = []
+        self._fresh: list[str] = []
+
+    def append(self, text: str) -> None:
+        self._fresh.append(text)
+        self.length += len(text)
+        if len(self._fresh) >= SEAL:
+            self._seal()
+
+    def _seal(self) -> None:
+        if self._fresh:
+            self._pieces.append("".join(self._fresh))
+            self._ends.append(self.length)
+            self._fresh = []
+
+    def piece(self, offset: int, limit: int) -> str:
+        """The text from `offset` < `length` on, at most `limit` code points."""
+        self._seal()
+        at = bisect_right(self._ends, offset)
+        start = offset - self._ends[at] + len(self._pieces[at])
+        found: list[str] = []
+        while limit > 0 and at < len(self._pieces):
+            found.append(self._pieces[at][start : start + limit])
+            limit -= len(found[-1])
+            at, start = at + 1, 0
+        return "".join(found)
+
+
+class LiveTexts:
+    """The texts under way in the tasks of one agent. Used from one event loop.
+
+    Args:
+        interval_s: Time between two pulls of one reader at least, however fast text comes; the first piece is shown at once.
+    """
+
+    def __init__(self, interval_s: float = 0.025) -> None:
+        self.interval_s = interval_s
+        self._calls: dict[str, dict[str, _Text]] = {}
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._numbers = count(1)
+
+    def write(self, task_id: str, call_id: str, offset: int, text: str, *, after: int) -> None:
+        """Append to a text; offset 0 begins it, or begins it again. Never waits.
+
+        Args:
+            after: Sequence of the log at or behind the call's LlmCallStarted; looked at where the text begins.
+
+        Raises:
+            InvalidArgumentError: The text so far does not end at `offset`.
+        """
+        known = self._calls.get(task_id, {}).get(call_id)
+        if offset == 0:
+            known = self._calls.setdefault(task_id, {})[call_id] = _Text(next(self._numbers), after)
+        elif known is None or offset != known.length:
+            length = known.length if known is not None else 0
+            raise InvalidArgumentError(f"{offset} does not continue a text of {length} code points", field="offset")
+        if not text:
+            return
+        known.append(text if text.isascii() else text.encode("utf-8", "replace").decode())
+        for waiting in self._waiting.pop(task_id, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def end(self, task_id: str, call_id: str) -> None:
+        """Free the text of a call; its log says the rest."""
+        texts = self._calls.get(task_id)
+        if texts is not None and texts.pop(call_id, None) is not None and not texts:
+            del self._calls[task_id]
+
+    def drop(self, task_id: str) -> None:
+        """Free all texts of a task: its run has ended."""
+        self._calls.pop(task_id, None)
+
+    def passed(self, task_id: str, frames: Iterable[bytes]) -> None:
+        """A reader gets these events: what was written of a call before it begins again, or before it ends, is void for everybody.
+
+        Its writer knows better, mostly, and has freed it before the event was recorded.
+        """
+        for frame in frames:
+            turn = turn_of_call(frame)
+            text = self.of(task_id).get(turn[0]) if turn is not None else None
+            if turn is not None and text is not None and text.after < turn[1]:
+                text.after = NEVER
+
+    def of(self, task_id: str) -> dict[str, _Text]:
+        """The texts under way in a task, by call."""
+        return self._calls.get(task_id, {})
+
+    def reader(self, task_id: str) -> "TextReader":
+        """A reader that has nothing yet."""
+        return TextReader(self, task_id)
+
+    async def news(self, task_id: str, grown: "asyncio.Future[None]") -> None:
+        """Wait until a text of the task grows, or `grown` is done. Canceling leaves nothing behind."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(task_id, set())
+        waiting.add(future)
+        try:
+            await asyncio.wait([grown, future], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.discard(future)
+            if not waiting and self._waiting.get(task_id) is waiting:
+                del self._waiting[task_id]
+
+
+class TextReader:
+    """How far one watcher of a task has been sent the texts under way."""
+
+    __slots__ = ("_due", "_sent", "_task_id", "_texts")
+
+    def __init__(self, texts: LiveTexts, task_id: str) -> None:
+        self._texts = texts
+        self._task_id = task_id
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._due = 0.0
+
+    def passed(self, frames: Iterable[bytes]) -> None:
+        """These events go to the watcher."""
+        self._texts.passed(self._task_id, frames)
+
+    def pull(self, after: int, now: float) -> list[TextDelta]:
+        """What there is beyond this reader's position, unless it pulled a moment ago.
+
+        Args:
+            after: Sequence of the last event that the watcher has.
+            now: Seconds of any clock that does not step back.
+        """
+        if now < self._due:
+            return []
+        found: list[TextDelta] = []
+        room = MAX_PULL
+        for call_id, text, offset in self._behind(after):
+            piece = text.piece(offset, room)
+            found.append(TextDelta(call_id, offset, piece))
+            self._sent[call_id] = (text.number, offset + len(piece))
+            room -= len(piece)
+            if not room:
+                return found  # there may be more: it need not wait
+        if found:
+            self._due = now + self._texts.interval_s
+        return found
+
+    def _behind(self, after: int) -> list[tuple[str, _Text, int]]:
+        """The texts that have more than this reader, and how much it has."""
+        found = []
+        for call_id, text in self._texts.of(self._task_id).items():
+            if text.after <= after:
+                number, offset = self._sent.get(call_id, (0, 0))
+                offset = offset if number == text.number else 0
+                if offset < text.length:
+                    found.append((call_id, text, offset))
+        return found
+
+    def frames(self, after: int) -> list[bytes]:
+        """`pull`, framed."""
+        pieces = self.pull(after, asyncio.get_running_loop().time())
+        return [delta_frame(self._task_id, piece) for piece in pieces]
+
+    async def until(self, growth: Coroutine[Any, Any, None], after: int) -> AsyncGenerator[list[bytes], None]:
+        """Batches of framed deltas as they come, until the log grows behind `after`.
+
+        Args:
+            growth: Waits for that; it is awaited once, however many pieces come meanwhile, and what it raises is raised here.
+        """
+        loop = asyncio.get_running_loop()
+        grown = loop.create_task(growth)
+        try:
+            while not grown.done():
+                if frames := self.frames(after):
+                    yield frames
+                elif self._behind(after):
+                    await asyncio.wait([grown], timeout=max(0.0, self._due - loop.time()))
+                else:
+                    await self._texts.news(self._task_id, grown)
+            await grown
+        finally:
+            if not grown.done():
+                grown.cancel()
+                await asyncio.wait([grown])
+            if not grown.cancelled():
+                grown.exception()  # seen: whoever closes the watch need not hear of it
+
+
+class TextsRead:
+    """What a caller has been shown of the texts under way, so that a stream which is taken up again repeats nothing of them."""
+
+    __slots__ = ("_shown", "_told")
+
+    def __init__(self) -> None:
+        self._shown: dict[str, int] = {}
+        self._told: dict[str, int] = {}
+
+    def reopened(self) -> None:
+        """Another stream begins: it tells each text from offset 0."""
+        self._told.clear()
+
+    def news(self, event: RunEvent) -> RunEvent | None:
+        """The event as the caller needs it: a delta without what he has, None where nothing is left; any other as it is."""
+        payload = event.payload
+        if isinstance(payload, TextDelta):
+            return self._rest(event, payload)
+        if isinstance(payload, LlmCallStarted | LlmCallCompleted):
+            self._shown.pop(payload.call_id, None)
+            self._told.pop(payload.call_id, None)
+        return event
+
+    def _rest(self, event: RunEvent, delta: TextDelta) -> RunEvent | None:
+        call_id, end = delta.call_id, delta.offset + len(delta.text)
+        if delta.offset == 0 and call_id in self._told:
+            self._shown[call_id] = 0  # in the middle of a stream: the text begins again
+        self._told[call_id] = end
+        known = self._shown.get(call_id, 0) - delta.offset
+        if known >= len(delta.text):
+            return None
+        self._shown[call_id] = end
+        if known <= 0:
+            return event
+        return replace(event, payload=TextDelta(call_id, delta.offset + known, delta.text[known:]))

@@ -1,0 +1,427 @@
+"""The one way to a side effect: every tool call and every delegation, whoever asks for it, passes this gate.
+
+Theory of operation. An action is prepared (arguments checked, preview built), requested, judged by policy, approved by somebody
+where policy wants it, started, carried out and ended; each step is a fact in the log, in the order in which it happened. Nothing is
+asked and nothing is started before the fact that says so is committed, so a crash leaves a log that tells where the action stood. A
+run that takes over finds the action by its position: an outcome is taken as it is, an open question is waited for again, and an
+action that was started and has no end is *uncertain*: it is repeated where that is safe, else somebody is asked.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from protolink_grpc.errors import (
+    ActionDeniedError,
+    ApprovalChangedError,
+    ApprovalRequiredError,
+    BudgetExceededError,
+    ProtolinkError,
+    ToolError,
+    ToolFailedError,
+    ToolRejectedError,
+    UncertainExecutionError,
+)
+from protolink_grpc.models.action import (
+    ApprovalDecision,
+    ApprovalRequest,
+    BudgetDecision,
+    BudgetUsage,
+    PolicyDecision,
+    PolicyEffect,
+    RunAction,
+)
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import (
+    ActionEnded,
+    ActionPolicyEvaluated,
+    ActionRequested,
+    ActionStarted,
+    ApprovalRequired,
+    BudgetReported,
+    Payload,
+    RunEvent,
+)
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.policy.budget import BudgetEnforcer
+from protolink_grpc.policy.capabilities import Policy, decide
+from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.journal import ActionRecord
+
+TOOL_CALL = "tool.call"
+AGENT_CALL = "agent.call"
+
+
+class Scene(Protocol):
+    """Where an action takes place: inside a run (`Run`), or outside of any task (`runtime.detached`)."""
+
+    @property
+    def token(self) -> CancellationToken: ...
+    @property
+    def context(self) -> RunContext: ...
+    @property
+    def budget(self) -> BudgetEnforcer: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def principal(self) -> str: ...
+
+    def recorded(self, position: str) -> ActionRecord | None:
+        """What an earlier run of the same turn did at this position."""
+        ...
+
+    async def emit(self, item: Any) -> None:
+        """Record a fact soon."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything emitted is committed."""
+        ...
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Wait for the answer to a request that is in the log; it is in the log, too, when this returns.
+
+        Raises:
+            ApprovalRequiredError: There is nobody to ask.
+        """
+        ...
+
+    def shown(self, error: ToolFailedError) -> ToolFailedError: ...
+
+
+@dataclass(slots=True)
+class Prepared:
+    """An action that could run now.
+
+    Args:
+        execute: Carries out the action that it is given, whose arguments may have been edited.
+        edited: The action with other arguments, checked like the first ones.
+        repeatable: Doing it twice is the same as doing it once.
+        silent: It changes nothing: nothing needs to be on disk before it starts.
+    """
+
+    action: RunAction
+    execute: Callable[[RunAction], Awaitable["Done"]]
+    edited: Callable[[dict[str, Any]], RunAction] | None = None
+    repeatable: bool = False
+    silent: bool = False
+
+
+@dataclass(slots=True)
+class Done:
+    """What carrying out an action gave; `usage` is that of delegated work."""
+
+    result: Any = None
+    usage: BudgetUsage | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an action ended: exactly one of a result and an error. A recorded outcome has no exception."""
+
+    action_id: str
+    result: Any = None
+    error: Any = None
+    exception: ProtolinkError | None = None
+    rejected: bool = False
+
+    def value(self) -> Any:
+        """The result; raises what the action raised, or an equivalent of it."""
+        if self.exception is not None:
+            raise self.exception
+        if self.error is not None:
+            raise _error_from(self.error)
+        return self.result
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What an agent allows.
+
+    Args:
+        policy: None allows everything that the context's permissions allow.
+        expires_s: How long a question stays open where policy says nothing; None means for ever.
+    """
+
+    policy: Policy | None = None
+    expires_s: float | None = None
+
+    async def perform(
+        self,
+        scene: Scene,
+        prepare: Callable[[], Awaitable[Prepared]],
+        *,
+        position: str = "",
+        delegation_id: str = "",
+    ) -> Outcome:
+        """Take one action from its preparation to its end.
+
+        A failure of the action itself is an outcome. What keeps it from running is an exception.
+
+        Raises:
+            ToolRejectedError, InvalidArgumentError: It could not be prepared; nothing was recorded.
+            BudgetExceededError, ActionDeniedError, ApprovalRequiredError: It may not run.
+            UncertainExecutionError: It was under way when an earlier run was cut off, and nobody wants it repeated.
+            asyncio.CancelledError: The run was asked to stop.
+        """
+        scene.token.raise_if_cancelled()
+        record = scene.recorded(position) if position else None
+        if record is not None and record.ended is not None and record.outcome != "action.canceled":
+            return _known(record)
+        prepared = await prepare()
+        passage = Passage(self, scene, prepared, record, delegation_id)
+        await passage.request(position)
+        await passage.authorize()
+        return await passage.execute()
+
+
+@dataclass(slots=True)
+class Passage:
+    """One action on its way through the gate.
+
+    Attributes:
+        action: As it will run; `authorize` may have edited it.
+        approval: What a person said.
+    """
+
+    gate: Gate
+    scene: Scene
+    prepared: Prepared
+    record: ActionRecord | None
+    delegation_id: str
+    action: RunAction = field(init=False)
+    approval: ApprovalDecision | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        # The identity that the log knows; what will run is prepared anew.
+        known = self.record.action if self.record is not None else None
+        action = self.prepared.action
+        self.action = action if known is None else replace(action, action_id=known.action_id)
+
+    async def request(self, position: str) -> None:
+        if self.record is None:
+            await self._charge()
+            await self._emit(
+                ActionRequested(self.action, self.delegation_id, position), summary=self.action.description
+            )
+
+    async def _charge(self) -> None:
+        budget = self.scene.budget
+        try:
+            warnings = budget.check_tool_call() if self.action.kind == TOOL_CALL else budget.check_runtime()
+        except BudgetExceededError as error:
+            await report_budget(self.scene, error.decision)
+            raise
+        for warning in warnings:
+            await report_budget(self.scene, warning)
+
+    async def authorize(self) -> PolicyDecision:
+        """Return when the action may run, with what policy said.
+
+        Raises:
+            ActionDeniedError, ApprovalRequiredError, UncertainExecutionError: It may not.
+            ApprovalChangedError: It is not any more what was approved.
+        """
+        decision = await decide(self.gate.policy, self.action, self.scene.context)
+        record = self.record
+        if record is None or record.policy is None or record.policy.effect is not decision.effect:
+            await self._emit(ActionPolicyEvaluated(decision))
+        if decision.effect is PolicyEffect.DENY:
+            await self._denied(decision, None, decision.reason or "policy denies it")
+        if record is not None and record.started and not self.prepared.repeatable:
+            await self._settle_uncertain(decision)
+        elif decision.effect is PolicyEffect.REQUIRE_APPROVAL or _is_asked(record):
+            await self._approve(decision)
+        self.scene.token.raise_if_cancelled()
+        return decision
+
+    async def _settle_uncertain(self, decision: PolicyDecision) -> None:
+        """It began before the process died, and nobody knows how it ended: only a person may say that it runs again."""
+        reason = "it was under way when the process that ran it ended; approve to run it again"
+        answer = await self._ask(decision, {"uncertain": True, "reason": reason})
+        if not answer.approved:
+            why = answer.reason or "nobody wants it repeated"
+            raise UncertainExecutionError(
+                f"{self.action.kind} '{self.action.name}' was started and its outcome is unknown: {why}",
+                action_id=self.action.action_id,
+            )
+
+    async def _approve(self, decision: PolicyDecision) -> None:
+        asked = self.action.fingerprint
+        answer = self.approval = await self._ask(decision, {})
+        if self.action.fingerprint != asked:
+            raise ApprovalChangedError(
+                f"{self.action.kind} '{self.action.name}' was changed while it waited for its approval",
+                action_id=self.action.action_id,
+            )
+        if not answer.approved:
+            await self._denied(decision, answer, answer.reason or "the approval was denied")
+        if answer.edited_arguments is not None and self.prepared.edited is not None:
+            edited = replace(self.prepared.edited(answer.edited_arguments), action_id=self.action.action_id)
+            again = await decide(self.gate.policy, edited, self.scene.context)
+            self.action = edited
+            if again.effect is PolicyEffect.DENY:
+                await self._denied(again, answer, again.reason or "policy denies the edited arguments")
+
+    async def _ask(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalDecision:
+        """The answer to the question about this action: an earlier run's, or one that is asked now."""
+        request = _open_question(self.record, self.action, uncertain=bool(metadata))
+        if request is not None and self.record is not None:
+            answer = self.record.answers.get(request.request_id)
+            if answer is not None:
+                return answer
+        if request is None:
+            request = self._question(decision, metadata)
+            await self._emit(ApprovalRequired(request), summary=f"approve {self.action.kind} '{self.action.name}'?")
+        await self.scene.flush()
+        try:
+            return await self.scene.ask(request)
+        except ApprovalRequiredError as error:
+            await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
+            raise
+
+    def _question(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalRequest:
+        expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
+        request = ApprovalRequest(
+            self.action,
+            decision,
+            run_id=self.scene.context.run_id,
+            task_id=self.scene.task_id,
+            metadata=metadata,
+            editable=bool(decision.metadata.get("editable")) and self.prepared.edited is not None,
+        )
+        if expires_s is None:
+            return request
+        asked = micros_from_iso(request.created_at)
+        return replace(request, expires_at=iso_from_micros(asked + int(float(expires_s) * 1e6)))
+
+    async def _denied(self, decision: PolicyDecision, approval: ApprovalDecision | None, why: str) -> None:
+        error = ActionDeniedError(
+            f"{self.action.kind} '{self.action.name}' was denied: {why}",
+            action=self.action,
+            decision=decision,
+            approval=approval,
+            action_id=self.action.action_id,
+        )
+        await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
+        raise error
+
+    async def execute(self) -> Outcome:
+        """Carry the action out; its end is in the log, or on its way there, when this returns."""
+        scene, action = self.scene, self.action
+        await self._emit(ActionStarted(*self._what, _arguments(action), self.delegation_id))
+        if not self.prepared.silent:
+            await scene.flush()
+        scene.token.raise_if_cancelled()
+        started = time.monotonic()
+        exception: ProtolinkError | None = None
+        done = Done()
+        try:
+            done = await self.prepared.execute(action)
+        except ToolFailedError as raised:
+            exception = scene.shown(raised)
+        except BudgetExceededError as raised:
+            await report_budget(scene, raised.decision)
+            await self._end("action.failed", self._ended(done, error_value(raised), started), str(raised))
+            raise
+        except ProtolinkError as raised:
+            exception = raised
+        except asyncio.CancelledError:
+            await self._end("action.canceled", self._ended(done, None, started), "", severity="warning")
+            raise
+        error = None if exception is None else error_value(exception)
+        rejected = isinstance(exception, ToolRejectedError)
+        kind = "action.completed" if exception is None else "action.rejected" if rejected else "action.failed"
+        await self._end(kind, self._ended(done, error, started), "" if exception is None else str(exception))
+        scene.token.raise_if_cancelled()
+        return Outcome(action.action_id, done.result, error, exception, rejected)
+
+    @property
+    def _what(self) -> tuple[str, str]:
+        return self.action.kind, self.action.name
+
+    def _ended(self, done: Done, error: Any, started: float) -> ActionEnded:
+        micros = int((time.monotonic() - started) * 1e6)
+        return ActionEnded(*self._what, done.result, error, self.delegation_id, micros, done.usage)
+
+    async def _end(self, kind: str, ended: ActionEnded, summary: str, severity: Any = None) -> None:
+        rank = severity or ("info" if kind == "action.completed" else "error")
+        await self._emit(ended, type=kind, severity=rank, summary=summary[:MAX_SUMMARY])
+
+    async def _emit(self, payload: Payload, **envelope: Any) -> None:
+        await self.scene.emit(RunEvent(payload=payload, action_id=self.action.action_id, **envelope))
+
+
+MAX_SUMMARY = 200
+
+
+async def report_budget(scene: Scene, decision: BudgetDecision) -> None:
+    """Record what a budget says about a limit."""
+    if decision.allowed:
+        event = RunEvent(payload=BudgetReported(decision), severity="warning", summary=decision.message)
+    else:
+        event = RunEvent(
+            type="budget.exceeded", payload=BudgetReported(decision), severity="error", summary=decision.message
+        )
+    await scene.emit(event)
+
+
+def _known(record: ActionRecord) -> Outcome:
+    """The outcome that an earlier run recorded. Raises ActionDeniedError for an action that it was denied."""
+    ended, action = record.ended, record.action
+    if ended is None:
+        raise ValueError("the action has no outcome")
+    if record.outcome == "action.denied":
+        why = ended.error.get("message", "") if isinstance(ended.error, dict) else ""
+        raise ActionDeniedError(
+            why or f"{action.kind} '{action.name}' was denied", action=action, decision=record.policy
+        )
+    return Outcome(
+        action.action_id, plain(ended.result), plain(ended.error), rejected=record.outcome == "action.rejected"
+    )
+
+
+def error_value(error: ProtolinkError) -> dict[str, Any]:
+    """The `error` object of an action that failed."""
+    if isinstance(error, ToolRejectedError):
+        return error.to_dict()
+    code = error.reason if isinstance(error, ToolError) else ToolFailedError.reason
+    return {"status": "failed", "code": code, "message": str(error)}
+
+
+def _is_asked(record: ActionRecord | None) -> bool:
+    return record is not None and bool(record.requests)
+
+
+def _open_question(record: ActionRecord | None, action: RunAction, *, uncertain: bool) -> ApprovalRequest | None:
+    """The latest question of that sort about the same action: one about other arguments answers nothing."""
+    for request in reversed(record.requests if record is not None else ()):
+        if bool(request.metadata.get("uncertain")) is uncertain:
+            return request if request.action.payload == action.payload else None
+    return None
+
+
+def _arguments(action: RunAction) -> dict[str, Any]:
+    arguments = action.payload.get("arguments")
+    return arguments if isinstance(arguments, dict) else action.payload
+
+
+def _refusal(error: ProtolinkError) -> dict[str, Any]:
+    return {"status": "denied", "changes_made": False, "code": error.reason, "message": str(error)}
+
+
+def _error_from(value: Any) -> ProtolinkError:
+    """An exception that says what a recorded `error` says."""
+    found = value if isinstance(value, dict) else {}
+    message = str(found.get("message", value))
+    if found.get("status") == "rejected":
+        return ToolRejectedError(
+            message,
+            code=str(found.get("code", "rejected")),
+            details=found.get("details") or {},
+            suggestion=found.get("suggestion"),
+        )
+    return ToolFailedError(message)

@@ -1,0 +1,139 @@
+"""Operations on an agent's memory between the models and `protolink_pb`. Nothing here decides or remembers."""
+
+from typing import Any, Final
+
+from protolink_pb.v1 import control_service_pb2 as pb
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionResult
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.state import StateOperation, StateOperationRequest, StateOperationResult, StateStoreReport
+from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
+from protolink_grpc.wire.tasks import check_id
+
+MAX_INT32: Final = 2**31 - 1
+
+_DEFAULTS = StateOperationRequest()
+
+_STRATEGIES: dict[str, CompactionStrategy] = {
+    "": "recent",
+    "recent": "recent",
+    "tokens": "tokens",
+    "summary": "summary",
+}
+
+_BOUNDS = ("max_messages", "max_tokens", "preserve_recent", "summary_max_tokens")
+
+
+def describe_request_to_pb(request: StateOperationRequest) -> pb.DescribeStateRequest:
+    return pb.DescribeStateRequest(scope=_scope_to_pb(request), include_data=request.include_data)
+
+
+def describe_request_from_pb(request: pb.DescribeStateRequest) -> StateOperationRequest:
+    session_id, stores = _scope_from_pb(request.scope)
+    return StateOperationRequest(session_id, stores, request.include_data)
+
+
+def reset_request_to_pb(request: StateOperationRequest) -> pb.ResetStateRequest:
+    return pb.ResetStateRequest(scope=_scope_to_pb(request))
+
+
+def reset_request_from_pb(request: pb.ResetStateRequest) -> StateOperationRequest:
+    return StateOperationRequest(*_scope_from_pb(request.scope))
+
+
+def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequest:
+    """Raises InvalidArgumentError for bounds that the contract cannot carry; on the wire a 0 stands for the default."""
+    for name in _BOUNDS:
+        if not 0 < getattr(request, name) <= MAX_INT32:
+            raise InvalidArgumentError(f"must be from 1 to {MAX_INT32} to be sent", field=name)
+    return pb.CompactStateRequest(
+        scope=_scope_to_pb(request),
+        strategy=request.strategy,
+        max_messages=request.max_messages,
+        max_tokens=request.max_tokens,
+        preserve_recent=request.preserve_recent,
+        summary_max_tokens=request.summary_max_tokens,
+    )
+
+
+def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRequest:
+    session_id, stores = _scope_from_pb(request.scope)
+    strategy = _STRATEGIES.get(request.strategy)
+    if strategy is None:
+        raise InvalidArgumentError("must be one of recent, tokens, summary", field="strategy")
+    # Negative ones are refused where the request is carried out, by the same rules for every caller.
+    bounds = {name: getattr(request, name) or getattr(_DEFAULTS, name) for name in _BOUNDS}
+    return StateOperationRequest(session_id, stores, strategy=strategy, **bounds)
+
+
+def _scope_to_pb(request: StateOperationRequest) -> pb.StateScope:
+    return pb.StateScope(session_id=request.session_id or "", stores=request.stores or ())
+
+
+def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...] | None]:
+    session_id = check_id(scope.session_id, "scope.session_id") if scope.session_id else None
+    return session_id, tuple(scope.stores) or None
+
+
+def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateResponse:
+    return pb.DescribeStateResponse(stores=map(_report_to_pb, result.stores))
+
+
+def reset_result_to_pb(result: StateOperationResult) -> pb.ResetStateResponse:
+    return pb.ResetStateResponse(stores=map(_report_to_pb, result.stores))
+
+
+def compact_result_to_pb(result: StateOperationResult) -> pb.CompactStateResponse:
+    done = result.compaction or HistoryCompactionResult("recent", 0, 0, 0, 0, 0)
+    return pb.CompactStateResponse(
+        stores=map(_report_to_pb, result.stores),
+        before_messages=done.before_messages,
+        after_messages=done.after_messages,
+        before_tokens=done.before_tokens,
+        after_tokens=done.after_tokens,
+        summary_created=done.summary_created,
+    )
+
+
+def result_from_pb(
+    response: pb.DescribeStateResponse | pb.ResetStateResponse | pb.CompactStateResponse,
+    operation: StateOperation,
+    session_id: str | None,
+) -> StateOperationResult:
+    """What came back; the operation and the session are the caller's own words. The reports carry what a compaction did."""
+    stores = [_report_from_pb(report, f"stores[{index}]") for index, report in enumerate(response.stores)]
+    return StateOperationResult(operation, session_id or None, stores)
+
+
+def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
+    return pb.StateStoreReport(
+        name=report.name,
+        enabled=report.enabled,
+        exists=report.exists,
+        item_count=report.item_count,
+        message_count=report.message_count,
+        cleared=report.cleared,
+        compacted=report.compacted,
+        data_json="" if report.data is None else to_json(report.data),
+        metadata_json=json_object_to_pb(report.metadata),
+        error=report.error or "",
+    )
+
+
+def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport:
+    if not report.name:
+        raise InvalidArgumentError("must not be empty", field=f"{field}.name")
+    data: Any = from_json(report.data_json, field=f"{field}.data_json") if report.data_json else None
+    return StateStoreReport(
+        name=report.name,
+        enabled=report.enabled,
+        exists=report.exists,
+        item_count=report.item_count,
+        message_count=report.message_count,
+        cleared=report.cleared,
+        compacted=report.compacted,
+        data=data,
+        metadata=json_object_from_pb(report.metadata_json, f"{field}.metadata_json"),
+        error=report.error or None,
+    )

@@ -1,0 +1,160 @@
+"""What stands between our values and pydantic-ai's: names of tools, roles, arguments, and a model's thinking aloud."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai import exceptions, messages
+
+from protolink_grpc.errors import ContextLimitError, ModelError, ModelUnavailableError
+from protolink_grpc.llms.leading_thought import LeadingThought
+from protolink_grpc.llms.port import ModelRequest, ToolSpec
+from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, failure
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
+from protolink_grpc.models.conversation import LLMMessage
+
+ON_THE_WIRE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+tool_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}", fullmatch=True)
+
+
+@given(st.sets(st.one_of(tool_names, st.sampled_from(["a.b", "a_b", "a-b", "a.b_2", "a_b_2", "x" * 70, "x" * 71]))))
+def test_every_tool_has_a_name_of_its_own_that_providers_take_and_gets_its_own_back(names: set[str]):
+    wire = WireNames(names)
+    sent = {name: wire.wire(name) for name in names}
+    assert len(set(sent.values())) == len(names)
+    for name, on_the_wire in sent.items():
+        assert ON_THE_WIRE.fullmatch(on_the_wire)
+        assert wire.ours(on_the_wire) == name
+        assert on_the_wire == name or not ON_THE_WIRE.fullmatch(name)
+
+
+def test_a_tool_that_a_model_made_up_keeps_its_name():
+    assert WireNames(["files.read"]).ours("files_write") == "files_write"
+
+
+said = st.builds(
+    LLMMessage,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=st.text(max_size=20),
+    tool_calls=st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "id": st.text(max_size=5),
+                "name": tool_names,
+                "arguments": st.one_of(
+                    st.none(),
+                    st.text(max_size=9),
+                    st.lists(st.integers(), max_size=2),
+                    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+                ),
+            },
+        ),
+        max_size=2,
+    ),
+    tool_name=st.one_of(st.none(), tool_names),
+    tool_call_id=st.one_of(st.none(), st.text(max_size=5)),
+)
+
+
+@given(st.text(max_size=20), st.lists(said, max_size=8))
+def test_only_the_authors_instructions_are_ever_system(system: str, conversed: list[LLMMessage]):
+    request = ModelRequest(system, conversed)
+    parts = [part for message in conversation(request, wire_names(request)) for part in message.parts]
+    systems = [part.content for part in parts if isinstance(part, messages.SystemPromptPart)]
+    assert systems == ([system] if system else [])
+    spoken = [part for part in parts if isinstance(part, messages.UserPromptPart | messages.ToolReturnPart)]
+    assert [part.content for part in spoken] == [each.content for each in conversed if each.role != "assistant"]
+    for call in (part for part in parts if isinstance(part, messages.ToolCallPart)):
+        assert isinstance(call.args, dict)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ({"a": 1}, {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        (None, {}),
+        ("{oops", {"INVALID_JSON": "{oops"}),
+        ("[1]", {"INVALID_JSON": [1]}),
+    ],
+)
+def test_arguments_go_back_to_the_model_as_an_object(arguments: Any, sent: dict[str, Any]):
+    called = LLMMessage("assistant", tool_calls=[{"id": "c", "name": "t", "arguments": arguments}])
+    request = ModelRequest("", [called])
+    part = conversation(request, wire_names(request))[0].parts[0]
+    assert isinstance(part, messages.ToolCallPart)
+    assert part.args == sent
+
+
+def test_a_tool_without_a_schema_takes_an_empty_object():
+    (tool,) = parameters([ToolSpec("now")], None, WireNames(["now"])).function_tools
+    assert tool.parameters_json_schema == {"type": "object", "properties": {}}
+
+
+# A model that thinks aloud
+
+
+def through(*pieces: str) -> str:
+    thought = LeadingThought()
+    return "".join([*(thought.feed(piece) for piece in pieces), thought.rest()])
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>let me see</think>\n\nyes", "yes"),
+        (" \n<think></think>yes <think>no</think>", "yes <think>no</think>"),
+        ("<think>never ends", ""),
+        ("<think>over</think> \n", ""),
+        ("<thinking> is a word", "<thinking> is a word"),
+        ("  <b>bold</b>", "  <b>bold</b>"),
+        ("<thi", "<thi"),
+        ("", ""),
+        ("<think>a </thin </think>b", "b"),
+    ],
+)
+def test_a_thought_at_the_beginning_is_not_text_wherever_it_is_cut(text: str, answer: str):
+    assert through(text) == answer
+    assert through(*text) == answer
+    for cut in range(len(text)):
+        assert through(text[:cut], text[cut:]) == answer
+
+
+@given(st.lists(st.text(alphabet="<think/> a", max_size=9), max_size=9))
+def test_cutting_a_text_elsewhere_changes_nothing(pieces: list[str]):
+    assert through(*pieces) == through("".join(pieces))
+
+
+# Errors
+
+
+@given(st.text(min_size=8, max_size=40), st.text(max_size=400), st.sampled_from([400, 404, 418, 429, 500, 503]))
+def test_no_message_holds_the_key_or_runs_on(key: str, around: str, status: int):
+    key = "sk-" + key.replace("*", "x")
+    error = exceptions.ModelHTTPError(
+        status, "m", {"error": {"message": f"{around}{key}{around}"}}, headers={"authorization": key}
+    )
+    ours = failure(error, "openai", "m", key)
+    assert key not in str(ours)
+    assert key not in repr(ours.metadata)
+    assert len(str(ours)) < TEXT_CHARS + 120
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (exceptions.ModelHTTPError(418, "m", "no object"), ModelError),
+        (exceptions.ModelHTTPError(408, "m"), ModelUnavailableError),
+        (exceptions.ModelHTTPError.for_category(None, status_code=413, model_name="m"), ModelError),
+        (exceptions.ModelHTTPError(413, "m", {"message": "too many tokens"}), ContextLimitError),
+        (exceptions.UnexpectedModelBehavior("nothing came"), ModelUnavailableError),
+        (exceptions.UserError("no tools here"), ModelError),
+        (ValueError("no JSON"), ModelUnavailableError),
+    ],
+)
+def test_what_a_failure_means_is_decided_by_a_table(error: Exception, expected: type[Exception]):
+    assert type(failure(error, "p", "m", "")) is expected

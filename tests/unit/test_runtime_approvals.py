@@ -1,0 +1,674 @@
+"""Approvals from outside a run, on both stores: who sees them, who may answer, what an answer does, and what a watch shows."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from protolink_grpc.errors import (
+    ApprovalChangedError,
+    ApprovalNotFoundError,
+    InvalidArgumentError,
+    InvalidTransitionError,
+    PermissionDeniedError,
+    SessionConflictError,
+    UnavailableError,
+    UnimplementedError,
+)
+from protolink_grpc.models import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Artifact,
+    Message,
+    Part,
+    PolicyDecision,
+    PolicyEffect,
+    RunAction,
+    Task,
+    TaskState,
+)
+from protolink_grpc.models.action import Approval, ApprovalState
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, TaskProgress
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.runtime import approvals as desk
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.clock import SystemClock
+from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.run import Controls, Run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits, Submission
+from protolink_grpc.store.port import ApprovalQuery, TaskStore
+from protolink_grpc.wire.events import event_from_frame
+
+PATIENCE_S = 20.0
+"""How long something that must happen may take; far more than it needs on a busy machine."""
+
+VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs money", metadata={"rule": "money", "token": "t"})
+Batches = AsyncGenerator[list[Approval], None]
+
+
+class Ahead:
+    """A clock that runs ahead of the machine's as far as a test wants."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self._clock = SystemClock()
+
+    def micros(self) -> int:
+        return self._clock.micros() + int(self.ahead_s * 1e6)
+
+
+class Struck:
+    """Strikes out whatever is called a token or a password."""
+
+    def redact(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: "***" if key in ("token", "password") else self.redact(each) for key, each in value.items()}
+        return [self.redact(each) for each in value] if isinstance(value, list) else plain(value)
+
+
+@dataclass
+class Office:
+    """A service whose runs ask what their task's text says, one question per word, and report the answers."""
+
+    store: TaskStore
+    clock: Ahead = field(default_factory=Ahead)
+    requests: dict[str, ApprovalRequest] = field(default_factory=dict)
+    action: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    async def handle(self, task: Task, run: Run) -> None:
+        requests = [self._request(word, task, run) for word in str(task.messages[-1].parts[0].content).split()]
+        for request in requests:
+            await run.emit(ApprovalRequired(request))
+        await run.flush()
+        said = [await run.ask(request) for request in requests]
+        task.add_message(Message.agent(" ".join("yes" if each.approved else "no" for each in said)))
+
+    def _request(self, word: str, task: Task, run: Run) -> ApprovalRequest:
+        payload = {"arguments": {"word": word}}
+        action = RunAction("tool.call", "say", **{"payload": payload, **self.action})
+        request = ApprovalRequest(action, VERDICT, request_id=f"r-{word}", run_id=run.run_id, task_id=task.id)
+        self.requests[request.request_id] = replace(request, **self.asked)
+        return self.requests[request.request_id]
+
+    def service(self, approvals: Approvals | None = Approvals(), **more: Any) -> TaskService:  # noqa: B008 -- frozen
+        controls = Controls(remote_approvals=True)
+        limits = Limits(max_concurrency=50)
+        return TaskService(
+            "agent",
+            self.store,
+            self.handle,
+            controls=controls,
+            approvals=approvals,
+            limits=limits,
+            clock=self.clock,
+            **more,
+        )
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+async def office(store: TaskStore) -> Office:
+    return Office(store)
+
+
+@pytest.fixture
+async def opened(office: Office) -> AsyncIterator[Open]:
+    """Starts services of the office; stops them at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*args: Any, **more: Any) -> TaskService:
+            service = office.service(*args, **more)
+            await service.start()
+            stack.push_async_callback(service.stop, 0.0)
+            return service
+
+        async with asyncio.timeout(PATIENCE_S):
+            yield start
+
+
+async def ask(service: TaskService, text: str, principal: str = "ada", task_id: str = "") -> str:
+    """Begin a task and return its id once all its questions are there."""
+    turn = await service.submit(Submission([Message.user(text)], task_id=task_id), principal)
+    wanted = {f"r-{word}" for word in text.split()}
+    known: set[str] = set()
+    while not wanted <= known:
+        known = {each.request.request_id for each in (await service.approvals(principal)).approvals}
+        await asyncio.sleep(0)
+    return turn.task_id
+
+
+def answer(request_id: str, approved: bool = True, **more: Any) -> ApprovalDecision:
+    return ApprovalDecision(approved, request_id, **more)
+
+
+async def outcome(service: TaskService, task_id: str, principal: str = "ada") -> str:
+    """What a task says when it has ended."""
+    async with aclosing(service.watch(task_id, principal)) as batches:
+        async for _ in batches:
+            pass
+    fold = await service.get(task_id, principal)
+    return str(fold.messages[-1].parts[0].content)
+
+
+async def decisions(service: TaskService, task_id: str) -> list[ApprovalDecision]:
+    """Every answer in a log."""
+    events = [event_from_frame(frame) for frame in await service.store.read(task_id, 0, 1000)]
+    return [event.payload.decision for event in events if isinstance(event.payload, ApprovalDecided)]
+
+
+def names(approvals: list[Approval]) -> list[str]:
+    return [approval.request.request_id for approval in approvals]
+
+
+# -- answering -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_lets_the_run_go_on_and_is_signed_by_the_server(opened: Open, office: Office) -> None:
+    service = await opened()
+    task_id = await ask(service, "one two")
+    given = answer("r-one", reason="fine", decided_by="somebody else", decided_at="2001-01-01T00:00:00+00:00")
+    before = office.clock.micros()
+    approval, already = await service.respond(given, "ada")
+    decision = approval.decision
+    assert decision is not None
+    assert not already
+    assert (approval.state, decision.decided_by, decision.reason) == (ApprovalState.APPROVED, "ada", "fine")
+    assert decision.decided_at >= iso_from_micros(before)
+    approval, _ = await service.respond(answer("r-two", False), "ada")
+    assert approval.state is ApprovalState.DENIED
+    assert await outcome(service, task_id) == "yes no"
+
+
+async def test_an_answer_is_in_the_log_under_the_action_that_it_is_about(opened: Open, office: Office) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    await service.respond(answer("r-one", reason="fine"), "ada")
+    events = [event_from_frame(frame) for frame in await service.store.read(task_id, 0, 100)]
+    (event,) = [each for each in events if each.type == "approval.decided"]
+    assert (event.action_id, event.summary) == (office.requests["r-one"].action.action_id, "fine")
+
+
+async def test_a_second_answer_changes_nothing_and_says_so(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    first, _ = await service.respond(answer("r-one"), "ada")
+    for again in (answer("r-one", False), answer("r-one"), answer("r-one", fingerprint="of another")):
+        assert await service.respond(again, "ada") == (first, True)
+    assert await outcome(service, task_id) == "yes"
+    assert await service.respond(answer("r-one", False), "ada") == (first, True)  # and after the end
+    assert len(await decisions(service, task_id)) == 1
+
+
+async def test_of_answers_that_race_exactly_one_counts(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    given = await asyncio.gather(*(service.respond(answer("r-one", bool(nth % 2)), "ada") for nth in range(10)))
+    assert [already for _, already in given].count(False) == 1
+    assert len({approval.state for approval, _ in given}) == 1
+    assert len(await decisions(service, task_id)) == 1
+
+
+async def test_nobody_can_say_that_time_has_answered(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one")
+    approval, _ = await service.respond(answer("r-one", False, metadata={"expired": True, "via": "phone"}), "ada")
+    assert approval.state is ApprovalState.DENIED
+    assert approval.decision is not None
+    assert approval.decision.metadata == {"via": "phone"}
+
+
+async def test_an_answer_about_another_action_is_refused(opened: Open, office: Office) -> None:
+    service = await opened()
+    await ask(service, "one")
+    with pytest.raises(ApprovalChangedError) as refused:
+        await service.respond(answer("r-one", fingerprint="0" * 64), "ada")
+    assert refused.value.metadata["request_id"] == "r-one"
+    seen = (await service.approvals("ada")).approvals[0]
+    assert seen.state is ApprovalState.PENDING
+    assert seen.fingerprint == office.requests["r-one"].action.fingerprint
+    assert (await service.respond(answer("r-one", fingerprint=seen.fingerprint), "ada"))[1] is False
+
+
+async def test_an_unknown_approval_does_not_exist(opened: Open) -> None:
+    service = await opened()
+    with pytest.raises(ApprovalNotFoundError):
+        await service.respond(answer("r-none"), "ada")
+
+
+async def test_an_answer_after_the_end_of_the_task_finds_it_withdrawn(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one two")
+    await service.respond(answer("r-one"), "ada")
+    await service.cancel(task_id, "ada")
+    approval, already = await service.respond(answer("r-two"), "ada")
+    assert (approval.state, approval.decision, already) == (ApprovalState.WITHDRAWN, None, True)
+    assert (await service.approvals("ada", ApprovalQuery(states=frozenset({ApprovalState.PENDING})))).approvals == []
+    withdrawn = ApprovalQuery(states=frozenset({ApprovalState.WITHDRAWN}))
+    assert names((await service.approvals("ada", withdrawn)).approvals) == ["r-two"]
+
+
+async def test_an_answer_that_comes_too_late_finds_it_expired(opened: Open, office: Office) -> None:
+    office.asked = {"expires_at": iso_from_micros(office.clock.micros() + 3_600_000_000)}
+    service = await opened()
+    task_id = await ask(service, "one two")
+    assert (await service.respond(answer("r-one"), "ada"))[1] is False
+    office.clock.ahead_s = 3_601
+    approval, already = await service.respond(answer("r-two", fingerprint="of another"), "ada")
+    assert (approval.state, already) == (ApprovalState.EXPIRED, True)
+    assert approval.decision is not None
+    assert not approval.decision.approved
+    assert await outcome(service, task_id) == "yes no"
+
+
+async def test_arguments_are_edited_where_policy_lets_them(opened: Open, office: Office) -> None:
+    office.asked = {"editable": True}
+    seen: list[tuple[str, dict[str, Any]]] = []
+    service = await opened(check_edit=lambda action, arguments: seen.append((action.name, arguments)))
+    task_id = await ask(service, "one two")
+    await service.respond(answer("r-one", edited_arguments={"word": "uno"}), "ada")
+    await service.respond(answer("r-two", edited_arguments={}), "ada")
+    assert [each.edited_arguments for each in await decisions(service, task_id)] == [{"word": "uno"}, {}]
+    assert seen == [("say", {"word": "uno"}), ("say", {})]
+
+
+async def test_arguments_that_must_not_be_edited_are_refused(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await service.respond(answer("r-one", edited_arguments={}), "ada")
+    assert refused.value.field == "decision.edited_arguments"
+    assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
+
+
+async def test_edited_arguments_are_checked_before_they_are_recorded(opened: Open, office: Office) -> None:
+    office.asked = {"editable": True}
+
+    def check(action: RunAction, arguments: dict[str, Any]) -> None:
+        raise InvalidArgumentError("must be a number", field="nights")
+
+    service = await opened(check_edit=check)
+    await ask(service, "one")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await service.respond(answer("r-one", edited_arguments={"nights": "two"}), "ada")
+    assert refused.value.field == "decision.edited_arguments.nights"
+    assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
+
+
+async def test_a_denial_takes_no_arguments(opened: Open, office: Office) -> None:
+    office.asked = {"editable": True}
+    service = await opened()
+    await ask(service, "one")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await service.respond(answer("r-one", False, edited_arguments={}), "ada")
+    assert refused.value.field == "decision.edited_arguments"
+
+
+@pytest.mark.parametrize("setting", [None, Approvals(remote=False)])
+async def test_without_remote_approvals_they_are_shown_and_not_answered(
+    opened: Open, setting: Approvals | None
+) -> None:
+    service = await opened(setting)
+    await ask(service, "one")
+    with pytest.raises(UnimplementedError):
+        await service.respond(answer("r-one"), "ada")
+    assert names((await service.approvals("ada")).approvals) == ["r-one"]
+
+
+# -- who ---------------------------------------------------------------------------------------------------------------
+
+
+def refusing(principal: str, request: ApprovalRequest) -> bool:
+    raise RuntimeError("the directory is away")
+
+
+WORDS = Approvals(approvers=lambda principal, request: principal == request.action.payload["arguments"]["word"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "seen", "entitled"),
+    [
+        (Approvals(), {"ada"}, {"ada"}),
+        (Approvals(approvers=["boss", "eve"]), {"ada", "boss", "eve"}, {"boss", "eve"}),
+        (Approvals(approvers="boss"), {"ada", "boss"}, {"boss"}),
+        (Approvals(approvers=["ada"]), {"ada"}, {"ada"}),
+        (Approvals(approvers=()), {"ada"}, set()),
+        (Approvals(approvers=lambda principal, request: principal == "boss"), {"ada", "boss"}, {"boss"}),
+        (Approvals(approvers=refusing), {"ada"}, set()),
+    ],
+    ids=["owner", "names", "one name", "the owner by name", "nobody", "callable", "callable that fails"],
+)
+async def test_approvals_are_shown_to_who_owns_them_or_may_answer_and_answered_by_the_latter(
+    opened: Open, setting: Approvals, seen: set[str], entitled: set[str]
+) -> None:
+    service = await opened(setting)
+    await ask(service, "one")
+    for principal in ("ada", "boss", "eve", "bob", ""):
+        page = await service.approvals(principal)
+        assert names(page.approvals) == (["r-one"] if principal in seen else []), principal
+        async with aclosing(service.watch_approvals(principal)) as batches:
+            assert names(await anext(batches)) == (["r-one"] if principal in seen else []), principal
+        if principal not in entitled:
+            expected = PermissionDeniedError if principal in seen else ApprovalNotFoundError
+            with pytest.raises(expected):
+                await service.respond(answer("r-one"), principal)
+    for nth, principal in enumerate(sorted(entitled)):
+        approval, already = await service.respond(answer("r-one"), principal)
+        assert already is (nth > 0)
+        assert approval.decision is not None
+        assert approval.decision.decided_by == sorted(entitled)[0]
+
+
+async def test_a_stranger_cannot_tell_an_approval_of_others_from_none(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one")
+    said = []
+    for request_id in ("r-one", "r-two"):
+        with pytest.raises(ApprovalNotFoundError) as refused:
+            await service.respond(answer(request_id), "bob")
+        said.append(str(refused.value).replace(request_id, "ID"))
+    assert said[0] == said[1]
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(InvalidArgumentError):
+            Approvals(expires_s=seconds)
+
+
+# -- listing -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_listed_approval_says_everything_but_secrets(opened: Open, office: Office) -> None:
+    preview = Artifact(parts=[Part.json({"room": 7, "password": "p"})], name="preview")
+    office.action = {"payload": {"arguments": {"password": "p", "nights": 2}}, "artifacts": (preview,)}
+    office.asked = {"metadata": {"token": "t", "urgent": True}, "editable": True}
+    service = await opened(redaction=Struck())
+    await ask(service, "one")
+    (shown,) = (await service.approvals("ada")).approvals
+    request, real = shown.request, office.requests["r-one"]
+    assert request.action.payload == {"arguments": {"password": "***", "nights": 2}}
+    assert request.action.artifacts[0].parts[0].content == {"room": 7, "password": "***"}
+    assert request.metadata == {"token": "***", "urgent": True}
+    assert request.policy_decision.metadata == {"rule": "money", "token": "***"}
+    assert request.policy_decision.reason == "it costs money"
+    assert (request.request_id, request.task_id, request.run_id) == ("r-one", real.task_id, real.run_id)
+    assert shown.fingerprint == real.action.fingerprint != request.action.fingerprint
+    edited = {"password": "q", "nights": 3}
+    approval, _ = await service.respond(answer("r-one", fingerprint=shown.fingerprint, edited_arguments=edited), "ada")
+    assert approval.decision is not None
+    assert approval.decision.edited_arguments == {"password": "***", "nights": 3}
+    assert (await decisions(service, real.task_id))[0].edited_arguments == edited
+
+
+async def test_a_question_that_names_no_task_or_run_is_shown_with_those_that_ask_it(
+    opened: Open, office: Office
+) -> None:
+    office.asked = {"task_id": "", "run_id": None}
+    service = await opened()
+    task_id = await ask(service, "one")
+    (shown,) = (await service.approvals("ada")).approvals
+    assert shown.request.task_id == task_id
+    assert shown.request.run_id == (await service.get(task_id, "ada")).run_id
+
+
+@pytest.mark.parametrize("setting", [Approvals(), Approvals(approvers=lambda *_: False)], ids=["owner", "callable"])
+@pytest.mark.parametrize("page_size", [1, 2, 100])
+async def test_pages_joined_are_all_that_one_may_see_oldest_first(
+    opened: Open, setting: Approvals, page_size: int
+) -> None:
+    service = await opened(setting)
+    for nth, principal in enumerate(["ada", "bob", "ada", "bob", "bob", "ada"]):
+        await ask(service, f"a{nth} b{nth}", principal)
+    expected = [f"r-{letter}{nth}" for nth in (0, 2, 5) for letter in "ab"]
+    listed: list[str] = []
+    query = ApprovalQuery("ignored", "ignored", page_size=page_size)
+    while True:
+        page = await service.approvals("ada", query)
+        assert len(page.approvals) <= page_size
+        listed += names(page.approvals)
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+    assert listed == expected
+
+
+async def test_a_listing_that_finds_little_ends_early_and_says_where_to_go_on(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "SCANS", 2)
+    service = await opened(Approvals(approvers=lambda *_: False))
+    for nth in range(6):
+        await ask(service, f"of-bob-{nth}", "bob")
+    await ask(service, "mine")
+    pages = []
+    query = ApprovalQuery(page_size=2)
+    while True:
+        page = await service.approvals("ada", query)
+        pages.append(names(page.approvals))
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+    assert pages == [[], ["r-mine"]]
+
+
+async def test_a_page_ends_where_it_gets_large_but_is_never_empty_for_that(
+    opened: Open, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.action = {"payload": {"text": "x" * 400_000}}
+    service = await opened()
+    for word in ("a", "b", "c", "d", "e"):
+        await ask(service, word)
+    sizes = []
+    query = ApprovalQuery()
+    while True:
+        page = await service.approvals("ada", query)
+        sizes.append(len(page.approvals))
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+    assert sizes == [2, 2, 1]
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        assert [len(await anext(batches)) for _ in range(4)] == [2, 2, 1, 0]
+    monkeypatch.setattr(desk, "PAGE_BYTES", 1)
+    assert len((await service.approvals("ada")).approvals) == 1
+
+
+# -- watching ------------------------------------------------------------------------------------------------------------
+
+
+async def changes(batches: Batches, count: int) -> list[tuple[str, str]]:
+    """The next changes, each as (request id, state)."""
+    seen: list[tuple[str, str]] = []
+    while len(seen) < count:
+        seen += [(each.request.request_id, str(each.state)) for each in await anext(batches)]
+    return seen
+
+
+async def test_a_watch_shows_what_waits_says_that_it_was_all_and_goes_on_with_what_changes(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one two")
+    await service.respond(answer("r-one"), "ada")
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        assert names(await anext(batches)) == ["r-two"]
+        assert await anext(batches) == []
+        task_id = await ask(service, "three")
+        assert await changes(batches, 1) == [("r-three", "pending")]
+        await service.respond(answer("r-two", False), "ada")
+        assert await changes(batches, 1) == [("r-two", "denied")]
+        await service.cancel(task_id, "ada")
+        assert await changes(batches, 1) == [("r-three", "withdrawn")]
+
+
+async def test_a_watch_without_anything_to_show_says_so_at_once(opened: Open) -> None:
+    service = await opened()
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        assert await anext(batches) == []
+    task_id = await ask(service, "one")
+    await service.respond(answer("r-one"), "ada")
+    await outcome(service, task_id)
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        assert await anext(batches) == []
+
+
+async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one")
+    task_id = await ask(service, "two")
+    async with aclosing(service.watch_approvals("ada", task_id)) as batches:
+        assert names(await anext(batches)) == ["r-two"]
+        assert await anext(batches) == []
+        await service.respond(answer("r-one"), "ada")
+        await service.respond(answer("r-two"), "ada")
+        assert await changes(batches, 1) == [("r-two", "approved")]
+
+
+async def test_a_watch_ends_with_the_service(office: Office) -> None:
+    service = office.service()
+    await service.start()
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        assert await anext(batches) == []
+        following = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        await service.stop(0)
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(UnavailableError):
+                await following
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_watch_begun_at_any_moment_ends_up_knowing_every_approval(opened: Open, seed: int) -> None:
+    chance = random.Random(seed)
+    service = await opened()
+    known: list[dict[str, str]] = []
+    twice: list[str] = []
+
+    async def follow(seen: dict[str, str]) -> None:
+        async with aclosing(service.watch_approvals("ada")) as batches:
+            async for batch in batches:
+                for approval in batch:
+                    name, state = approval.request.request_id, str(approval.state)
+                    if seen.get(name) == state:
+                        twice.append(name)
+                    seen[name] = state
+                if "r-last" in seen:
+                    return
+
+    async def work(nth: int) -> None:
+        await ask(service, f"a{nth} b{nth}")
+        for name in chance.sample([f"r-a{nth}", f"r-b{nth}"], chance.randrange(3)):
+            await service.respond(answer(name, chance.random() < 0.5), "ada")
+
+    async with asyncio.TaskGroup() as group:
+        for nth in range(12):
+            group.create_task(work(nth))
+            if nth % 3 == 0:
+                known.append({})
+                group.create_task(follow(known[-1]))
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+        # Every answer is given before the last question is asked.
+        pending = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "work"]  # type: ignore[union-attr]  # coroutines all
+        await asyncio.gather(*pending)
+        await ask(service, "last")
+    truth = {
+        each.request.request_id: str(each.state)
+        for each in (await service.approvals("ada", ApprovalQuery(page_size=1000))).approvals
+    }
+    assert twice == []
+    for seen in known:
+        unsettled = {name for name, state in truth.items() if state == "pending"}
+        assert unsettled <= set(seen)
+        assert seen == {name: truth[name] for name in seen}
+
+
+# -- the log -------------------------------------------------------------------------------------------------------------
+
+
+async def live_of(service: TaskService, task_id: str) -> LiveTask:
+    """The task as another process would load it."""
+    head = await service.head(task_id, "ada")
+    return await LiveTask.load(head, store=service.store, clock=SystemClock())
+
+
+async def test_who_waits_for_a_decision_hears_it_whoever_records_it(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one two")
+    live = await live_of(service, task_id)
+    waits = [asyncio.create_task(live.decision("r-two")) for _ in range(2)]
+    gone = asyncio.create_task(live.decision("r-two"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await service.respond(answer("r-two", reason="go"), "ada")
+    assert [each.reason for each in await asyncio.gather(*waits)] == ["go", "go"]
+    assert (await live.decision("r-two")).approved  # it stays
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+
+
+async def test_who_waits_for_a_decision_hears_that_there_will_be_none(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    live = await live_of(service, task_id)
+    with pytest.raises(ApprovalNotFoundError):
+        await live.decision("r-unknown")
+    waiting = asyncio.create_task(live.decision("r-one"))
+    await asyncio.sleep(0)
+    await service.cancel(task_id, "ada")
+    with pytest.raises(ApprovalNotFoundError):
+        await waiting
+
+
+async def test_an_answer_that_is_refused_takes_the_whole_append_with_it(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    live = await live_of(service, task_id)
+    before = live.fold.sequence
+    with pytest.raises(InvalidTransitionError):
+        await live.record([TaskProgress(), ApprovalDecided(answer("r-none"))])
+    assert live.fold.sequence == before == (await service.head(task_id, "ada")).sequence
+
+
+async def test_of_two_processes_that_answer_at_once_the_second_is_refused(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    lives = [await live_of(service, task_id) for _ in range(4)]
+    facts = [ApprovalDecided(answer("r-one", bool(nth % 2))) for nth in range(4)]
+    outcomes = await asyncio.gather(
+        *(live.record([fact]) for live, fact in zip(lives, facts, strict=True)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in outcomes) == ["InvalidTransitionError"] * 3 + ["NoneType"]
+    assert len(await decisions(service, task_id)) == 1
+
+
+async def test_a_task_without_approvals_leaves_the_index_alone(opened: Open) -> None:
+    service = await opened()
+    task_id = (await service.submit(Submission([Message.user("")]), "ada")).task_id
+    await outcome(service, task_id)
+    assert await service.store.approval_revision("agent") == 0
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_closed_to_other_principals(opened: Open) -> None:
+    service = await opened()
+    first = await service.send(Submission([Message.user("")], session_id="trip"), "ada")
+    assert first.state is TaskState.COMPLETED
+    assert await service.session_owner("trip") == "ada"
+    with pytest.raises(SessionConflictError):
+        await service.send(Submission([Message.user("")], task_id="of-bob", session_id="trip"), "bob")
+    with pytest.raises(SessionConflictError):
+        await service.send(Submission([Message.user("")], session_id=first.task_id, task_id="trip"), "bob")
+    again = await service.send(Submission([Message.user("")], session_id="trip"), "ada")
+    assert again.session_id == "trip"
+    # What was refused left nothing: the id is free.
+    assert (await service.send(Submission([Message.user("")], task_id="of-bob"), "bob")).principal == "bob"
