@@ -11,6 +11,7 @@ from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import event_pb2, part_pb2, task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, Limits, Message, Run, Task, TaskProgress, current_run
+from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted
 from protolink_grpc.store.port import TaskStore
 
 REPLY_CHARACTERS = 100
@@ -19,6 +20,9 @@ REPLY_CHARACTERS = 100
 ANY_PORT = "grpc://127.0.0.1:0"
 
 SERVICE = "protolink.v1.AgentService"
+
+PIECE = " token"
+"""A piece of a text as models produce it."""
 
 FLOOR_BATCH = 256
 """Events per message of the floor's stream: what the agent's watches put together at most."""
@@ -50,8 +54,8 @@ class EchoAgent(Agent):
 class LogAgent(Agent):
     """Writes logs of the length that the message asks for, and stays open for further turns.
 
-    `emit N` reports N steps and completes; `events N` and `messages N` let the history grow by N and wait for more; anything else
-    is one turn, answered by one message.
+    `emit N` reports N steps and completes, `tell N` produces a text in N pieces and completes; `events N` and `messages N` let the
+    history grow by N and wait for more; anything else is one turn, answered by one message.
     """
 
     def __init__(self, store: TaskStore) -> None:
@@ -65,7 +69,9 @@ class LogAgent(Agent):
             await _report(int(amount))
         elif verb == "messages":
             await _say(int(amount))
-        return task.complete("done") if verb == "emit" else task.require_input(Message.agent("go on"))
+        elif verb == "tell":
+            await _tell(int(amount))
+        return task.complete("done") if verb in ("emit", "tell") else task.require_input(Message.agent("go on"))
 
 
 def _run() -> Run:
@@ -85,6 +91,17 @@ async def _say(count: int) -> None:
     run = _run()
     for _ in range(count):
         await run.message(Message.agent("one message of many"))
+
+
+async def _tell(count: int) -> None:
+    run, whole = _run(), PIECE * count
+    await run.emit(LlmCallStarted("call", streaming=True))
+    await run.flush()
+    for index in range(count):
+        run.delta("call", index * len(PIECE), PIECE)
+        if index % 64 == 0:
+            await asyncio.sleep(0)  # tokens come over a connection: others have their turn
+    await run.emit(LlmCallCompleted("call", text=whole))
 
 
 def floor_handler() -> grpc.GenericRpcHandler:

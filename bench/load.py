@@ -42,10 +42,10 @@ def unary(channel: grpc.aio.Channel, method: str, service: str = "AgentService")
     return call  # type: ignore[no-any-return]  # the stubs of grpc.aio leave the multicallable's type open
 
 
-def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0) -> AsyncIterator[bytes]:
+def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas: bool = False) -> AsyncIterator[bytes]:
     """The responses of a subscription, as bytes."""
     stream: Any = channel.unary_stream("/protolink.v1.AgentService/SubscribeTask")
-    request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after).SerializeToString()
+    request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, deltas=deltas).SerializeToString()
     responses: AsyncIterator[bytes] = aiter(stream(request))
     return responses
 

@@ -1,4 +1,4 @@
-"""Watches: a stored log read from its start, a log read while it is written, and what a silent watch costs in memory."""
+"""Watches: a stored log read from its start, a log and a text that grow, and what a silent watch costs in memory."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 from protolink_pb.v1 import agent_service_pb2 as pb
 
-from bench.agents import FLOOR_BATCH
+from bench.agents import FLOOR_BATCH, PIECE
 from bench.load import Call, channel_to, channels_to, events_in, measured, message, new_task, subscribe, unary
 from bench.plan import Plan, say
 from bench.process import Server, servers
@@ -20,6 +20,9 @@ STORES = ("log-memory", "log-sqlite")
 STORED_EVENTS = 100_000
 LIVE_EVENTS = {1: 50_000, 100: 5_000}
 """Events of a live log, by its number of readers."""
+
+DELTAS = 200_000
+"""Pieces of a live text."""
 
 IDLE = 1_000
 IDLE_CHANNELS = 10
@@ -34,6 +37,8 @@ async def stream(plan: Plan) -> list[Row]:
         channels = [await stack.enter_async_context(channel_to(server)) for server in started]
         floor, rows = await _stored(plan, started, channels)
         rows += await _live(plan, started[1:], channels[1:], floor)
+        # Live text is not stored: one kind of store tells all about it.
+        rows.append(await _deltas(plan, started[1], channels[1]))
     return rows
 
 
@@ -127,6 +132,44 @@ async def _live_round(server: Server, send: Call, readers: int, count: int) -> S
 
 async def _rest(watch: AsyncIterator[bytes]) -> list[bytes]:
     return [response async for response in watch]
+
+
+# -- text that grows ---------------------------------------------------------------------------------------------------------
+
+
+async def _deltas(plan: Plan, server: Server, channel: grpc.aio.Channel) -> Row:
+    count = plan.amount(DELTAS)
+    say(f"stream: a text of {count} pieces")
+    samples, messages = [], 0
+    for _ in range(plan.rounds):
+        sample, messages = await _deltas_round(server, channel, count)
+        samples.append(sample)
+    row = row_of("stream.deltas", "deltas", samples)
+    row.in_flight, row.note = 1, f"in {messages} messages"
+    return row
+
+
+async def _deltas_round(server: Server, channel: grpc.aio.Channel, count: int) -> tuple[Sample, int]:
+    """One reader, and a model that is as fast as it can be; counted are the pieces that the reader got before the text was over."""
+    send = unary(channel, "SendTask")
+    task = await new_task(send, "wait")
+    watch = subscribe(channel, task.id, deltas=True)
+    await anext(watch)  # the history: from now on this one is served live
+    got: list[bytes] = []
+
+    async def load() -> Sample:
+        start = time.perf_counter()
+        await send(message(f"tell {count}", task.id, wait=False))
+        got.extend(await _rest(watch))
+        return Sample(0, time.perf_counter() - start)
+
+    sample = await measured(server, load)
+    deltas = [delta for response in got for delta in pb.SubscribeTaskResponse.FromString(response).deltas]
+    text = "".join(delta.text for delta in deltas)
+    if not text or text != (PIECE * count)[: len(text)]:
+        raise RuntimeError("a reader of live text missed some")
+    sample.done = len(text) // len(PIECE)
+    return sample, len(deltas)
 
 
 # -- silence ----------------------------------------------------------------------------------------------------------------

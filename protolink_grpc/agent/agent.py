@@ -44,11 +44,13 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.reports import SQLiteRunStore
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.asking import ApprovalHandler
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
+from protolink_grpc.runtime.parts import TOOL_TASK
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Recovery
@@ -142,7 +144,7 @@ class Agent:
         budget: RunBudget | None = None,
         infer: InferSettings | None = None,
         redaction: RedactionPolicy | None = None,
-        run_store: Any = None,
+        run_store: SQLiteRunStore | None = None,
         recovery: Recovery = "auto",
         limits: Limits | None = None,
         server: ServerOptions | None = None,
@@ -366,6 +368,14 @@ class Agent:
                 for event in events:
                     yield event
 
+    async def get_task(self, task_id: str) -> Task:
+        """A task of this process as it is now.
+
+        Raises:
+            TaskNotFoundError: There is none with that id.
+        """
+        return await (await self._local()).get(task_id, None)
+
     async def cancel_task(self, task_id: str, reason: str | None = None) -> Task:
         """Cancel an active task and return it as it is afterwards.
 
@@ -488,7 +498,9 @@ class Agent:
             ),
             (
                 control_service_pb2.DESCRIPTOR.services_by_name["ControlService"],
-                ControlServicer(self._toolbox, service),
+                ControlServicer(
+                    self._toolbox, service, self._faculties.control(service), redaction=self._faculties.redaction
+                ),
             ),
         ]
         public = Address.parse(self._configured_url)
@@ -539,6 +551,7 @@ class Agent:
             # The runs have ended; what is left are watches, which get their last events.
             await server.stop(min(grace, 1.0))
         await self._peers.aclose()
+        await self._faculties.aclose()
         await self._runner.aclose(grace_s=0)
         self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
         self._toolbox.runner = self._runner
@@ -593,7 +606,7 @@ class Agent:
     def _endpoint(self) -> LocalEndpoint:
         if self._service is None or self._home is None:
             raise UnavailableError(f"agent {self.card.name} was stopped", agent=self.card.name)
-        return LocalEndpoint(self._service, self._home, lambda: self.card)
+        return LocalEndpoint(self._service, self._home, lambda: self.card, self._faculties.control(self._service))
 
     async def _own_service(self) -> TaskService:
         """The runtime of this agent, started on the running loop when first needed.
@@ -618,6 +631,7 @@ class Agent:
         service = self._service
         if self._home is loop and not service.is_accepting:
             try:
+                await self._faculties.open()
                 await service.start()
             except BaseException:
                 self._service = None
@@ -630,9 +644,13 @@ class Agent:
         return self._handle
 
     async def _handle(self, task: Task, run: Run) -> Task:
+        if TOOL_TASK in task.metadata:
+            return await self._faculties.executor.execute(task, run)
         return await self.handle_task(task)
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
+        if TOOL_TASK in task.metadata:
+            return await self._faculties.executor.execute(task, run)
         stream: Any = self.handle_task_streaming(task)
         if not hasattr(stream, "__anext__"):  # a plain function may return anything
             raise TypeError("handle_task_streaming must be an async generator")
@@ -651,7 +669,7 @@ UNREGISTER_WAIT_S = 2.0
 """How long coming up waits for the registry, and going down: both go on without it."""
 
 
-def _store(store: TaskStore | None, run_store: Any) -> TaskStore:
+def _store(store: TaskStore | None, run_store: SQLiteRunStore | None) -> TaskStore:
     if run_store is None:
         return store if store is not None else MemoryStore()
     if store is not None:

@@ -17,11 +17,13 @@ from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionP
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.asking import ApprovalHandler
-from protolink_grpc.runtime.detached import Detached, Narrowed
+from protolink_grpc.runtime.detached import ActionAuthorizer, Detached, Narrowed
 from protolink_grpc.runtime.gate import TOOL_CALL, Gate, Scene
 from protolink_grpc.runtime.parts import Mind, PartExecutor
 from protolink_grpc.runtime.run import Controls, current_run
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state import InMemoryStorage, State, Storage
+from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.toolbox import Toolbox
 
@@ -97,6 +99,28 @@ class Faculties:
             if len(self._budgets) > BUDGETS:
                 self._budgets.popitem(last=False)
         return known
+
+    async def open(self) -> None:
+        """Make sure that what is remembered can be reached; raises StoreError."""
+        if self.state is not None:
+            await self.state.open()
+
+    async def aclose(self) -> None:
+        if self.state is not None:
+            await self.state.close()
+
+    def control(self, service: TaskService) -> StateControl | None:
+        """The control plane of what the agent remembers, None where it remembers nothing."""
+        if self.state is None:
+            return None
+        summarize = self.llm.summarize if isinstance(self.llm, LLM) else None
+        return StateControl(self.state, self._authorize, service.session_owner, summarize=summarize)
+
+    async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
+        """Raises ActionDeniedError, ApprovalRequiredError: policy does not let this be done to the agent's memory."""
+        action = RunAction(operation, operation, {"session_id": session_id}, frozenset({operation}))
+        context = RunContext(session_id=session_id or None, metadata={"principal": principal})
+        await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
         """Whether a waiting tool call could run with other arguments.

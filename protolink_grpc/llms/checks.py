@@ -39,6 +39,7 @@ class ActionCheck:
         self.tools = {tool.name: tool for tool in tools}
         self.peers = {peer.name: peer for peer in peers if peer.name != agent_name}
         self._agent_name = agent_name
+        self._compiled: dict[str, Schema | None] = {}
         if taken := RESERVED_TOOLS & self.tools.keys():
             raise InvalidArgumentError(f"the name '{min(taken)}' is reserved for delegation", field="tools")
 
@@ -55,7 +56,7 @@ class ActionCheck:
             tool = self.tools.get(name)
             if tool is None:
                 raise _unknown("tool", name, self.tools)
-            _check_arguments(name, arguments, tool.input_schema)
+            self._check_arguments(name, arguments, tool.input_schema)
             return ActionCall(position, "tool.call", name, arguments, call.call_id, step)
         return ActionCall(position, "agent.call", name, arguments, call.call_id, step)
 
@@ -85,8 +86,22 @@ class ActionCheck:
         skills: dict[str, AgentSkill] = {skill.id: skill for skill in peer.skills}
         if tool not in skills:
             raise _unknown(f"tool of agent '{peer.name}'", tool, skills)
-        _check_arguments(f"{peer.name}.{tool}", args, skills[tool].input_schema, foreign=True)
+        self._check_arguments(f"{peer.name}.{tool}", args, skills[tool].input_schema, foreign=True)
         return peer.name, {"action": "tool_call", "tool": tool, "args": args}
+
+    def _check_arguments(
+        self, name: str, arguments: dict[str, Any], schema: dict[str, Any], *, foreign: bool = False
+    ) -> None:
+        problems = _missing_or_extra(arguments, schema)
+        if not problems:
+            if name not in self._compiled:
+                text = to_json(schema)
+                # The patterns of a stranger may take for ever on a text of ours; its owner checks them anyhow.
+                self._compiled[name] = None if foreign and '"pattern' in text else _compiled(text)
+            compiled = self._compiled[name]
+            problems = compiled.problems(arguments) if compiled else []
+        if any(each["type"] not in _CONVERTIBLE for each in problems):
+            raise invalid_arguments(name, problems)
 
     def _peer(self, tool: str, arguments: dict[str, Any]) -> AgentCard:
         name = _text(tool, arguments, "agent")
@@ -120,18 +135,6 @@ def _unknown(kind: str, name: str, known: Collection[str]) -> ToolRejectedError:
         details={"available": sorted(known)},
         suggestion=f"Did you mean '{near[0]}'?" if near else None,
     )
-
-
-def _check_arguments(name: str, arguments: dict[str, Any], schema: dict[str, Any], *, foreign: bool = False) -> None:
-    if not schema:
-        return
-    problems = _missing_or_extra(arguments, schema)
-    text = to_json(schema)
-    # The patterns of a stranger may take for ever on a text of ours; its owner checks them anyhow.
-    if not problems and not (foreign and '"pattern' in text) and (compiled := _compiled(text)):
-        problems = compiled.problems(arguments)
-    if any(each["type"] not in _CONVERTIBLE for each in problems):
-        raise invalid_arguments(name, problems)
 
 
 def _missing_or_extra(arguments: dict[str, Any], schema: dict[str, Any]) -> list[Problem]:

@@ -9,6 +9,7 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.providers import ALIASES, PROVIDERS, Provider
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
 
@@ -16,7 +17,13 @@ _LOCAL: dict[str, Callable[..., LLM]] = {"mock": MockLLM, "scripted": ScriptedLL
 
 
 def create_llm(
-    provider: str, model: str | None = None, *, base_url: str | None = None, api_key: str | None = None, **settings: Any
+    provider: str,
+    model: str | None = None,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    metrics_profile: LLMModelProfile | None = None,
+    **settings: Any,
 ) -> LLM:
     """A language model of a provider.
 
@@ -25,6 +32,7 @@ def create_llm(
         model: As the provider names it. Case, slashes and colons are kept.
         base_url: Of another server that speaks the provider's format; None is the provider's own, or the usual local port.
         api_key: None reads the provider's environment variable. A server at a `base_url` of yours may need none.
+        metrics_profile: What is known about the model; its provider and model are filled in where it leaves them open.
         settings: Those of MockLLM, ScriptedLLM or PydanticAILLM, by name.
 
     Raises:
@@ -33,18 +41,32 @@ def create_llm(
     """
     name, model = _names(provider, model)
     if name in _LOCAL:
-        settings |= {key: value for key, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
-        made = _LOCAL[name]
-        _check_settings(name, made, settings)
-        return made(**settings) if model is None else made(**settings, model=model)
-    row = PROVIDERS[name]
-    _check_settings(name, PydanticAILLM, settings, hidden=("provider", "key"))
+        given = {"base_url": base_url, "api_key": api_key, "model": model}
+        llm = _local(name, {**settings, **{key: value for key, value in given.items() if value is not None}})
+    else:
+        llm = _remote(PROVIDERS[name], model, base_url, api_key, settings)
+    if metrics_profile is not None:
+        known = metrics_profile
+        llm.configure_metrics(known, provider=known.provider or llm.provider, model=known.model or llm.model)
+    return llm
+
+
+def _local(name: str, settings: dict[str, Any]) -> LLM:
+    _check_settings(name, _LOCAL[name], settings)
+    return _LOCAL[name](**settings)
+
+
+def _remote(
+    row: Provider, model: str | None, base_url: str | None, api_key: str | None, settings: dict[str, Any]
+) -> PydanticAILLM:
+    name = row.name
+    _check_settings(name, PydanticAILLM, settings, hidden=("provider", "key", "model", "base_url"))
     model = model or row.default_model
     if not model:
         raise InvalidArgumentError(
             f"the provider {name} needs a model, as in create_llm('{name}:<model>')", field="model"
         )
-    if not (base_url or row.base_url) and row.name == "openai-compatible":
+    if not base_url and name == "openai-compatible":
         raise InvalidArgumentError("say where the server is, for instance 'http://localhost:8000/v1'", field="base_url")
     return PydanticAILLM(row, model, base_url=base_url, key=_key(row, base_url, api_key), **settings)
 
@@ -67,7 +89,7 @@ def _names(provider: str, model: str | None) -> tuple[str, str | None]:
 
 
 def _check_settings(name: str, made: Callable[..., LLM], settings: dict[str, Any], hidden: Iterable[str] = ()) -> None:
-    known = [each for each in inspect.signature(made).parameters if each not in (*hidden, "model", "base_url")]
+    known = [each for each in inspect.signature(made).parameters if each not in hidden]
     for setting in settings:
         if setting not in known:
             text = f"unknown setting of {name}{_nearest(setting, known)}; there are {', '.join(known)}"

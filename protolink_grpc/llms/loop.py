@@ -203,6 +203,8 @@ class Inference:
         self, calls: Sequence[ModelToolCall], observations: Sequence[Observation], round_: "_Round"
     ) -> None:
         """Count answers in a row in which every call of a tool was rejected; raises ToolCorrectionLimitError."""
+        if not self._rejections and all(each.status != "rejected" for each in observations):
+            return
         by_target: dict[str, list[Observation]] = {}
         for call, observation in zip(calls, observations, strict=True):
             by_target.setdefault(_target(call), []).append(observation)
@@ -222,7 +224,8 @@ class Inference:
 
     def _notice_repetition(self, calls: Sequence[ModelToolCall], texts: Sequence[str]) -> None:
         """Same actions, same outcome: polling may do that for a while, a model that is stuck does it for ever."""
-        limit, times = self._settings.repeat_limit, self._repetition.times([*map(action_dict, calls)], texts)
+        limit = self._settings.repeat_limit
+        times = self._repetition.times([(call.name, call.arguments) for call in calls], list(texts))
         if times >= 2 * limit:
             names = ", ".join(map(_target, calls))
             raise ModelError(f"the model repeated the same action {times} times with the same result: {names}")
@@ -264,11 +267,11 @@ class _Repetition:
     __slots__ = ("_last", "_times")
 
     def __init__(self) -> None:
-        self._last: tuple[list[dict[str, Any]], list[str]] | None = None
+        self._last: tuple[list[tuple[str, dict[str, Any]]], list[str]] | None = None
         self._times = 0
 
-    def times(self, actions: list[dict[str, Any]], texts: Sequence[str]) -> int:
-        done = (actions, list(texts))
+    def times(self, actions: list[tuple[str, dict[str, Any]]], texts: list[str]) -> int:
+        done = (actions, texts)
         self._times = self._times + 1 if done == self._last else 1
         self._last = done
         return self._times

@@ -83,17 +83,27 @@ class ModelCaller:
             ModelError: The model refused, or the attempts are used up.
             CancelledError: At once; the model's iterator is closed.
         """
-        surroundings = self._surroundings
-        warnings = await self._allowed(surroundings.budget.check_step)
+        try:
+            return await self._answer(step, call_id, messages)
+        except BudgetExceededError as error:
+            if isinstance(error.decision, BudgetDecision):
+                await self._surroundings.report(
+                    BudgetReported(error.decision), type="budget.exceeded", severity="error", summary=str(error)
+                )
+            raise
+
+    async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
+        surroundings, budget = self._surroundings, self._surroundings.budget
+        step_warnings = budget.check_step()
         await surroundings.report(LlmStep("llm_step", step))
         manifest = build_context_manifest(
             self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
         )
         await surroundings.report(ContextPrepared(manifest, step))
-        await self._warn(warnings)
+        await self._warn(step_warnings)
         tokens = manifest.total_estimated_tokens
         for attempt in count(1):
-            await self._charge(surroundings.budget.check_llm_call, tokens)
+            await self._warn(budget.check_llm_call(tokens))
             await surroundings.report(
                 LlmCallStarted(call_id, self._model.provider, self._model.model, attempt, step, streaming=True)
             )
@@ -169,7 +179,7 @@ class ModelCaller:
         delay = max(delay, error.retry_after_s or 0.0)
         left = self._surroundings.budget.remaining_seconds
         if left is not None and left <= 0:  # what ended the call may have been the budget
-            await self._charge(self._surroundings.budget.check_runtime)
+            await self._warn(self._surroundings.budget.check_runtime())
         too_long = delay > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
         if too_long or attempt > self._request.settings.max_transport_retries:
             raise error
@@ -211,26 +221,9 @@ class ModelCaller:
         )
         await self._surroundings.report(completed)
         if usage.input_tokens is not None:
-            await self._charge(budget.correct_input_tokens, estimated, usage.input_tokens)
-        await self._charge(budget.record_output_tokens, written)
+            await self._warn(budget.correct_input_tokens(estimated, usage.input_tokens))
+        await self._warn(budget.record_output_tokens(written))
         return completed
-
-    # The budget
-
-    async def _charge(self, check: Callable[..., tuple[BudgetDecision, ...]], *amounts: int) -> None:
-        await self._warn(await self._allowed(check, *amounts))
-
-    async def _allowed(
-        self, check: Callable[..., tuple[BudgetDecision, ...]], *amounts: int
-    ) -> tuple[BudgetDecision, ...]:
-        try:
-            return check(*amounts)
-        except BudgetExceededError as error:
-            if isinstance(error.decision, BudgetDecision):
-                await self._surroundings.report(
-                    BudgetReported(error.decision), type="budget.exceeded", severity="error", summary=str(error)
-                )
-            raise
 
     async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:
         for decision in warnings:

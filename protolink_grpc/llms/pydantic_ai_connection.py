@@ -3,11 +3,15 @@
 Retries are switched off everywhere below: whoever calls a model decides about them.
 """
 
+import ssl
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import assert_never
 
 import httpx2
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, StreamedResponse
 
 from protolink_grpc.llms.providers import Provider
 
@@ -20,6 +24,10 @@ NO_KEY = "none"
 """What servers that need no key get."""
 
 
+_heard: ContextVar[list[httpx2.Response] | None] = ContextVar("heard", default=None)
+"""Where responses are noted that begin in this context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """A model and the client that it speaks through, of one event loop."""
@@ -27,13 +35,28 @@ class Connection:
     model: Model
     http: httpx2.AsyncClient
 
+    async def open(
+        self, stack: AsyncExitStack, stream: AbstractAsyncContextManager[StreamedResponse]
+    ) -> StreamedResponse:
+        """Begin an answer that ends with `stack`: whatever is not read by then is given up, and its connection closed.
+
+        The SDKs alone do not do that: google-genai leaves what it reads from to the garbage collector.
+        """
+        responses: list[httpx2.Response] = []
+        stack.push_async_callback(_hang_up, responses)
+        token = _heard.set(responses)
+        try:
+            return await stack.enter_async_context(stream)
+        finally:
+            _heard.reset(token)
+
 
 def connect(provider: Provider, model: str, base_url: str | None, key: str) -> Connection:
     """Make the clients. Imports SDKs, which takes up to seconds, and reads certificates: call it on a thread. No network."""
     # Given none, the SDKs would look for a key in the environment, and send it to whatever server this is.
     key = key or NO_KEY
     # Without redirects: they would take the key to another host.
-    http = httpx2.AsyncClient(timeout=TIMEOUT, limits=LIMITS, follow_redirects=False)
+    http = httpx2.AsyncClient(timeout=TIMEOUT, limits=LIMITS, follow_redirects=False, event_hooks={"response": [_note]})
     match provider.dialect:
         case "openai":
             return Connection(_openai(provider, model, base_url, key, http), http)
@@ -43,6 +66,23 @@ def connect(provider: Provider, model: str, base_url: str | None, key: str) -> C
             return Connection(_google(model, base_url, key, http), http)
         case _:
             assert_never(provider.dialect)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that clients trust, read once: it takes longer than everything else about a client."""
+    return httpx2.create_ssl_context()
+
+
+async def _hang_up(responses: list[httpx2.Response]) -> None:
+    for response in responses:
+        await response.aclose()
+
+
+async def _note(response: httpx2.Response) -> None:
+    heard = _heard.get()
+    if heard is not None:
+        heard.append(response)
 
 
 def _openai(provider: Provider, model: str, base_url: str | None, key: str, http: httpx2.AsyncClient) -> Model:

@@ -1,22 +1,19 @@
-"""PydanticAILLM: every provider of the table through pydantic-ai's model layer. Prompts, errors and clients are its neighbours'.
+"""PydanticAILLM: every provider of the table through pydantic-ai's model layer. Calls, errors and clients are its neighbours'.
 
 pydantic-ai and the providers' SDKs are optional and slow to import: they are loaded with the first call, on a thread.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import orjson
-
-from protolink_grpc.errors import ModelError, ModelTimeoutError, ModelUnavailableError, ProtolinkError
+from protolink_grpc.errors import ModelError, ModelTimeoutError, ProtolinkError
 from protolink_grpc.llms.base import LLM
-from protolink_grpc.llms.leading_thought import LeadingThought
-from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
+from protolink_grpc.llms.port import ModelItem, ModelRequest
 from protolink_grpc.llms.providers import Dialect, Provider
 
 _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
@@ -77,18 +74,18 @@ class PydanticAILLM(LLM):
         """As `llms.port.LanguageModel.generate`. Closing the iterator, or canceling who waits for it, closes the connection."""
         connection = await self._connected()
         from protolink_grpc.llms import pydantic_ai_errors as errors
+        from protolink_grpc.llms.pydantic_ai_answer import answer
 
         bound = self._timeout_s if request.timeout_s is None else request.timeout_s
         until = None if bound is None else asyncio.get_running_loop().time() + bound
         try:
-            async with aclosing(self._answer(connection, request, until)) as items:
+            async with aclosing(answer(connection, self._row, request, self._settings(request), until)) as items:
                 async for item in items:
                     yield item
         except TimeoutError:
+            within = "in time" if bound is None else f"within {bound:g} s"
             failed: ProtolinkError = ModelTimeoutError(
-                f"no answer within {bound:g} s ({self.provider})" if bound else f"no answer in time ({self.provider})",
-                provider=self.provider,
-                model=self.model,
+                f"no answer {within} ({self.provider})", provider=self.provider, model=self.model
             )
         except ProtolinkError:
             raise
@@ -105,50 +102,7 @@ class PydanticAILLM(LLM):
         if place is not None and place.connection is not None:
             await place.connection.http.aclose()
 
-    async def _answer(
-        self, connection: Any, request: ModelRequest, until: float | None
-    ) -> AsyncGenerator[ModelItem, None]:
-        from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-
-        from protolink_grpc.llms import pydantic_ai_prompt as prompt
-
-        names = prompt.wire_names(request)
-        parameters = prompt.parameters(request.tools, self._schema(connection, request), names)
-        opening = connection.model.request_stream(
-            prompt.conversation(request, names), self._settings(request), parameters
-        )
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout_at(until):
-                stream = await stack.enter_async_context(opening)
-            pieces: list[str] = []
-            thought = LeadingThought()
-            events = aiter(stream)
-            while True:
-                async with asyncio.timeout_at(until):
-                    event = await anext(events, None)
-                match event:
-                    case None:
-                        said = thought.rest()
-                    case (
-                        PartStartEvent(part=TextPart(content=text))
-                        | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
-                    ):
-                        said = thought.feed(text)
-                    case _:
-                        continue
-                if said:
-                    pieces.append(said)
-                    yield TextChunk(said)
-                if event is None:
-                    break
-            response = _response("".join(pieces), stream.get(), names)
-        if self._row.finish_reason and not response.finish_reason:
-            raise ModelUnavailableError(
-                f"the provider's answer was cut off ({self.provider})", provider=self.provider, model=self.model
-            )
-        yield response
-
-    def _settings(self, request: ModelRequest) -> Any:
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
         temperature = self._temperature if request.temperature is None else request.temperature
         bound = self._max_output_tokens if request.max_output_tokens is None else request.max_output_tokens
         settings = dict(self._options)
@@ -157,15 +111,6 @@ class PydanticAILLM(LLM):
         if bound is not None:
             settings["max_tokens"] = bound
         return settings
-
-    def _schema(self, connection: Any, request: ModelRequest) -> dict[str, Any] | None:
-        """The output schema, where this provider and this model can enforce it."""
-        schema = request.output_schema
-        if schema is None or schema.get("type") != "object" or self._row.schema == "never":
-            return None
-        if self._row.schema == "without_tools" and request.tools:
-            return None
-        return schema if connection.model.profile.get("supports_json_schema_output") else None
 
     async def _connected(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -181,7 +126,8 @@ class PydanticAILLM(LLM):
         return place.connection
 
     def _connect(self) -> Any:
-        for neighbour in ("pydantic_ai_errors", "pydantic_ai_prompt"):
+        # `generate` imports these too, but on the event loop.
+        for neighbour in ("pydantic_ai_answer", "pydantic_ai_errors"):
             import_module(f"protolink_grpc.llms.{neighbour}")
         from protolink_grpc.llms.pydantic_ai_connection import connect
 
@@ -200,36 +146,3 @@ def _require(provider: Provider) -> None:
                 provider=provider.name,
                 extra=provider.extra,
             )
-
-
-def _response(text: str, answer: Any, names: Any) -> ModelResponse:
-    calls = tuple(_call(part, names) for part in answer.parts if part.part_kind == "tool-call")
-    # A reason that pydantic-ai has no name for is kept as the provider says it.
-    reason = answer.finish_reason or str((answer.provider_details or {}).get("finish_reason") or "")
-    if reason == "tool_call" or (calls and reason == "stop"):
-        reason = "tool_calls"
-    return ModelResponse(text, calls, _usage(answer.usage), reason, answer.model_name or "")
-
-
-def _call(part: Any, names: Any) -> ModelToolCall:
-    name, arguments = names.ours(part.tool_name), part.args
-    if isinstance(arguments, str):
-        try:
-            arguments = orjson.loads(arguments) if arguments else {}
-        except ValueError:
-            return ModelToolCall(name, call_id=part.tool_call_id, raw=part.args)
-    if arguments is None:
-        arguments = {}
-    if isinstance(arguments, dict):
-        return ModelToolCall(name, arguments, part.tool_call_id)
-    return ModelToolCall(name, call_id=part.tool_call_id, raw=part.args)
-
-
-def _usage(usage: Any) -> ModelUsage:
-    # Every prompt has tokens: zero is what pydantic-ai says where the provider said nothing.
-    if not usage.input_tokens:
-        return ModelUsage(None, usage.output_tokens or None)
-    cached = {"cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
-    more = {name: count for name, count in usage.details.items() if name not in ("input_tokens", "output_tokens")}
-    details = {name: count for name, count in {**cached, **more}.items() if count}
-    return ModelUsage(usage.input_tokens, usage.output_tokens, details)

@@ -1,6 +1,7 @@
 """Events from JSON: the inverse of `RunEvent.to_dict`, as far as JSON allows. The stream events of ProtoLink are read elsewhere."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -28,12 +29,12 @@ Fields = dict[str, Any]
 
 
 def event_from_dict(data: object) -> ev.RunEvent:
-    """The event of a JSON object. A payload that has not the fields of its type stays a dict; an empty one is None.
+    """The event of a JSON object. A payload that cannot be read as one of its type stays a dict; an empty one is None.
 
     The identity of the event follows from its task and sequence; a session is read where the writer has added one.
 
     Raises:
-        InvalidArgumentError: A value of the wrong kind; names its path, for instance `payload.action.kind`.
+        InvalidArgumentError: An envelope that is none; names the field.
     """
     source = reader.as_object(data)
     kind = reader.required_text(source, "type")
@@ -75,8 +76,11 @@ def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | N
     for payload_type, read in _FAMILIES.get(kind.partition(".")[0], ()):
         # Every field that the kind has: an application's own payload of that type loses nothing by being taken for ours.
         if _NAMES[payload_type] <= source.keys():
-            found: ev.Payload | ev.TextDelta = read(source)
-            return found
+            with suppress(
+                InvalidArgumentError
+            ):  # a log may hold what JSON's readers are too strict for: it stays as it is
+                found: ev.Payload | ev.TextDelta = read(source)
+                return found
     copied: Fields = reader.copied(source, "")
     return copied
 

@@ -329,12 +329,12 @@ class RunEvent:
             "task_id": self.task_id,
             "agent_name": self.agent_name,
             "sequence": self.sequence,
-            "step": getattr(payload, "step", 0) or None,
+            "step": _detail(payload, "step", int) or None,
             "span_id": self.span_id or None,
             "parent_span_id": self.parent_span_id or None,
             "action_id": self.action_id or None,
             "parent_action_id": self.parent_action_id or None,
-            "delegation_id": getattr(payload, "delegation_id", "") or None,
+            "delegation_id": _detail(payload, "delegation_id", str) or None,
             "severity": self.severity,
             "summary": self.summary,
             "payload": _payload_dict(payload),
@@ -345,10 +345,10 @@ class RunEvent:
 
     @classmethod
     def from_dict(cls, data: object) -> "RunEvent":
-        """The event of a JSON object as `to_dict` writes it. A payload that has not the fields of its type stays a dict.
+        """The event of a JSON object as `to_dict` writes it. A payload that cannot be read as one of its type stays a dict.
 
         Raises:
-            InvalidArgumentError: A value of the wrong kind; names its path.
+            InvalidArgumentError: An envelope that is none; names the field.
         """
         from protolink_grpc.models.event_json import event_from_dict  # here: it needs every kind of this module
 
@@ -373,6 +373,12 @@ class RunEvent:
         )  # here: it needs every kind of this module
 
         return event_from_task_event(event, context, sequence)
+
+
+def _detail(payload: Payload | TextDelta | dict[str, Any] | None, name: str, kind: type) -> Any:
+    """What the envelope repeats of the payload, whichever form that has."""
+    value = payload.get(name) if isinstance(payload, dict) else getattr(payload, name, None)
+    return value if type(value) is kind else None
 
 
 def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[str, Any]:

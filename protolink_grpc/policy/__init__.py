@@ -2,13 +2,16 @@
 
 from protolink_grpc.policy.budget import BudgetEnforcer, BudgetPolicy, BudgetPolicyLike, Reservation, effective
 from protolink_grpc.policy.capabilities import CapabilityPolicy, Policy, decide, narrow, permissions_effect
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 
 __all__ = [
+    "DEFAULT_REDACTION_POLICY",
     "BudgetEnforcer",
     "BudgetPolicy",
     "BudgetPolicyLike",
     "CapabilityPolicy",
     "Policy",
+    "RedactionPolicy",
     "Reservation",
     "decide",
     "effective",

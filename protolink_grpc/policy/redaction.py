@@ -8,7 +8,7 @@ linear in the text: it begins where nothing of its own kind stands before, repea
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import plain
@@ -62,35 +62,78 @@ _NAMES = (
     r"|(?:access|auth|bot|csrf|id|refresh|session)[_-]?token)"
 )
 
-DEFAULT_PATTERNS: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(pattern, re.ASCII | flags)
-    for pattern, flags in (
+_WORDS = ("pass", "pwd", "secret", "api", "key", "credentials", "authorization", "token")
+"""One of these is in each of `_NAMES`."""
+
+# Each pattern with a sign that must be in the text for it to match, and with words, in lower case, of which one must be
+# there too. Looking for those is cheap, and nearly always enough.
+_LOOKS: tuple[tuple[re.Pattern[str], tuple[str, tuple[str, ...]]], ...] = tuple(
+    (re.compile(pattern, re.ASCII | flags), (sign, words))
+    for pattern, flags, sign, words in (
         # Schemes of HTTP authorization. Short words without a digit are prose: "the bearer of bad news".
-        (r"\bbearer\s++(?P<secret>(?:(?=[^\s0-9]{0,5}[0-9])|(?=\S{6}))[\w.~+/=-]++)", re.IGNORECASE),
-        (r"\bauthorization[\"']?\s*+[:=]\s*+[\"']?[a-z]{1,16}\s++(?P<secret>[^\s\"',;]++)", re.IGNORECASE),
-        # API keys with a prefix: OpenAI, Anthropic and their kin, Stripe, GitHub, GitLab, Slack, Hugging Face, Google.
-        (_START + r"sk-(?:(?=[A-Za-z_-]*+[0-9])[\w-]{8,}+|[\w-]{20,}+)", 0),
-        (_START + r"(?:sk|rk|pk)_(?:live|test)_\w{8,}+", 0),
-        (_START + r"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|hf_)[\w-]{16,}+", 0),
-        (_START + r"AIza[\w-]{35}", 0),
-        (_START + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])", 0),  # AWS
-        (_START + r"eyJ[\w-]++\.eyJ[\w-]++\.[\w-]*+", 0),  # JWT: two JSON objects and a signature
+        (
+            r"\bbearer\s++(?P<secret>(?:(?=[^\s0-9]{0,5}[0-9])|(?=\S{6}))[\w.~+/=-]++)",
+            re.IGNORECASE,
+            "",
+            ("bearer",),
+        ),
+        (
+            r"\bauthorization[\"']?\s*+[:=]\s*+[\"']?(?:basic|digest|token|apikey|negotiate)\s++(?P<secret>[^\s\"',;]++)",
+            re.IGNORECASE,
+            "",
+            ("authorization",),
+        ),
+        # API keys with a prefix: OpenAI, Anthropic and their kin, Stripe, GitHub, GitLab, Slack, Hugging Face, Google, AWS.
+        (_START + r"sk-(?:(?=[A-Za-z_-]*+[0-9])[\w-]{8,}+|[\w-]{20,}+)", 0, "-", ("sk-",)),
+        (_START + r"[srp]k_(?:live|test)_\w{8,}+", 0, "_", ("k_live_", "k_test_")),
+        (
+            _START + r"(?:gh[oprsu]|github_pat|hf)_\w{16,}+",
+            0,
+            "_",
+            ("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "_pat_", "hf_"),
+        ),
+        (_START + r"(?:glpat|xox[abeoprs])-[\w-]{16,}+", 0, "-", ("glpat-", "xox")),
+        (_START + r"AIza[\w-]{35}", 0, "", ("aiza",)),
+        (_START + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])", 0, "", ("akia", "asia", "abia", "acca")),
+        # JWT: two JSON objects and a signature.
+        (_START + r"eyJ[\w-]++\.eyJ[\w-]++\.[\w-]*+", 0, ".", ("eyj",)),
         # PEM, up to its end or that of the text.
         (
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]++|-(?!----))*+"
             r"(?:-----END [A-Z0-9 ]{0,60}-----)?",
             0,
+            "-",
+            ("private key",),
         ),
         # Passwords in URLs, before the host and in the query; assignments as in a file of settings.
-        (r"://[^\s/?#:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@", 0),
-        (r"(?<![A-Za-z0-9])" + _NAMES + r"=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE),
-        (r"[?&]token=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE),
-        # JSON inside a text, as a model writes it.
-        (r"\"[\w-]{0,40}" + _NAMES + r"\"\s*+:\s*+\"(?P<secret>(?:[^\"\\]++|\\.)++)", re.IGNORECASE | re.DOTALL),
-        (r"'[\w-]{0,40}" + _NAMES + r"'\s*+:\s*+'(?P<secret>(?:[^'\\]++|\\.)++)", re.IGNORECASE | re.DOTALL),
+        (r"://[^\s/?#:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@", 0, "@", ("://",)),
+        (r"(?<![A-Za-z0-9])" + _NAMES + r"=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE, "=", _WORDS),
+        (r"[?&]token=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE, "=", ("token=",)),
+        # JSON inside a text, as a model writes it, and its cousin of Python.
+        (
+            r"\"[\w-]{0,40}" + _NAMES + r"\"\s*+:\s*+\"(?P<secret>(?:[^\"\\]++|\\.)++)",
+            re.IGNORECASE | re.DOTALL,
+            '"',
+            _WORDS,
+        ),
+        (
+            r"'[\w-]{0,40}" + _NAMES + r"'\s*+:\s*+'(?P<secret>(?:[^'\\]++|\\.)++)",
+            re.IGNORECASE | re.DOTALL,
+            "'",
+            _WORDS,
+        ),
     )
 )
+_HINTS = dict(_LOOKS)
+_Search: TypeAlias = tuple[re.Pattern[str], str | int, str, tuple[str, ...]]
+_SHORTEST_WORD = 20
+"""Characters of the shortest secret that is one word of letters and digits, a key of AWS."""
+
+DEFAULT_PATTERNS: tuple[re.Pattern[str], ...] = tuple(_HINTS)
 """Looks of secrets. Of a pattern with a group named `secret` only that group is replaced."""
+
+_MOST_NAMES, _LONGEST_NAME = 1024, 64
+"""Bounds of what a policy remembers of field names: some 100 KiB."""
 
 _SEPARATORS = str.maketrans("-. ", "___")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -118,7 +161,9 @@ class RedactionPolicy:
     sensitive_values: Iterable[str] = field(default=(), repr=False)
     patterns: Iterable[str | re.Pattern[str]] = field(default=DEFAULT_PATTERNS, repr=False)
     _keys: frozenset[str] = field(init=False, repr=False, compare=False)
-    _patterns: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _searches: tuple[_Search, ...] = field(init=False, repr=False, compare=False)
+    _word_searches: tuple[_Search, ...] = field(init=False, repr=False, compare=False)
+    _names: dict[str, tuple[str, bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         limit = self.max_string_length
@@ -129,8 +174,11 @@ class RedactionPolicy:
         # `object.__setattr__`: how a frozen dataclass sets what it computes.
         object.__setattr__(self, "sensitive_keys", keys)
         object.__setattr__(self, "sensitive_values", tuple(dict.fromkeys(value for value in values if value)))
-        object.__setattr__(self, "patterns", tuple(_compiled(self.patterns)))
-        object.__setattr__(self, "_patterns", self.patterns)
+        patterns = tuple(_compiled(self.patterns))
+        object.__setattr__(self, "patterns", patterns)
+        searches = [_search(each) for each in patterns]
+        object.__setattr__(self, "_searches", tuple(searches))
+        object.__setattr__(self, "_word_searches", tuple(each for each in searches if each[0] not in _HINTS))
         object.__setattr__(self, "_keys", frozenset(name for key in keys for name in _spellings(key)))
 
     def redact(self, value: Any) -> Any:
@@ -146,11 +194,13 @@ class RedactionPolicy:
             if kind is str:
                 target[place] = self.redact_text(item)
             elif kind is dict:
-                target[place] = made = {}
+                made: dict[str, Any] = {}
+                target[place] = made
                 pending.extend(self._fields(made, item))
             elif kind is list or kind is tuple:
-                target[place] = slots = [None] * len(item)
-                pending.extend((slots, index, each) for index, each in enumerate(item))
+                made_list = [None] * len(item)
+                target[place] = made_list
+                pending.extend((made_list, index, each) for index, each in enumerate(item))
             elif item is None or kind is bool:
                 target[place] = item
             elif kind is int or kind is float:
@@ -172,27 +222,29 @@ class RedactionPolicy:
     def _fields(self, made: dict[str, Any], source: dict[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
         """Put the keys of `source` into `made`, in order, and say what is still to be redacted."""
         for key, value in source.items():
-            name = self._fresh_name(key if type(key) is str else next(iter(plain({key: None}))), made)
-            made[name] = None
-            if value is not None and self.is_sensitive(name):
-                made[name] = self.replacement
-            elif value is not None:
+            name, sensitive = self._named(key if type(key) is str else next(iter(plain({key: None}))))
+            if name in made:
+                name = _another(name, made)
+            if value is None or not sensitive:
+                made[name] = None
                 yield made, name, value
+            else:
+                made[name] = self.replacement
 
-    def _fresh_name(self, key: str, taken: dict[str, Any]) -> str:
-        name = self._without_secrets(key)
-        if name == key or name not in taken:
-            return name
-        number = 2
-        while f"{name} {number}" in taken:
-            number += 1
-        return f"{name} {number}"
+    def _named(self, key: str) -> tuple[str, bool]:
+        """How a key is written, and whether its value is a secret. Records repeat their keys, so these are remembered."""
+        known = self._names.get(key)
+        if known is None:
+            known = self._without_secrets(key), self.is_sensitive(key)
+            if len(self._names) < _MOST_NAMES and len(key) <= _LONGEST_NAME:
+                self._names[key] = known
+        return known
 
     def _is_known(self, number: float) -> bool:
         return bool(self.sensitive_values) and str(number) in tuple(self.sensitive_values)
 
     def _without_secrets(self, text: str) -> str:
-        found = sorted(self._spans(text))
+        found = sorted(span for span in self._spans(text) if span[0] < span[1])
         if not found:
             return text
         pieces: list[str] = []
@@ -204,17 +256,29 @@ class RedactionPolicy:
         return "".join((*pieces, text[done:]))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        for pattern in self._patterns:
-            group = "secret" if "secret" in pattern.groupindex else 0
-            for match in pattern.finditer(text):
-                start, end = match.span(group)
-                if start < end:
-                    yield start, end
+        is_short_word = len(text) < _SHORTEST_WORD and text.isalnum()
+        lower = text.lower()
+        for pattern, group, sign, words in self._word_searches if is_short_word else self._searches:
+            if sign in text and any(word in lower for word in words):
+                yield from (match.span(group) for match in pattern.finditer(text))
         for value in self.sensitive_values:
             start = text.find(value)
             while start >= 0:
                 yield start, start + len(value)
                 start = text.find(value, start + 1)
+
+
+def _search(pattern: re.Pattern[str]) -> _Search:
+    """A pattern, the group that is the secret, its sign and words; the empty ones are in every text."""
+    group: str | int = "secret" if "secret" in pattern.groupindex else 0
+    return pattern, group, *_HINTS.get(pattern, ("", ("",)))
+
+
+def _another(name: str, taken: dict[str, Any]) -> str:
+    number = 2
+    while f"{name} {number}" in taken:
+        number += 1
+    return f"{name} {number}"
 
 
 def _spellings(key: str) -> tuple[str, ...]:
@@ -236,9 +300,12 @@ def _compiled(patterns: Any) -> Iterator[re.Pattern[str]]:
         raise InvalidArgumentError("must be a collection of regular expressions", field="patterns")
     for index, each in enumerate(patterns):
         try:
-            yield re.compile(each)
+            compiled = re.compile(each)
         except (re.error, TypeError):
-            raise InvalidArgumentError("must be a regular expression", field=f"patterns[{index}]") from None
+            compiled = None
+        if compiled is None or not isinstance(compiled.pattern, str):
+            raise InvalidArgumentError("must be a regular expression for text", field=f"patterns[{index}]")
+        yield compiled
 
 
 DEFAULT_REDACTION_POLICY = RedactionPolicy()

@@ -7,7 +7,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports.agentruntime import AgentRuntimeView
-from protolink_grpc.reports.report import json_text
+from protolink_grpc.reports.report import hidden, json_text
 from protolink_grpc.wire.events import event_from_frame
 
 BATCH_BYTES = 1 << 20
@@ -47,7 +47,7 @@ class RunExport:
         """The lines of the next events."""
         for event in events:
             for record in self._read(event):
-                yield json_text(record if self._redaction is None else self._redaction.redact(record))
+                yield json_text(hidden(record, self._redaction))
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
         """The lines of the next encoded events, in batches of at most `BATCH_BYTES`."""

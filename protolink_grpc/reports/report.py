@@ -105,10 +105,7 @@ class RunReport:
             "totals": self.totals.to_dict(),
             "created_at": self.created_at,
         }
-        if redaction_policy is None:
-            return found
-        redacted: dict[str, Any] = redaction_policy.redact(found)
-        return redacted
+        return hidden(found, redaction_policy)
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -147,6 +144,36 @@ class RunReport:
     def redacted(self, redaction_policy: RedactionPolicy | None = None) -> Self:
         """A copy without what the policy hides, by default that of `RedactionPolicy()`."""
         return type(self).from_dict(self.to_dict(redaction_policy or RedactionPolicy()))
+
+
+def hidden(value: dict[str, Any], redaction_policy: RedactionPolicy | None) -> dict[str, Any]:
+    """A JSON object as a policy lets it be seen. Where the policy shortens texts, ids, times and types stay whole."""
+    if redaction_policy is None:
+        return value
+    shown: dict[str, Any] = redaction_policy.redact(value)
+    if redaction_policy.max_string_length is not None:
+        _uncut(shown, value)
+    return shown
+
+
+def _uncut(shown: Any, whole: Any, key: str = "") -> Any:
+    """`shown`, with texts that hold the record together as in `whole` where they were only cut."""
+    if isinstance(shown, dict) and isinstance(whole, dict):
+        for name in shown.keys() & whole.keys():
+            shown[name] = _uncut(shown[name], whole[name], name)
+    elif isinstance(shown, list):
+        for index, item in enumerate(shown):
+            shown[index] = _uncut(item, whole[index], key)
+    elif isinstance(shown, str) and shown != whole and _holds_together(key) and whole.startswith(shown[:-1]):
+        return whole
+    return shown
+
+
+def _holds_together(key: str) -> bool:
+    return key in _STRUCTURE or key.endswith(("_id", "_ids", "_at", "_state", "Id"))
+
+
+_STRUCTURE = frozenset({"id", "type", "timestamp", "state", "effect", "kind", "role", "severity", "capabilities"})
 
 
 def json_text(value: dict[str, Any]) -> str:

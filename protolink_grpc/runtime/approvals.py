@@ -8,7 +8,7 @@ its process died; a run that takes over finds the answer in the log.
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from protolink_grpc.errors import (
     ApprovalChangedError,
@@ -31,8 +31,9 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import ApprovalDecided, RunEvent
-from protolink_grpc.models.json_value import plain
-from protolink_grpc.runtime.asking import expired, seconds_left
+from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.runtime.asking import expired, said_about, seconds_left
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
@@ -114,14 +115,6 @@ class _Known:
     size: int
 
 
-class Redaction(Protocol):
-    """What strikes secrets out of what is shown."""
-
-    def redact(self, value: Any) -> Any:
-        """A copy of a JSON value, of the same shape, without its secrets."""
-        ...
-
-
 class ApprovalDesk:
     """The approvals of one agent's tasks, for callers that its service knows by their principal.
 
@@ -138,7 +131,7 @@ class ApprovalDesk:
         *,
         clock: Clock,
         setting: Approvals | None,
-        redaction: Redaction | None,
+        redaction: RedactionPolicy,
         check_edit: CheckEdit | None,
         live_of: Callable[[str], Awaitable[LiveTask]],
         is_stopped: Callable[[], bool],
@@ -148,7 +141,7 @@ class ApprovalDesk:
         self._clock = clock
         self._remote = setting is not None and setting.remote
         self._setting = setting or Approvals()
-        self._clean: Callable[[Any], Any] = plain if redaction is None else redaction.redact
+        self._clean: Callable[[Any], Any] = redaction.redact
         self._check_edit = check_edit
         self._live_of = live_of
         self._is_stopped = is_stopped
@@ -249,12 +242,16 @@ class ApprovalDesk:
             payload=clean(request.action.payload),
             metadata=clean(request.action.metadata),
             description=clean(request.action.description),
-            artifacts=tuple(Artifact.from_dict(clean(each.to_dict())) for each in request.action.artifacts),
+            artifacts=tuple(_clean_artifact(each, clean) for each in request.action.artifacts),
         )
-        policy = replace(request.policy_decision, metadata=clean(request.policy_decision.metadata))
+        verdict = request.policy_decision
+        policy = replace(verdict, reason=clean(verdict.reason), metadata=clean(verdict.metadata))
         if decision is not None:
             decision = replace(
-                decision, edited_arguments=clean(decision.edited_arguments), metadata=clean(decision.metadata)
+                decision,
+                reason=clean(decision.reason),
+                edited_arguments=clean(decision.edited_arguments),
+                metadata=clean(decision.metadata),
             )
         request = replace(request, action=action, policy_decision=policy, metadata=clean(request.metadata))
         return replace(approval, request=request, decision=decision)
@@ -315,7 +312,9 @@ class ApprovalDesk:
     async def _record(self, known: _Known, answer: ApprovalDecision) -> bool:
         """Append an answer; false when somebody else's, or the end of the task, came first."""
         fact = RunEvent(
-            payload=ApprovalDecided(answer), action_id=known.approval.request.action.action_id, summary=answer.reason
+            payload=ApprovalDecided(answer),
+            action_id=known.approval.request.action.action_id,
+            summary=said_about(answer),
         )
         try:
             try:
@@ -329,3 +328,27 @@ class ApprovalDesk:
 
 
 EDITED = "decision.edited_arguments"
+
+
+def _clean_artifact(artifact: Artifact, clean: Callable[[Any], Any]) -> Artifact:
+    parts = [_clean_part(part, clean) for part in artifact.parts]
+    return replace(artifact, parts=parts, metadata=clean(artifact.metadata))
+
+
+def _clean_part(part: Part, clean: Callable[[Any], Any]) -> Part:
+    """Bytes stay: a person must see the picture that is asked about, and half of one is none."""
+    content = part.content
+    match content:
+        case ToolCall():
+            content = replace(content, args=clean(content.args))
+        case ToolOutput():
+            content = replace(content, result=clean(content.result), error=clean(content.error))
+        case RouteDecision():
+            content = replace(content, metadata=clean(content.metadata))
+        case FileContent():
+            content = replace(content, uri=clean(content.uri))
+        case bytes():
+            pass
+        case _:
+            content = clean(content)
+    return replace(part, content=content, metadata=clean(part.metadata))

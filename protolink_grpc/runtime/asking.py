@@ -48,6 +48,13 @@ def expired(request: ApprovalRequest) -> ApprovalDecision:
     return ApprovalDecision(False, request.request_id, EXPIRED, metadata={"expired": True})
 
 
+def said_about(decision: ApprovalDecision) -> str:
+    """One line for people about an answer."""
+    verdict = "approved" if decision.approved else "denied"
+    by = f" by {decision.decided_by}" if decision.decided_by else ""
+    return f"{verdict}{by}: {decision.reason}" if decision.reason else f"{verdict}{by}"
+
+
 def seconds_left(request: ApprovalRequest, now_micros: int) -> float | None:
     """Until the question goes stale, 0 when it has; None means never."""
     if request.expires_at is None:

@@ -204,9 +204,7 @@ class Passage:
     async def request(self, position: str) -> None:
         if self.record is None:
             await self._charge()
-            await self._emit(
-                ActionRequested(self.action, self.delegation_id, position), summary=self.action.description
-            )
+            await self._emit(ActionRequested(self.action, self.delegation_id, position), summary=self._named)
 
     async def _charge(self) -> None:
         budget = self.scene.budget
@@ -228,7 +226,7 @@ class Passage:
         decision = await decide(self.gate.policy, self.action, self.scene.context)
         record = self.record
         if record is None or record.policy is None or record.policy.effect is not decision.effect:
-            await self._emit(ActionPolicyEvaluated(decision))
+            await self._emit(ActionPolicyEvaluated(decision), summary=decision.reason or str(decision.effect))
         if decision.effect is PolicyEffect.DENY:
             await self._denied(decision, None, decision.reason or "policy denies it")
         if record is not None and record.started and not self.prepared.repeatable:
@@ -275,7 +273,7 @@ class Passage:
                 return answer
         if request is None:
             request = self._question(decision, metadata)
-            await self._emit(ApprovalRequired(request), summary=f"approve {self.action.kind} '{self.action.name}'?")
+            await self._emit(ApprovalRequired(request), summary=f"approve {self._named}?")
         await self.scene.flush()
         try:
             return await self.scene.ask(request)
@@ -312,7 +310,7 @@ class Passage:
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
         scene, action = self.scene, self.action
-        await self._emit(ActionStarted(*self._what, _arguments(action), self.delegation_id))
+        await self._emit(ActionStarted(*self._what, _arguments(action), self.delegation_id), summary=self._named)
         if not self.prepared.silent:
             await scene.flush()
         scene.token.raise_if_cancelled()
@@ -335,9 +333,13 @@ class Passage:
         error = None if exception is None else error_value(exception)
         rejected = isinstance(exception, ToolRejectedError)
         kind = "action.completed" if exception is None else "action.rejected" if rejected else "action.failed"
-        await self._end(kind, self._ended(done, error, started), "" if exception is None else str(exception))
+        await self._end(kind, self._ended(done, error, started), self._named if exception is None else str(exception))
         scene.token.raise_if_cancelled()
         return Outcome(action.action_id, done.result, error, exception, rejected)
+
+    @property
+    def _named(self) -> str:
+        return f"{self.action.kind} '{self.action.name}'"
 
     @property
     def _what(self) -> tuple[str, str]:

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from protolink_grpc.errors import ProtolinkError, ToolRejectedError
+from protolink_grpc.errors import ProtolinkError, TaskExecutionError, ToolRejectedError, classes
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
 from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
@@ -26,6 +27,9 @@ from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.gate import error_value
 from protolink_grpc.runtime.inference import RunSurroundings
 from protolink_grpc.runtime.run import Run
+
+TOOL_TASK = "protolink.tool_call"
+"""Metadata key of a task that asks for a tool and nothing else: also an agent with a handler of its own runs it by default."""
 
 
 class Conversations(Protocol):
@@ -155,6 +159,17 @@ class PartExecutor:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact)
+
+
+def ended_error(fold: TaskFold) -> ProtolinkError:
+    """The error by which a task ended, as the exception that its code names as far as that is known."""
+    message = fold.messages[-1] if fold.messages else None
+    for part in message.parts if message is not None else ():
+        if part.type == "error" and isinstance(part.content, dict):
+            kind = classes().get(str(part.content.get("code")))
+            if kind is not None:
+                return kind(str(part.content.get("message", fold.reason)))
+    return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)
 
 
 def _artifact_id(task_id: str, position: str) -> str:

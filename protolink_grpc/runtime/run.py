@@ -32,7 +32,7 @@ from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
-from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, seconds_left
+from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, said_about, seconds_left
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.journal import ActionRecord, Journal
@@ -210,7 +210,9 @@ class Run:
 
     async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
         """Record an answer; returns the one that counts, which may have come from outside meanwhile."""
-        fact = RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=decision.reason)
+        fact = RunEvent(
+            payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=said_about(decision)
+        )
         try:
             await self._live.record([fact], run_id=self.run_id)
         except InvalidTransitionError:

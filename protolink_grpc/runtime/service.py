@@ -33,7 +33,8 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
-from protolink_grpc.runtime.approvals import ApprovalDesk, ApprovalPage, Approvals, CheckEdit, Redaction
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.runtime.approvals import ApprovalDesk, ApprovalPage, Approvals, CheckEdit
 from protolink_grpc.runtime.clock import Clock, SystemClock
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.engine import Attempt, Handler, canceled
@@ -82,7 +83,7 @@ class TaskService:
         controls: Controls | None = None,
         replayable: bool = False,
         approvals: Approvals | None = None,
-        redaction: Redaction | None = None,
+        redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
         check_edit: CheckEdit | None = None,
         clock: Clock | None = None,
     ) -> None:

@@ -158,29 +158,34 @@ class StateFile:
     """A file with a lane for each direction.
 
     Args:
-        open_file: Makes a connection for the thread that calls it.
+        open_file: Makes the writing connection, and the file where there is none.
+        open_reader: Makes the reading one, once the other has been there.
     """
 
-    def __init__(self, path: Path, open_file: Open) -> None:
-        self.path = path
+    def __init__(self, path: Path, open_file: Open, open_reader: Open) -> None:
         self._writer = Lane(path, open_file, begin="BEGIN IMMEDIATE", group=GROUP)
-        self._reader = Lane(path, open_file, begin="BEGIN", group=1)
+        self._reader = Lane(path, open_reader, begin="BEGIN", group=1)
+        self._is_ready = False
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """On disk when this returns. A caller that is canceled may find its work done or not."""
         return await asyncio.wrap_future(self._writer.submit(work))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._is_ready:
+            await self.open()
         return await asyncio.wrap_future(self._reader.submit(work))
 
     def write_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Blocks."""
         return self._writer.submit(work).result()
 
-    def read_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Blocks."""
-        return self._reader.submit(work).result()
+    async def open(self) -> None:
+        """The file is there and can be used, or this raises why not."""
+        await self.write(lambda db: None)
+        self._is_ready = True
 
     async def close(self) -> None:
+        self._is_ready = False
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._reader.close)

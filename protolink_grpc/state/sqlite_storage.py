@@ -79,7 +79,9 @@ class SQLiteStorage(Storage):
             raise InvalidArgumentError("must be a name of letters, digits and underscores", field="table_name")
         self.path = Path(db_path)
         self.table_name = table_name
-        self._file = StateFile(self.path, lambda: _open(self.path))
+        self._file = StateFile(
+            self.path, lambda: _open(self.path), lambda: connect(self.path, MIGRATIONS, read_only=True)
+        )
 
     def within(self, namespace: str) -> "SQLiteStorage":
         other = SQLiteStorage(self.path, self.table_name, namespace)
@@ -91,7 +93,7 @@ class SQLiteStorage(Storage):
         return f"{self.table_name}/{self.namespace or ''}"
 
     async def open(self) -> None:
-        await self._file.write(lambda db: None)
+        await self._file.open()
 
     async def close(self) -> None:
         await self._file.close()
@@ -103,7 +105,7 @@ class SQLiteStorage(Storage):
         self._file.write_now(lambda db: _execute(db, "INSERT OR REPLACE INTO single_values VALUES (?, ?)", row))
 
     def load(self) -> Any:
-        text = self._file.read_now(lambda db: _value(db, self._space))
+        text = self._file.write_now(lambda db: _value(db, self._space))
         return None if text is None else from_json(text)
 
     def update(self, changes: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, TextDelta
 from protolink_grpc.models.ids import new_uuid
 
 WAIT_S = 20.0
@@ -129,6 +130,18 @@ class Worker(Agent):
 
     async def do_nonsense(self, task: Task, rest: str) -> Any:
         return "no task"
+
+    async def do_tell(self, task: Task, rest: str) -> Task:
+        """As a model would: half of the text, a pause, the other half."""
+        run = current_run()
+        assert run is not None
+        half = len(rest) // 2
+        await run.emit(LlmCallStarted("call", streaming=True))
+        run.delta("call", 0, rest[:half])
+        await self.gate.hold()
+        run.delta("call", half, rest[half:])
+        await run.emit(LlmCallCompleted("call", text=rest))
+        return task.complete(rest)
 
     async def do_context(self, task: Task, rest: str) -> Task:
         run = current_run()
@@ -308,6 +321,48 @@ async def test_many_readers_see_the_same_events(link: Link) -> None:
     first, *others = await asyncio.gather(*readers)
     assert len(first) == 4
     assert all(each == first for each in others)
+
+
+# -- text that grows -----------------------------------------------------------------------------------------------------------
+
+
+def _pieces(events: list[Any]) -> list[TextDelta]:
+    return [event.payload for event in events if isinstance(event.payload, TextDelta)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_text_under_way_is_shown_on_request_and_is_no_part_of_the_log(link: Link, late: bool) -> None:
+    task, text = Task.create("tell für 🦉 und Mensch"), "für 🦉 und Mensch"
+    if late:
+        await link.client.submit_task(None, task)
+        await link.agent.gate.reached()
+        stream: Any = link.client.subscribe(task.id, deltas=True)
+    else:
+        stream = link.client.send_task_streaming(None, task, deltas=True)
+    events = [await anext(stream) for _ in range(4)]
+    link.agent.gate.open()
+    events += [event async for event in stream]
+    kinds = [event.type for event in events]
+    assert kinds[2:4] == ["llm.call.started", "llm.stream"]
+    first, *others = _pieces(events)
+    assert first == TextDelta("call", 0, text[: len(text) // 2])
+    assert others in ([], [TextDelta("call", len(text) // 2, text[len(text) // 2 :])])
+    assert {(event.task_id, event.sequence) for event in events if event.type == "llm.stream"} == {(task.id, None)}
+    assert "llm.stream" not in kinds[kinds.index("llm.call.completed") :]
+    logged = [event async for event in link.client.subscribe(task.id, deltas=True)]
+    assert logged == [event for event in events if event.sequence]
+    assert [event.payload.text for event in logged if isinstance(event.payload, LlmCallCompleted)] == [text]
+
+
+async def test_streams_show_no_text_under_way_unless_they_are_asked_to(link: Link) -> None:
+    stream: Any = link.client.send_task_streaming(None, Task.create("tell nothing of it"))
+    events = [await anext(stream) for _ in range(3)]
+    await link.agent.gate.reached()
+    now = [event async for event in link.client.subscribe(events[0].task_id, stop_at=StopAt.CURRENT)]
+    link.agent.gate.open()
+    events += [event async for event in stream]
+    assert _pieces(events + now) == []
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
 
 
 # -- continuing --------------------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Server:
     asked: list[Asked] = field(default_factory=list)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client closed its connection before the answer was whole."""
+    connections: int = 0
     open_now: int = 0
     open_most: int = 0
 
@@ -76,6 +77,7 @@ async def serving(*replies: Reply) -> AsyncIterator[Server]:
         task = asyncio.current_task()
         if task is not None:
             tasks.add(task)
+        server.connections += 1
         try:
             while await _exchange(server, reader, writer):
                 pass

@@ -249,7 +249,7 @@ class CutAtTheEnd:
         ]
 
     async def stream(
-        self, *_: Any, must_exist: bool = False, timeout_s: float | None
+        self, *_: Any, must_exist: bool = False, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         self.looks += 1
         assert self.looks == 1
@@ -275,7 +275,7 @@ class QuietBetweenCuts:
         self._quiet_s, self._metadata = quiet_s, metadata
 
     async def watch(
-        self, task_id: str, after: int, *_: Any, timeout_s: float | None
+        self, task_id: str, after: int, *_: Any, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         self.looks = getattr(self, "looks", 0) + 1
         if self.looks == 3:

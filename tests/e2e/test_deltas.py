@@ -22,7 +22,8 @@ MakeWire = Callable[[str], Awaitable[Any]]
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
 
-BIG_PIECES = 20_000
+PIECES, PIECE = 5_000, 400
+"""How much is written while a reader reads nothing: 2 MB, far more than lies on the way to him."""
 
 
 def letters(seed: int, length: int) -> str:
@@ -88,8 +89,8 @@ class Teller(Agent):
     async def do_pile(self, run: Run) -> None:
         await run.emit(LlmCallStarted("call"))
         await run.flush()
-        for index in range(BIG_PIECES):
-            run.delta("call", 100 * index, "x" * 100)
+        for index in range(PIECES):
+            run.delta("call", PIECE * index, "x" * PIECE)
             await asyncio.sleep(0)
         self.told.set()
         await self.go_on.wait()
@@ -169,9 +170,9 @@ async def test_over_many_cuts_the_text_goes_on_without_gap_or_repetition(
     teller.ahead = 40
     if way == "subscribe":
         task = await AgentClient(url=teller.card.url).submit_task(None, task)
-        await view.read(client.subscribe(task.id, deltas=True), teller)  # type: ignore[arg-type]  # a generator it is
+        await view.read(client.subscribe(task.id, deltas=True), teller)
     else:
-        await view.read(client.send_task_streaming(None, task, deltas=True), teller)  # type: ignore[arg-type]  # as above
+        await view.read(client.send_task_streaming(None, task, deltas=True), teller)
     assert view.whole == letters(seed, 3000)
     assert len(view.text) >= 2900
     assert view.pieces > 50
@@ -208,13 +209,13 @@ async def test_a_slow_reader_gets_few_big_pieces(stub: Callable[[str], Any], sto
         async with asyncio.timeout(WAIT_S):
             await teller.told.wait()
             pieces: list[Any] = []
-            while sum(len(piece.text) for piece in pieces) < 100 * BIG_PIECES:
+            while sum(len(piece.text) for piece in pieces) < PIECE * PIECES:
                 pieces += (await call.read()).deltas
         call.cancel()
         teller.go_on.set()
     assert {(piece.task_id, piece.call_id) for piece in pieces} == {(task.id, "call")}
     assert [piece.offset for piece in pieces[1:]] == [piece.offset + len(piece.text) for piece in pieces[:-1]]
-    assert len(pieces) < BIG_PIECES / 2
+    assert len(pieces) < PIECES / 2
     assert max(len(piece.text) for piece in pieces) > 10_000
 
 
@@ -265,10 +266,18 @@ async def test_an_agent_runs_its_own_tasks_with_deltas_on_request(store: TaskSto
 # -- the command line ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_command_line_streams_growing_text_when_it_is_asked_to(teller: Teller) -> None:
-    with running("send", teller.card.url, "retry", "--stream", "--deltas") as process:
+@pytest.fixture
+async def plain_teller() -> AsyncIterator[Teller]:
+    """One with a memory store: the command line knows no other."""
+    async with Teller() as teller:
+        yield teller
+    await close_channels()
+
+
+async def test_the_command_line_streams_growing_text_when_it_is_asked_to(plain_teller: Teller) -> None:
+    with running("send", plain_teller.card.url, "retry", "--stream", "--deltas") as process:
         begun = await asyncio.to_thread(_until, process, "wrong text")
-        teller.go_on.set()
+        plain_teller.go_on.set()
         rest, _ = await asyncio.to_thread(process.communicate)
     before, _, text = begun.rpartition("\n")
     assert before.endswith("teller llm.call.started")
@@ -288,11 +297,11 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
     return said
 
 
-async def test_piped_output_has_deltas_only_where_they_are_asked_for(teller: Teller) -> None:
-    task = await AgentClient(url=teller.card.url).submit_task(None, Task.create("hang"))
+async def test_piped_output_has_deltas_only_where_they_are_asked_for(plain_teller: Teller) -> None:
+    task = await AgentClient(url=plain_teller.card.url).submit_task(None, Task.create("hang"))
     async with asyncio.timeout(WAIT_S):
-        await teller.told.wait()
-    command = ["task", "subscribe", teller.card.url, task.id, "--until", "current"]
+        await plain_teller.told.wait()
+    command = ["task", "subscribe", plain_teller.card.url, task.id, "--until", "current"]
     plain = await asyncio.to_thread(protolink, *command)
     grown = await asyncio.to_thread(protolink, *command, "--deltas")
     document = await asyncio.to_thread(protolink, *command, "--deltas", "-o", "json")
@@ -304,11 +313,11 @@ async def test_piped_output_has_deltas_only_where_they_are_asked_for(teller: Tel
     assert events[-1]["payload"] == {"call_id": "call", "offset": 0, "text": "unfinished"}
 
 
-async def test_on_a_terminal_text_grows_unless_it_is_not_wanted(teller: Teller) -> None:
-    task = await AgentClient(url=teller.card.url).submit_task(None, Task.create("hang"))
+async def test_on_a_terminal_text_grows_unless_it_is_not_wanted(plain_teller: Teller) -> None:
+    task = await AgentClient(url=plain_teller.card.url).submit_task(None, Task.create("hang"))
     async with asyncio.timeout(WAIT_S):
-        await teller.told.wait()
-    command = [*COMMAND, "task", "subscribe", teller.card.url, task.id, "--until", "current"]
+        await plain_teller.told.wait()
+    command = [*COMMAND, "task", "subscribe", plain_teller.card.url, task.id, "--until", "current"]
     assert "\nunfinished\n" in await asyncio.to_thread(_on_terminal, command)
     assert "unfinished" not in await asyncio.to_thread(_on_terminal, [*command, "--no-deltas"])
     assert "unfinished" not in await asyncio.to_thread(_on_terminal, [*command, "-o", "json"])

@@ -3,6 +3,8 @@
 import socket
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from protolink_grpc.errors import InvalidArgumentError, ModelError
 from protolink_grpc.llms import pydantic_ai_model
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.providers import ALIASES, PROVIDERS
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
 
@@ -117,12 +120,22 @@ def test_what_is_wrong_is_named_with_the_nearest_right(
     assert caught.value.field == field
 
 
+def test_what_is_known_about_a_model_is_given_with_it():
+    llm = create_llm("ollama:small", metrics_profile=LLMModelProfile(context_window=8192))
+    assert (llm.profile.context_window, llm.profile.provider, llm.profile.model) == (8192, "ollama", "small")
+
+
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pydantic_ai_model, "find_spec", lambda _: None)
     with pytest.raises(ModelError, match=r"pip install 'protolink-grpc\[gemini\]'") as caught:
         create_llm("gemini", "m", api_key="k")
     assert caught.value.metadata["extra"] == "gemini"
     assert isinstance(create_llm("mock"), MockLLM)
+
+
+def test_every_extra_that_an_error_names_can_be_installed():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert {row.extra for row in PROVIDERS.values()} <= set(project["project"]["optional-dependencies"])
 
 
 def test_making_models_imports_no_providers_package():

@@ -234,8 +234,7 @@ roles = st.sampled_from(["user", "assistant", "tool", "told"])
 @given(st.lists(roles, max_size=30))
 def test_the_place_is_the_number_of_answers_since_the_user_spoke(said: list[str]):
     messages = [
-        LLMMessage("user", metadata={RUNTIME_KEY: "note"}) if role == "told" else LLMMessage(role)  # type: ignore[arg-type] # one of the roles
-        for role in said
+        LLMMessage("user", metadata={RUNTIME_KEY: "note"}) if role == "told" else LLMMessage(role) for role in said
     ]
     turn, position = place(messages)
     users = [index for index, role in enumerate(said) if role == "user"]

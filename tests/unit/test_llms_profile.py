@@ -60,5 +60,5 @@ def test_a_tokenizer_counts_instead_of_the_estimate_and_stays_out_of_the_json():
 )
 def test_impossible_facts_are_refused_by_name(wrong: dict[str, float]):
     with pytest.raises(InvalidArgumentError) as caught:
-        LLMModelProfile(**wrong)  # type: ignore[arg-type] # one number at a time
+        LLMModelProfile(**wrong)
     assert caught.value.field == next(iter(wrong))

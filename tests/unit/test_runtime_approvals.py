@@ -23,6 +23,7 @@ from protolink_grpc.models import (
     ApprovalDecision,
     ApprovalRequest,
     Artifact,
+    FileContent,
     Message,
     Part,
     PolicyDecision,
@@ -34,7 +35,7 @@ from protolink_grpc.models import (
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, TaskProgress
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime import approvals as desk
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.clock import SystemClock
@@ -61,15 +62,6 @@ class Ahead:
 
     def micros(self) -> int:
         return self._clock.micros() + int(self.ahead_s * 1e6)
-
-
-class Struck:
-    """Strikes out whatever is called a token or a password."""
-
-    def redact(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: "***" if key in ("token", "password") else self.redact(each) for key, each in value.items()}
-        return [self.redact(each) for each in value] if isinstance(value, list) else plain(value)
 
 
 @dataclass
@@ -138,11 +130,9 @@ async def opened(office: Office) -> AsyncIterator[Open]:
 async def ask(service: TaskService, text: str, principal: str = "ada", task_id: str = "") -> str:
     """Begin a task and return its id once all its questions are there."""
     turn = await service.submit(Submission([Message.user(text)], task_id=task_id), principal)
-    wanted = {f"r-{word}" for word in text.split()}
-    known: set[str] = set()
-    while not wanted <= known:
-        known = {each.request.request_id for each in (await service.approvals(principal)).approvals}
-        await asyncio.sleep(0)
+    for word in text.split():
+        while await service.store.approval("agent", f"r-{word}") is None:
+            await asyncio.sleep(0)
     return turn.task_id
 
 
@@ -194,7 +184,7 @@ async def test_an_answer_is_in_the_log_under_the_action_that_it_is_about(opened:
     await service.respond(answer("r-one", reason="fine"), "ada")
     events = [event_from_frame(frame) for frame in await service.store.read(task_id, 0, 100)]
     (event,) = [each for each in events if each.type == "approval.decided"]
-    assert (event.action_id, event.summary) == (office.requests["r-one"].action.action_id, "fine")
+    assert (event.action_id, event.summary) == (office.requests["r-one"].action.action_id, "approved by ada: fine")
 
 
 async def test_a_second_answer_changes_nothing_and_says_so(opened: Open) -> None:
@@ -388,15 +378,20 @@ def test_a_time_that_is_none_is_refused() -> None:
 
 
 async def test_a_listed_approval_says_everything_but_secrets(opened: Open, office: Office) -> None:
-    preview = Artifact(parts=[Part.json({"room": 7, "password": "p"})], name="preview")
+    picture = Part("image", FileContent(b"sk-live-0123456789abcdef0123456789", name="room.png"))
+    call = Part.tool_call("pay", {"token": "t", "sum": 3})
+    preview = Artifact(parts=[Part.json({"room": 7, "password": "p"}), picture, call], name="preview")
     office.action = {"payload": {"arguments": {"password": "p", "nights": 2}}, "artifacts": (preview,)}
     office.asked = {"metadata": {"token": "t", "urgent": True}, "editable": True}
-    service = await opened(redaction=Struck())
+    service = await opened(redaction=RedactionPolicy(replacement="***"))
     await ask(service, "one")
     (shown,) = (await service.approvals("ada")).approvals
     request, real = shown.request, office.requests["r-one"]
     assert request.action.payload == {"arguments": {"password": "***", "nights": 2}}
-    assert request.action.artifacts[0].parts[0].content == {"room": 7, "password": "***"}
+    (artifact,) = request.action.artifacts
+    assert artifact.parts[0].content == {"room": 7, "password": "***"}
+    assert artifact.parts[1] == picture
+    assert artifact.parts[2].as_tool_call().args == {"token": "***", "sum": 3}
     assert request.metadata == {"token": "***", "urgent": True}
     assert request.policy_decision.metadata == {"rule": "money", "token": "***"}
     assert request.policy_decision.reason == "it costs money"
@@ -667,7 +662,7 @@ async def test_a_session_is_closed_to_other_principals(opened: Open) -> None:
     with pytest.raises(SessionConflictError):
         await service.send(Submission([Message.user("")], task_id="of-bob", session_id="trip"), "bob")
     with pytest.raises(SessionConflictError):
-        await service.send(Submission([Message.user("")], session_id=first.task_id, task_id="trip"), "bob")
+        await service.send(Submission([Message.user("")], task_id="trip"), "bob")
     again = await service.send(Submission([Message.user("")], session_id="trip"), "ada")
     assert again.session_id == "trip"
     # What was refused left nothing: the id is free.

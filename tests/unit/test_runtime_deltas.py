@@ -680,7 +680,7 @@ async def test_readers_of_deltas_are_told_when_the_service_stops() -> None:
 @pytest.mark.parametrize("interval_s", [0.0, 0.001])
 async def test_no_piece_waits_for_the_next_one(interval_s: float) -> None:
     """The writer goes on only when everybody has everything: a wakeup that is lost would stop it for good."""
-    views = [""] * 4
+    views, told = [""] * 4, [0]
     everybody = asyncio.Condition()
 
     async def handler(run: Run) -> None:
@@ -688,10 +688,11 @@ async def test_no_piece_waits_for_the_next_one(interval_s: float) -> None:
         await run.flush()
         for offset in range(100):
             run.delta("c", offset, chr(97 + offset % 26))
+            told[0] += 1
             if offset % 7 == 0:
                 await run.emit(TaskProgress(None, "the log grows, too"))
             async with asyncio.timeout(PATIENCE_S), everybody:
-                await everybody.wait_for(lambda: all(len(view) == offset + 1 for view in views))
+                await everybody.wait_for(lambda: all(len(view) == told[0] for view in views))
 
     async with bench(handler, interval_s) as here:
         task_id = await here.submit()

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ async def storage(path: Path) -> AsyncIterator[SQLiteStorage]:
         yield storage
 
 
+Hold = Callable[[SQLiteStorage], Awaitable[threading.Event]]
+
 ROOM = ItemBounds(max_items=9, max_bytes=99)
 
 
@@ -62,8 +64,21 @@ def threads() -> int:
     return sum(thread.name == "protolink-state" for thread in threading.enumerate())
 
 
-async def hold_writer(storage: SQLiteStorage) -> threading.Event:
-    """Keep the writer busy until the event is set: what is queued meanwhile is one group."""
+@pytest.fixture
+async def hold_writer() -> AsyncIterator[Hold]:
+    """Keeps the writer busy until the event is set: what is queued meanwhile is one group."""
+    gates: list[threading.Event] = []
+
+    async def hold(storage: SQLiteStorage) -> threading.Event:
+        gates.append(await held(storage))
+        return gates[-1]
+
+    yield hold
+    for gate in gates:
+        gate.set()
+
+
+async def held(storage: SQLiteStorage) -> threading.Event:
     begun, gate = threading.Event(), threading.Event()
 
     def wait(_: sqlite3.Connection) -> None:
@@ -119,7 +134,7 @@ async def test_the_writer_syncs_each_commit_in_wal_mode(storage: SQLiteStorage) 
     assert await storage._file.write(pragmas) == ["wal", full, 1]
 
 
-async def test_closing_finishes_what_waits(path: Path) -> None:
+async def test_closing_finishes_what_waits(path: Path, hold_writer: Hold) -> None:
     storage = SQLiteStorage(path)
     await storage.open()
     gate = await hold_writer(storage)
@@ -133,7 +148,7 @@ async def test_closing_finishes_what_waits(path: Path) -> None:
     assert threads() == 0
 
 
-async def test_reads_do_not_wait_for_the_writer(storage: SQLiteStorage) -> None:
+async def test_reads_do_not_wait_for_the_writer(storage: SQLiteStorage, hold_writer: Hold) -> None:
     await storage.append_messages("s", "t", said("one"))
     gate = await hold_writer(storage)
     assert await words(storage) == ["one"]
@@ -167,7 +182,7 @@ async def test_what_was_forgotten_is_not_in_the_file_any_more(path: Path) -> Non
 # -- groups --------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_is_committed_together(storage: SQLiteStorage) -> None:
+async def test_what_waits_is_committed_together(storage: SQLiteStorage, hold_writer: Hold) -> None:
     commits: list[str] = []
     gate = await hold_writer(storage)
     watching = storage._file.write(lambda db: db.set_trace_callback(commits.append))
@@ -180,7 +195,7 @@ async def test_what_waits_is_committed_together(storage: SQLiteStorage) -> None:
     assert await words(storage) == [str(index) for index in range(50)]
 
 
-async def test_one_callers_mistake_costs_its_neighbours_nothing(storage: SQLiteStorage) -> None:
+async def test_one_callers_mistake_costs_its_neighbours_nothing(storage: SQLiteStorage, hold_writer: Hold) -> None:
     def wrong(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO turns VALUES (1, 'half done', 0)")
         raise ZeroDivisionError
@@ -203,7 +218,7 @@ async def test_one_callers_mistake_costs_its_neighbours_nothing(storage: SQLiteS
     assert await storage.append_messages("s", "half done", said("three"))
 
 
-async def test_work_that_was_canceled_while_it_waited_is_not_done(storage: SQLiteStorage) -> None:
+async def test_work_that_was_canceled_while_it_waited_is_not_done(storage: SQLiteStorage, hold_writer: Hold) -> None:
     gate = await hold_writer(storage)
     adding = asyncio.ensure_future(storage.append_messages("s", "t", said("one")))
     await asyncio.sleep(0)

@@ -1,0 +1,121 @@
+"""One call: a ModelRequest goes out through pydantic-ai, pieces of text and one ModelResponse come back.
+
+Loaded with the first call of a model, for it imports pydantic-ai. What a failure means is decided in `pydantic_ai_errors`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+import orjson
+from pydantic_ai import messages as theirs
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from protolink_grpc.errors import ModelUnavailableError
+from protolink_grpc.llms.leading_thought import LeadingThought
+from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
+from protolink_grpc.llms.providers import Provider
+from protolink_grpc.llms.pydantic_ai_connection import Connection
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
+
+_COUNTED = ("input_tokens", "output_tokens")
+
+
+async def answer(
+    connection: Connection, provider: Provider, request: ModelRequest, settings: Mapping[str, Any], until: float | None
+) -> AsyncGenerator[ModelItem, None]:
+    """Ask, and pass on what comes.
+
+    Args:
+        settings: Of pydantic-ai.
+        until: When to give up, in seconds of the event loop's clock.
+
+    Raises:
+        TimeoutError: `until` has come.
+        ModelUnavailableError: The stream ended too early.
+    """
+    names = wire_names(request)
+    opening = connection.model.request_stream(
+        conversation(request, names),
+        cast(ModelSettings, dict(settings)),  # a TypedDict of what every provider knows, and more is allowed
+        parameters(request.tools, _schema(connection, provider, request), names),
+    )
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout_at(until):
+            stream = await connection.open(stack, opening)
+        pieces: list[str] = []
+        thought = LeadingThought()
+        events = aiter(stream)
+        while True:
+            # Not around the loop: what the caller does between two pieces is no time of the provider's.
+            async with asyncio.timeout_at(until):
+                event = await anext(events, None)
+            said = thought.rest() if event is None else thought.feed(_text(event))
+            if said:
+                pieces.append(said)
+                yield TextChunk(said)
+            if event is None:
+                break
+        response = _response("".join(pieces), stream.get(), names)
+    if provider.finish_reason and not response.finish_reason:
+        raise ModelUnavailableError(
+            f"the provider's answer was cut off ({provider.name})",
+            provider=provider.name,
+            model=connection.model.model_name,
+        )
+    yield response
+
+
+def _schema(connection: Connection, provider: Provider, request: ModelRequest) -> dict[str, Any] | None:
+    """The output schema, where this provider and this model can enforce it."""
+    schema = request.output_schema
+    if schema is None or schema.get("type") != "object" or provider.schema == "never":
+        return None
+    if provider.schema == "without_tools" and request.tools:
+        return None
+    return schema if connection.model.profile.get("supports_json_schema_output") else None
+
+
+def _text(event: theirs.ModelResponseStreamEvent) -> str:
+    """What a piece of the stream adds to the text; thoughts and tool calls add nothing."""
+    match event:
+        case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
+            return text
+        case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
+            return text
+        case _:
+            return ""
+
+
+def _response(text: str, whole: theirs.ModelResponse, names: WireNames) -> ModelResponse:
+    calls = tuple(_call(part, names) for part in whole.parts if isinstance(part, theirs.ToolCallPart))
+    # A reason that pydantic-ai has no name for is kept as the provider says it.
+    reason = whole.finish_reason or str((whole.provider_details or {}).get("finish_reason") or "")
+    if reason == "tool_call" or (calls and reason == "stop"):
+        reason = "tool_calls"
+    return ModelResponse(text, calls, _usage(whole.usage), reason, whole.model_name or "")
+
+
+def _call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:
+    name, arguments = names.ours(part.tool_name), part.args or {}
+    if isinstance(arguments, dict):
+        return ModelToolCall(name, arguments, part.tool_call_id)
+    try:
+        value = orjson.loads(arguments)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return ModelToolCall(name, value, part.tool_call_id)
+    return ModelToolCall(name, call_id=part.tool_call_id, raw=arguments)
+
+
+def _usage(usage: RequestUsage) -> ModelUsage:
+    # Every prompt has tokens: zero is what pydantic-ai says where the provider said nothing.
+    if not usage.input_tokens:
+        return ModelUsage(None, usage.output_tokens or None)
+    cached = {"cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+    counts = {**cached, **usage.details}
+    details = {name: count for name, count in counts.items() if count and name not in _COUNTED}
+    return ModelUsage(usage.input_tokens, usage.output_tokens, details)

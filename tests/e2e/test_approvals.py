@@ -1,0 +1,373 @@
+"""Approvals over the wire and in process: asked by a real run, listed, watched and answered by clients of every kind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import pytest
+from conftest import Wire
+from protolink_pb.v1 import action_pb2, control_service_pb2_grpc
+from protolink_pb.v1 import control_service_pb2 as pb
+
+from protolink_grpc import (
+    Agent,
+    AgentCapabilities,
+    AgentCard,
+    AgentClient,
+    Approval,
+    ApprovalDecision,
+    Approvals,
+    ApprovalState,
+    Artifact,
+    CapabilityPolicy,
+    Part,
+    Principal,
+    RunAction,
+    RunContext,
+    ServerOptions,
+    Task,
+)
+from protolink_grpc.errors import (
+    ApprovalChangedError,
+    ApprovalNotFoundError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    SessionConflictError,
+    UnavailableError,
+    UnimplementedError,
+)
+from protolink_grpc.store.port import TaskStore
+
+PATIENCE_S = 30.0
+"""How long something that must happen may take; far more than it needs on a busy machine."""
+
+MakeWire = Callable[[str], Awaitable[Wire]]
+
+
+async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
+    name = metadata.get("authorization")
+    return Principal(name) if name else None
+
+
+def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
+    shown = Artifact(name="booking", parts=[Part.text(f"a room for {arguments['nights']} nights")])
+    return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(shown,))
+
+
+def hotel(approvals: Approvals | None, url: str = "grpc://127.0.0.1:0", **more: Any) -> Agent:
+    card = AgentCard(name="hotel", description="books", url=url, capabilities=AgentCapabilities(max_concurrency=8))
+    rule = {"effect": "require_approval", "editable": True}
+    agent = Agent(card, policy=CapabilityPolicy({"booking.write": rule}), approvals=approvals, **more)
+
+    @agent.tool(capabilities=["booking.write"], action_builder=preview)
+    def book(nights: int, password: str = "") -> str:
+        """Book a room."""
+        return f"{nights} nights"
+
+    return agent
+
+
+def booking(nights: int, **arguments: Any) -> Task:
+    return Task.create_tool_call("book", {"nights": nights, **arguments})
+
+
+def booked(task: Task) -> Any:
+    """What the tool said."""
+    return task.artifacts[-1].parts[0].as_tool_output().result
+
+
+def client_of(agent: Agent, name: str = "") -> AgentClient:
+    metadata = (("authorization", name),) if name else ()
+    return AgentClient(url=agent.card.url, metadata=metadata)
+
+
+async def asked(client: AgentClient, count: int = 1) -> list[Approval]:
+    """What waits, once so much does."""
+    found: list[Approval] = []
+    async with asyncio.timeout(PATIENCE_S):
+        async with aclosing(client.watch_approvals()) as approvals:
+            while len(found) < count:
+                found.append(await anext(approvals))
+    return found
+
+
+@pytest.fixture(params=["grpc://127.0.0.1:0", "runtime://hotel"], ids=["grpc", "runtime"])
+async def agent(request: pytest.FixtureRequest, store: TaskStore) -> AsyncIterator[Agent]:
+    async with hotel(Approvals(), request.param, store=store) as running:
+        yield running
+
+
+async def test_a_run_waits_for_an_answer_from_outside_and_goes_on(agent: Agent) -> None:
+    client = client_of(agent)
+    task = await client.submit_task(None, booking(2, password="hush"))
+    (approval,) = await asked(client)
+    request = approval.request
+    assert (request.task_id, request.action.name, approval.state) == (task.id, "book", ApprovalState.PENDING)
+    assert request.action.payload["arguments"] == {"nights": 2, "password": "[REDACTED]"}
+    assert request.action.artifacts[0].parts[0].content == "a room for 2 nights"
+    answer = await client.respond_approval(
+        None, request.request_id, True, reason="why not", fingerprint=approval.fingerprint
+    )
+    assert not answer.already_decided
+    assert answer.approval.state is ApprovalState.APPROVED
+    assert answer.approval.decision is not None
+    assert answer.approval.decision.reason == "why not"
+    assert booked(await client.wait_task(task.id)) == "2 nights"
+
+
+async def test_a_denial_fails_the_action_with_its_reason(agent: Agent) -> None:
+    client = client_of(agent)
+    task = await client.submit_task(None, booking(2))
+    (approval,) = await asked(client)
+    await client.respond_approval(None, ApprovalDecision(False, approval.request.request_id, "too dear"))
+    ended = await client.wait_task(task.id)
+    assert "too dear" in str(ended.to_dict())
+    assert not any("2 nights" in str(artifact.to_dict()) for artifact in ended.artifacts)
+
+
+async def test_edited_arguments_are_what_runs(agent: Agent) -> None:
+    client = client_of(agent)
+    task = await client.submit_task(None, booking(9))
+    (approval,) = await asked(client)
+    with pytest.raises(InvalidArgumentError) as refused:
+        await client.respond_approval(None, approval.request.request_id, True, edited_arguments={"nights": "many"})
+    assert refused.value.field.startswith("decision.edited_arguments")
+    answer = await client.respond_approval(None, approval.request.request_id, True, edited_arguments={"nights": 3})
+    assert answer.approval.decision is not None
+    assert answer.approval.decision.edited_arguments == {"nights": 3}
+    assert booked(await client.wait_task(task.id)) == "3 nights"
+
+
+async def test_lists_come_in_pages_by_state_and_task(agent: Agent) -> None:
+    client = client_of(agent)
+    tasks = [await client.submit_task(None, booking(nights)) for nights in (1, 2, 3)]
+    approvals = await asked(client, 3)
+    first = await client.list_approvals(page_size=2)
+    second = await client.list_approvals(page_size=2, page_token=first.next_page_token)
+    assert [*first.approvals, *second.approvals] == approvals
+    assert second.next_page_token == ""
+    await client.respond_approval(None, approvals[0].request.request_id, False)
+    assert (await client.list_approvals()).approvals == approvals[1:]
+    (denied,) = (await client.list_approvals(states=["denied", ApprovalState.APPROVED])).approvals
+    assert denied.request == approvals[0].request
+    (mine,) = (await client.list_approvals(task_id=tasks[2].id)).approvals
+    assert mine.request.task_id == tasks[2].id
+
+
+async def test_a_second_answer_changes_nothing_and_says_so(agent: Agent) -> None:
+    client = client_of(agent)
+    task = await client.submit_task(None, booking(2))
+    (approval,) = await asked(client)
+    first = await client.respond_approval(None, approval.request.request_id, True)
+    again = await client.respond_approval(None, approval.request.request_id, False)
+    assert again.already_decided
+    assert again.approval == first.approval
+    assert booked(await client.wait_task(task.id)) == "2 nights"
+
+
+async def test_the_errors_of_an_answer_have_their_types(agent: Agent) -> None:
+    client = client_of(agent)
+    await client.submit_task(None, booking(2))
+    (approval,) = await asked(client)
+    request_id = approval.request.request_id
+    with pytest.raises(ApprovalNotFoundError) as unknown:
+        await client.respond_approval(None, "unknown", True)
+    assert unknown.value.metadata["request_id"] == "unknown"
+    with pytest.raises(ApprovalChangedError):
+        await client.respond_approval(None, request_id, True, fingerprint="0" * 64)
+    with pytest.raises(InvalidArgumentError):
+        await client.list_approvals(page_size=1001)
+    with pytest.raises(InvalidArgumentError):
+        await client.list_approvals(page_token="no token")
+    assert (await client.list_approvals()).approvals == [approval]
+
+
+async def test_an_answer_never_has_to_guess(agent: Agent) -> None:
+    client = client_of(agent)
+    with pytest.raises(InvalidArgumentError) as missing:
+        await client.respond_approval(None, "r")
+    assert missing.value.field == "approved"
+    for more in ({"approved": True}, {"reason": "x"}, {"edited_arguments": {}}, {"fingerprint": "f"}):
+        with pytest.raises(InvalidArgumentError) as twice:
+            await client.respond_approval(None, ApprovalDecision(True, "r"), **more)
+        assert twice.value.field == "answer"
+    with pytest.raises(InvalidArgumentError) as wrong:
+        await client.list_approvals(states=["maybe"])
+    assert wrong.value.field == "states"
+
+
+async def test_a_canceled_task_withdraws_its_question(agent: Agent) -> None:
+    client = client_of(agent)
+    task = await client.submit_task(None, booking(2))
+    async with asyncio.timeout(PATIENCE_S), aclosing(client.watch_approvals()) as approvals:
+        waiting = await anext(approvals)
+        await client.cancel_task(None, task.id)
+        withdrawn = await anext(approvals)
+    assert withdrawn.request == waiting.request
+    assert withdrawn.state is ApprovalState.WITHDRAWN
+    answer = await client.respond_approval(None, waiting.request.request_id, True)
+    assert (answer.already_decided, answer.approval.state) == (True, ApprovalState.WITHDRAWN)
+
+
+async def test_answers_do_not_wait_behind_runs(store: TaskStore) -> None:
+    agent = hotel(Approvals(), store=store)
+    agent.card.capabilities.max_concurrency = 1
+    async with agent:
+        client = client_of(agent)
+        tasks = [await client.submit_task(None, booking(nights)) for nights in range(1, 6)]
+        # Each of them waits, though one at a time may work: waiting takes no slot.
+        for approval in await asked(client, 5):
+            await client.respond_approval(None, approval.request.request_id, True)
+        ended = [await client.wait_task(task.id) for task in tasks]
+        assert [booked(task) for task in ended] == [f"{nights} nights" for nights in range(1, 6)]
+
+
+def test_code_that_does_not_await_has_the_same_verbs() -> None:
+    agent = hotel(Approvals())
+    agent.start(background=True)
+    try:
+        client = client_of(agent).sync
+        task = client.submit_task(None, booking(2))
+        watch = client.watch_approvals()
+        approval = next(watch)
+        watch.close()
+        assert client.list_approvals().approvals == [approval]
+        assert not client.respond_approval(None, approval.request.request_id, True).already_decided
+        assert booked(client.wait_task(task.id)) == "2 nights"
+    finally:
+        agent.stop()
+
+
+# -- who -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_only_those_who_may_answer_or_have_asked_know_of_an_approval(store: TaskStore) -> None:
+    approvals = Approvals(approvers=["boss"])
+    async with hotel(approvals, store=store, server=ServerOptions(authenticate=by_name)) as agent:
+        ann, bob, boss = (client_of(agent, name) for name in ("ann", "bob", "boss"))
+        task = await ann.submit_task(None, booking(2))
+        (approval,) = await asked(boss)
+        request_id = approval.request.request_id
+        assert await asked(ann) == [approval]
+        assert (await bob.list_approvals()).approvals == []
+        with pytest.raises(PermissionDeniedError):
+            await ann.respond_approval(None, request_id, True)
+        with pytest.raises(ApprovalNotFoundError):
+            await bob.respond_approval(None, request_id, True)
+        answer = await boss.respond_approval(None, ApprovalDecision(True, request_id, decided_by="ann"))
+        assert answer.approval.decision is not None
+        assert answer.approval.decision.decided_by == "boss"
+        assert booked(await ann.wait_task(task.id)) == "2 nights"
+
+
+async def test_an_agent_that_takes_no_answers_from_outside_says_so() -> None:
+    async with hotel(Approvals(remote=False), approval_handler=lambda request, context: True) as agent:
+        client = client_of(agent)
+        with pytest.raises(UnimplementedError):
+            await client.respond_approval(None, "r", True)
+        assert booked(await client.send_task(None, booking(2))) == "2 nights"
+        (approval,) = (await client.list_approvals(states=["approved"])).approvals
+        assert approval.decision is not None
+        assert approval.decision.decided_by == "approval_handler"
+
+
+async def test_a_session_is_closed_to_other_principals(store: TaskStore) -> None:
+    async with Agent(
+        name="echo", url="grpc://127.0.0.1:0", store=store, server=ServerOptions(authenticate=by_name)
+    ) as agent:
+        ann, bob = client_of(agent, "ann"), client_of(agent, "bob")
+        first = await ann.send_task(None, Task.create("hello", session_id="trip"))
+        with pytest.raises(SessionConflictError) as refused:
+            await bob.send_task(None, Task.create("hello", session_id="trip"))
+        assert "ann" not in str(refused.value)
+        with pytest.raises(SessionConflictError):
+            await bob.send_task(None, Task.create("hello", id="trip"))
+        again = await ann.send_task(None, Task.create("hello", session_id="trip"))
+        assert again.session_id == first.session_id == "trip"
+
+
+# -- the wire ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_of_another_language_gets_what_the_contract_says(
+    channel: Callable[[str], grpc.aio.Channel],
+) -> None:
+    async with hotel(Approvals()) as agent:
+        stub: Any = control_service_pb2_grpc.ControlServiceStub(channel(agent.card.url))
+        task = await client_of(agent).submit_task(None, booking(2))
+        watch = stub.WatchApprovals(pb.WatchApprovalsRequest(task_id=task.id))
+        seen: list[Any] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while not seen:
+                seen += (await watch.read()).approvals
+        listed = (await stub.ListApprovals(pb.ListApprovalsRequest())).approvals
+        assert seen == list(listed)
+        assert listed[0].state == action_pb2.APPROVAL_STATE_PENDING
+        decision = action_pb2.ApprovalDecision(
+            request_id=listed[0].request.request_id, approved=True, fingerprint=listed[0].request.action.fingerprint
+        )
+        response = await stub.RespondApproval(pb.RespondApprovalRequest(decision=decision))
+        assert (response.already_decided, response.approval.state) == (False, action_pb2.APPROVAL_STATE_APPROVED)
+        assert list((await watch.read()).approvals) == [response.approval]
+        watch.cancel()
+
+
+BAD = [
+    (pb.ListApprovalsRequest(states=[17]), "states[0]"),
+    (pb.ListApprovalsRequest(page_size=-1), "page_size"),
+    (pb.ListApprovalsRequest(page_token="?"), "page_token"),
+    (pb.ListApprovalsRequest(task_id="\n"), "task_id"),
+    (pb.RespondApprovalRequest(), "decision.request_id"),
+    (pb.RespondApprovalRequest(decision={"request_id": "x" * 1000}), "decision.request_id"),
+    (
+        pb.RespondApprovalRequest(decision={"request_id": "r", "edited_arguments_json": "[]"}),
+        "decision.edited_arguments_json",
+    ),
+]
+
+
+async def test_what_cannot_be_right_is_refused_by_its_field(channel: Callable[[str], grpc.aio.Channel]) -> None:
+    async with hotel(Approvals()) as agent:
+        stub: Any = control_service_pb2_grpc.ControlServiceStub(channel(agent.card.url))
+        for request, field in BAD:
+            method = stub.ListApprovals if isinstance(request, pb.ListApprovalsRequest) else stub.RespondApproval
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await method(request)
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert refused.value.details().startswith(f"{field}: ")
+
+
+async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_answered_meanwhile(wire: MakeWire) -> None:
+    async with hotel(Approvals()) as agent:
+        direct = client_of(agent)
+        for nights in (1, 2):
+            await direct.submit_task(None, booking(nights))
+        first, second = await asked(direct, 2)
+        between = await wire(agent.card.url)
+        async with asyncio.timeout(PATIENCE_S), aclosing(AgentClient(url=between.url).watch_approvals()) as watch:
+            assert [await anext(watch), await anext(watch)] == [first, second]
+            await between.sever()
+            following = asyncio.ensure_future(anext(watch))
+            answer = await direct.respond_approval(None, first.request.request_id, True)
+            await direct.submit_task(None, booking(3))
+            (third,) = [each for each in await asked(direct, 2) if each != second]
+            await between.mend()
+            # What waits is not shown again; what is new comes, and so does what was answered.
+            seen = [await following, await anext(watch)]
+            assert {each.request.request_id: each for each in seen} == {
+                first.request.request_id: answer.approval,
+                third.request.request_id: third,
+            }
+            answer = await direct.respond_approval(None, second.request.request_id, False)
+            assert await anext(watch) == answer.approval
+
+
+async def test_a_watch_of_nobody_ends_at_once() -> None:
+    with pytest.raises(UnavailableError):
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            aclosing(AgentClient(url="grpc://127.0.0.1:1").watch_approvals()) as watch,
+        ):
+            await anext(watch)

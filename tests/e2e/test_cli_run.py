@@ -1,0 +1,208 @@
+"""`run list`, `run report` and `run replay`: of an agent, of a store's file, of a file that was written before."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import protolink
+
+from protolink_grpc import Agent, AgentCard, AgentClient, Message, SQLiteStore, Task, current_run
+from protolink_grpc.models import (
+    ApprovalDecision,
+    ApprovalRequest,
+    BudgetDecision,
+    BudgetEffect,
+    BudgetUsage,
+    PolicyDecision,
+    PolicyEffect,
+    RunAction,
+)
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.reports import RunReplay, RunReport
+
+ACTION = RunAction("tool.call", "book", {"arguments": {"nights": 2, "password": "hunter2"}}, action_id="a1")
+
+
+class Planner(Agent):
+    """Records what a run with a model, a tool and an approval records, and tries to write to the reader's terminal."""
+
+    async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
+        run = current_run()
+        assert run is not None
+        yield ev.LlmCallStarted("c1", "mock", "m", 1, 1)
+        yield ev.LlmCallCompleted("c1", "mock", "m", 1, "", 12, None, None, duration_micros=2500, finish_reason="stop")
+        yield RunEvent(payload=ev.ActionRequested(ACTION), action_id="a1", summary="book a \x1b[31mroom")
+        decision = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs")
+        request = ApprovalRequest(ACTION, decision, run.run_id, f"q{task.id}", task_id=task.id)
+        yield RunEvent(payload=ev.ApprovalRequired(request), action_id="a1", summary="approve?")
+        await run.flush()
+        yield ev.ApprovalDecided(ApprovalDecision(False, request.request_id, "too dear", "ada"))
+        yield RunEvent(
+            "action.denied", ev.ActionEnded("tool.call", "book", error={"message": "denied"}), action_id="a1"
+        )
+        yield ev.BudgetReported(BudgetDecision(BudgetEffect.WARN, "max_steps", 4, 5, usage=BudgetUsage(4)))
+        if len(task.messages) == 1:
+            task.require_input(Message.agent("which city?"))
+        else:
+            task.complete("booked nothing")
+
+
+@dataclass
+class World:
+    """An agent that has run a task in two turns, and the file that it keeps it in."""
+
+    url: str
+    store: str
+    task: Task
+    runs: list[str]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    path = tmp_path_factory.mktemp("runs") / "tasks.db"
+    agent = Planner(AgentCard(name="planner", description="plans", url="grpc://127.0.0.1:0"), store=SQLiteStore(path))
+    agent.start(background=True)
+    try:
+        client = AgentClient(url=agent.card.url).sync
+        task = client.send_task(None, Task.create("a room"))
+        first = client.get_run_report(None, task.id).run_id
+        task = client.send_task(None, task.add_message(Message.user("Lyon")))
+        yield World(agent.card.url, str(path), task, [first, client.get_run_report(None, task.id).run_id])
+    finally:
+        agent.stop()
+
+
+# -- list ----------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_of_an_agent_and_of_its_file(world: World) -> None:
+    for where in ([world.url], ["--store", world.store]):
+        done = protolink("run", "list", *where)
+        assert (done.code, done.err) == (0, "")
+        heads, row = done.out.splitlines()
+        assert heads.split()[:3] == ["RUN", "TASK", "STATE"]
+        assert row.split()[:3] == [world.runs[1], world.task.id, "completed"]
+        (found,) = protolink("run", "list", *where, "-o", "json").document["runs"]
+        assert (found["run_id"], found["task_id"], found["state"]) == (world.runs[1], world.task.id, "completed")
+
+
+def test_a_session_without_runs_is_an_empty_list(world: World) -> None:
+    for where in ([world.url], ["--store", world.store]):
+        assert protolink("run", "list", *where, "--session", "none", "--json").document == {"runs": []}
+
+
+# -- report --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_tells_what_a_run_did_and_what_nobody_knows(world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        done = protolink("run", "report", *where)
+        assert (done.code, done.err) == (0, "")
+        assert done.fields["Run"] == world.runs[1]
+        assert done.fields["State"] == "completed"
+        assert done.fields["Tokens"] == "12 in, unknown out, unknown in all"
+        assert done.fields["Cost"] == "unknown"
+        assert done.fields["Model calls"] == "1, 2.5 ms"
+        assert done.fields["Actions"] == "1, 0.0 ms, 1 denied"
+        assert "warn max_steps: 4 of 5" in done.out
+        assert "too dear" in done.out
+        assert "hunter2" not in done.out
+
+
+def test_a_report_in_json_is_one_document_that_reads_back(world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        for flag in (["-o", "json"], ["--json"]):
+            report = RunReport.from_dict(protolink("run", "report", *where, *flag).document)
+            assert report.run_id == world.runs[1]
+            assert report.approvals[0].state == "denied"
+
+
+def test_an_earlier_run_is_reported_when_it_is_named(world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        done = protolink("run", "report", *where, "--run-id", world.runs[0])
+        assert (done.fields["Run"], done.fields["State"]) == (world.runs[0], "input-required")
+
+
+def test_a_report_can_be_written_and_replayed(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    done = protolink("run", "report", world.url, world.task.id, "--out", str(path))
+    assert (done.code, done.out) == (0, "")
+    assert str(path) in done.err
+    assert RunReplay(path).report.run_id == world.runs[1]
+    shown = protolink("run", "replay", str(path))
+    assert shown.code == 0
+    assert "llm.call.completed" in shown.out
+    assert shown.fields["Run"] == world.runs[1]
+
+
+# -- replay --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_replay_is_a_timeline_of_all_runs_then_what_they_add_up_to(world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        done = protolink("run", "replay", *where)
+        assert (done.code, done.err) == (0, "")
+        lines = done.out.splitlines()
+        timeline = lines[: lines.index("")]
+        assert timeline[0].startswith("+0.000 s #1 ")
+        assert "task.submitted" in timeline[0]
+        assert [line.split()[2] for line in timeline] == [f"#{number}" for number in range(1, len(timeline) + 1)]
+        assert sum("denied by ada too dear" in line for line in timeline) == 2
+        assert sum("12 in, unknown out" in line for line in timeline) == 2
+        assert done.fields["State"] == "completed"
+        assert "\x1b" not in done.out
+        assert "hunter2" not in done.out
+
+
+def test_a_replay_of_one_run_shows_its_events_only(world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        done = protolink("run", "replay", *where, "--run-id", world.runs[0], "--json")
+        events = [json.loads(line) for line in done.out.splitlines()]
+        assert {event["run_id"] for event in events} == {world.runs[0]}
+        assert events[0]["sequence"] == 1
+
+
+def test_an_export_that_was_kept_can_be_replayed(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(AgentClient(url=world.url).sync.export_run(None, world.task.id)))
+    from_file = protolink("run", "replay", str(path), "--json")
+    from_agent = protolink("run", "replay", world.url, world.task.id, "--json")
+    assert from_file.out == from_agent.out != ""
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_told_with_a_hint_and_their_exit_code(world: World, tmp_path: Path) -> None:
+    missing, junk = str(tmp_path / "none.db"), tmp_path / "junk.json"
+    junk.write_text("hello")
+    for arguments, code, said in (
+        (["list"], 2, "name an agent"),
+        (["list", world.url, "--store", world.store], 2, "name an agent"),
+        (["list", "--store", missing], 2, "there is no file"),
+        (["report", world.url], 2, "name an agent and a task"),
+        (["report", world.url, "t", "--store", world.store], 2, "--store takes no agent"),
+        (["report", world.url, "none"], 1, "does not exist"),
+        (["report", world.url, world.task.id, "--run-id", "none"], 1, "has no run none"),
+        (["report", "none", "--store", world.store], 1, "has no none"),
+        (["report", world.task.id, "--store", world.store, "--run-id", "none"], 1, "has no run none"),
+        (["report", world.url, world.task.id, "--out", str(tmp_path)], 1, "cannot write"),
+        (["report", "grpc://127.0.0.1:1", "t"], 3, "not reachable"),
+        (["replay", missing], 2, "cannot read"),
+        (["replay", str(junk)], 1, "is no report"),
+        (["replay", world.url, world.task.id, "--run-id", "none"], 1, "there is no run none"),
+        (["list", "--store", str(junk)], 1, "not a SQLite database"),
+    ):
+        done = protolink("run", *arguments)
+        assert (done.code, done.out) == (code, ""), arguments
+        assert said in done.err, arguments
+        assert done.err.startswith("error: "), arguments
+
+
+def test_a_failure_in_json_is_one_document(world: World) -> None:
+    done = protolink("run", "report", world.url, "none", "--json")
+    assert json.loads(done.err)["error"]["code"] == "TASK_NOT_FOUND"

@@ -1,0 +1,56 @@
+"""How many tokens enter a model, and from where."""
+
+from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
+from protolink_grpc.llms.mock import ScriptedLLM
+from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.action import ContextItem, ContextManifest
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import LLMMessage
+
+CONTEXT = RunContext(run_id="run_1", session_id="s_1", agent_chain=["planner"])
+
+
+def meter(history: list[LLMMessage] | None = None) -> ContextMeter:
+    return ContextMeter(
+        len, system="be kind; TOOLS", affordances="TOOLS", declared="[]", history=history or [], query="where?"
+    )
+
+
+def test_the_tool_prompt_is_part_of_the_system_and_counts_once() -> None:
+    manifest = build_context_manifest(ScriptedLLM([]), meter().items)
+    assert (manifest.system_tokens, manifest.tool_prompt_tokens, manifest.user_tokens) == (16, 7, 6)
+    assert manifest.total_estimated_tokens == 16 + 6
+
+
+def test_history_and_the_turn_count_as_history_and_are_told_apart() -> None:
+    counted = meter([LLMMessage("user", "12345")])
+    counted.add(LLMMessage("assistant", "123"))
+    counted.add(LLMMessage("tool", "12"))
+    manifest = build_context_manifest(ScriptedLLM([]), counted.items)
+    assert manifest.history_tokens == 10
+    assert [(item.kind, item.tokens) for item in manifest.context_items] == [
+        ("system", 9),
+        ("tools", 7),
+        ("history", 5),
+        ("turn", 5),
+        ("user", 6),
+    ]
+
+
+def test_a_manifest_names_the_run_and_the_model() -> None:
+    model = ScriptedLLM([])
+    model.profile = LLMModelProfile(context_window=8192)
+    manifest = build_context_manifest(model, meter().items, run_context=CONTEXT)
+    assert (manifest.run_id, manifest.session_id, manifest.agent_name) == ("run_1", "s_1", "planner")
+    assert (manifest.provider, manifest.model, manifest.context_window) == ("scripted", "script", 8192)
+    assert manifest.estimated
+    assert build_context_manifest(model, (), run_context=CONTEXT, agent_name="me").agent_name == "me"
+
+
+def test_a_manifest_survives_its_json() -> None:
+    manifest = build_context_manifest(ScriptedLLM([]), (ContextItem("user", "query", 3),), run_context=CONTEXT)
+    assert ContextManifest.from_dict(manifest.to_dict()) == manifest
+
+
+def test_a_model_without_a_profile_is_unknown_in_everything() -> None:
+    assert profile_of(object()) == LLMModelProfile()  # type: ignore[arg-type]  # less than the port is enough here

@@ -1,0 +1,241 @@
+"""Calls of a model within an inference: budget, cost, retries, streaming, cancellation."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from llm_stage import REQUEST, Stage, both_modes, final, infer, run, tool
+
+from protolink_grpc.errors import (
+    ActionDeniedError,
+    BudgetExceededError,
+    ModelError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
+from protolink_grpc.llms.loop import (
+    ActionCall,
+    Inference,
+    InferSettings,
+    Observation,
+)
+from protolink_grpc.llms.mock import ScriptedLLM
+from protolink_grpc.llms.port import (
+    ModelItem,
+    ModelRequest,
+    ModelResponse,
+    ModelUsage,
+    TextChunk,
+)
+from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.context import RunBudget
+from protolink_grpc.models.events import (
+    BudgetReported,
+    LlmCallCompleted,
+    LlmCallStarted,
+    LlmStep,
+)
+from protolink_grpc.policy.budget import BudgetEnforcer
+
+# Budget
+
+
+async def test_steps_are_bounded_by_the_budget_which_says_so() -> None:
+    stage = Stage(lambda call: Observation("ok", call.position), BudgetEnforcer(RunBudget(max_steps=2)))
+    with pytest.raises(BudgetExceededError):
+        await run([tool(city="Rome")] * 9, stage)
+    assert len(stage.of(LlmCallCompleted)) == 2
+    assert stage.names[-1] == "budget.exceeded"
+    assert stage.of(BudgetReported)[-1].decision.limit_name == "max_steps"
+
+
+async def test_a_call_that_the_budget_forbids_is_not_begun() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_input_tokens=3)))
+    model = ScriptedLLM([final()])
+    with pytest.raises(BudgetExceededError):
+        await infer(model, stage)
+    assert model.requests == []
+    assert stage.names == ["llm_step", "context.prepared", "budget.exceeded"]
+
+
+async def test_warnings_come_before_the_call_that_they_are_about() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_llm_calls=1)))
+    await run([final()], stage)
+    assert stage.names[:4] == ["llm_step", "context.prepared", "budget.warning", "llm.call.started"]
+
+
+async def test_an_answer_that_is_too_long_is_recorded_before_it_ends_the_run() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_output_tokens=5)))
+    with pytest.raises(BudgetExceededError):
+        await run([ModelResponse("long", usage=ModelUsage(1, 100))], stage)
+    assert stage.names[-2:] == ["llm.call.completed", "budget.exceeded"]
+
+
+async def test_the_providers_count_takes_the_place_of_the_estimate() -> None:
+    stage = Stage()
+    await run([ModelResponse("x", usage=ModelUsage(1234, 5))], stage)
+    assert (stage.budget.usage.input_tokens, stage.budget.usage.output_tokens) == (1234, 5)
+
+
+async def test_unknown_usage_stays_unknown_and_the_budget_takes_an_estimate() -> None:
+    stage = Stage()
+    await run([ModelResponse("12345678")], stage)
+    [completed] = stage.of(LlmCallCompleted)
+    assert (completed.input_tokens, completed.output_tokens, completed.cost_micros, completed.currency) == (
+        None,
+        None,
+        None,
+        "",
+    )
+    assert completed.metrics["estimated_output_tokens"] == stage.budget.usage.output_tokens == 2
+
+
+async def test_the_cost_follows_from_the_profile() -> None:
+    stage = Stage()
+    model = ScriptedLLM([ModelResponse("x", usage=ModelUsage(1000, 100, {"cached": 3}))])
+    model.profile = LLMModelProfile(input_cost_per_million=2.0, output_cost_per_million=10.0, currency="EUR")
+    await infer(model, stage)
+    [completed] = stage.of(LlmCallCompleted)
+    assert (completed.cost_micros, completed.currency, completed.metrics["usage"]) == (3000, "EUR", {"cached": 3})
+
+
+# The provider fails
+
+
+@both_modes
+async def test_a_provider_that_recovers_is_asked_again_and_each_time_is_charged(native: bool) -> None:
+    stage = Stage()
+    await run([ModelUnavailableError("busy"), ModelTimeoutError("slow"), final("ok")], stage, native=native)
+    assert stage.budget.usage.llm_calls == 3
+    assert [each.attempt for each in stage.of(LlmCallStarted)] == [1, 2, 3]
+    assert {each.call_id for each in stage.of(LlmCallStarted)} == {"msg/0/1"}
+    assert [each.data["reason"] for each in stage.of(LlmStep) if each.kind == "llm_retry"] == ["transport", "transport"]
+
+
+async def test_retries_have_an_end() -> None:
+    stage = Stage()
+    with pytest.raises(ModelUnavailableError):
+        await run([ModelUnavailableError("busy")] * 9, stage)
+    assert len(stage.of(LlmCallStarted)) == 4
+
+
+async def test_a_refusal_is_not_repeated() -> None:
+    stage = Stage()
+    with pytest.raises(ModelError):
+        await run([ModelError("wrong key"), final()], stage)
+    assert len(stage.of(LlmCallStarted)) == 1
+
+
+@pytest.mark.parametrize(("after", "waits"), [(None, [0.5, 1.0]), (7.5, [7.5, 7.5])])
+async def test_waits_grow_and_respect_the_provider(after: float | None, waits: list[float]) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    busy = ModelUnavailableError("busy", retry_after_s=after)
+    await Inference(ScriptedLLM([busy, busy, final()]), REQUEST, Stage(), sleep=sleep, jitter=lambda: 1.0).run()
+    assert slept == waits
+
+
+@pytest.mark.parametrize(("after", "seconds"), [(3600.0, None), (30.0, 10.0)])
+async def test_a_wait_that_is_too_long_is_not_begun(after: float, seconds: float | None) -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_runtime_seconds=seconds), clock=lambda: 0.0))
+    with pytest.raises(ModelUnavailableError):
+        await run([ModelUnavailableError("busy", retry_after_s=after), final()], stage)
+    assert len(stage.of(LlmCallStarted)) == 1
+
+
+class Streaming:
+    """A model that plays attempts: chunks, then a response or an error."""
+
+    provider, model = "fake", "fake-1"
+
+    def __init__(self, *attempts: Sequence[Any], native: bool = True) -> None:
+        self.native_tools = native
+        self._attempts = iter(attempts)
+        self.closed = 0
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        try:
+            for each in next(self._attempts):
+                if isinstance(each, Exception):
+                    raise each
+                if isinstance(each, asyncio.Event):
+                    await each.wait()
+                else:
+                    yield TextChunk(each) if isinstance(each, str) else each
+        finally:
+            self.closed += 1
+
+
+async def test_native_text_is_shown_as_it_comes() -> None:
+    stage = Stage()
+    await infer(Streaming(["It ", "räins", ModelResponse("It räins")]), stage)
+    assert stage.deltas == [("msg/0/1", 0, "It "), ("msg/0/1", 3, "räins")]
+
+
+async def test_of_the_contract_only_the_text_of_a_final_answer_is_shown() -> None:
+    texts = [json.dumps(tool(city="Rome")), json.dumps(final('a "quoted"\nline 🌍'))]
+    attempts = [[*text, ModelResponse(text)] for text in texts]
+    stage = Stage()
+    result = await infer(Streaming(*attempts, native=False), stage)
+    assert {call_id for call_id, _, _ in stage.deltas} == {"msg/0/2"}
+    assert "".join(text for _, _, text in stage.deltas) == result.content
+    assert [offset for _, offset, _ in stage.deltas] == list(range(len(result.content)))
+
+
+async def test_an_attempt_after_shown_text_begins_at_offset_zero_behind_a_new_start() -> None:
+    stage = Stage()
+    await infer(Streaming(["It r", ModelUnavailableError("cut")], ["No", ModelResponse("No")]), stage)
+    assert stage.deltas == [("msg/0/1", 0, "It r"), ("msg/0/1", 0, "No")]
+    assert [each.attempt for each in stage.of(LlmCallStarted)] == [1, 2]
+
+
+async def test_an_answer_without_its_end_is_an_error() -> None:
+    with pytest.raises(ModelError, match="without completing"):
+        await infer(Streaming(["It r"]), Stage())
+
+
+async def test_a_model_that_ignores_its_limit_is_ended() -> None:
+    model = Streaming(*[[asyncio.Event()]] * 4)
+    chosen = InferSettings(call_timeout_s=0.001, max_transport_retries=1)
+    with pytest.raises(ModelTimeoutError):
+        await infer(model, Stage(), replace(REQUEST, settings=chosen))
+    assert model.closed == 2
+
+
+# Cancellation
+
+
+async def test_canceling_closes_the_models_iterator_at_once() -> None:
+    model, stage = Streaming(["It ", asyncio.Event()]), Stage()
+    task = asyncio.ensure_future(infer(model, stage))
+    while not stage.deltas:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert model.closed == 1
+
+
+async def test_a_canceled_run_begins_no_further_step() -> None:
+    stage = Stage()
+
+    def cancel(call: ActionCall) -> Observation:
+        stage.canceled = True
+        return Observation("ok")
+
+    stage.act_with = cancel
+    with pytest.raises(asyncio.CancelledError):
+        await run([tool(city="Rome"), final()], stage)
+    assert len(stage.of(LlmCallStarted)) == 1
+
+
+@both_modes
+async def test_what_the_surroundings_raise_ends_the_inference(native: bool) -> None:
+    with pytest.raises(ActionDeniedError):
+        await run([tool(city="Rome"), final()], Stage(lambda call: ActionDeniedError("no")), native=native)

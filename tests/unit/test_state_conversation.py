@@ -1,0 +1,271 @@
+"""What the conversation module promises beyond its storage: windows, reports, and changes that meet other writers."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from protolink_grpc.errors import InvalidArgumentError, ModelError, SequenceConflictError
+from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
+from protolink_grpc.state import ConversationMemory, InMemoryStorage
+from protolink_grpc.state import conversation as module
+
+Change = Callable[[], Awaitable[object]]
+
+
+class Moving(InMemoryStorage):
+    """A storage in which somebody else does something just before a replacement."""
+
+    def __init__(self, *changes: Change) -> None:
+        super().__init__()
+        self.changes = list(changes)
+
+    async def replace_messages(self, session_id: str, expected_version: int, messages: object) -> bool:
+        if self.changes:
+            await self.changes.pop(0)()
+        return await super().replace_messages(session_id, expected_version, messages)  # type: ignore[arg-type]  # passed on
+
+
+@pytest.fixture
+def storage() -> Moving:
+    return Moving()
+
+
+@pytest.fixture
+def memory(storage: Moving) -> ConversationMemory:
+    return ConversationMemory(lambda: storage)
+
+
+async def speak(memory: ConversationMemory, *words: str, session_id: str = "s") -> None:
+    """A turn per word: the word and its echo."""
+    for word in words:
+        await memory.remember(session_id, word, [LLMMessage("user", word), LLMMessage("assistant", f"{word}!")])
+
+
+async def spoken(memory: ConversationMemory, session_id: str = "s") -> list[str]:
+    return [message.content for message in await memory.history(session_id)]
+
+
+class Summariser:
+    def __init__(self, *meanwhile: Change, text: str = "in short") -> None:
+        self.asked: list[list[str]] = []
+        self.meanwhile = list(meanwhile)
+        self.text = text
+
+    async def __call__(self, messages: list[LLMMessage]) -> str:
+        self.asked.append([message.content for message in messages])
+        if self.meanwhile:
+            await self.meanwhile.pop(0)()
+        return self.text
+
+
+SUMMARY = HistoryCompactionRequest("summary", preserve_recent=2)
+RECENT = HistoryCompactionRequest("recent", max_messages=2)
+
+
+# -- turns ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_window_shows_the_latest_turns_and_forgets_nothing(storage: Moving) -> None:
+    memory = ConversationMemory(lambda: storage, window=3)
+    await speak(memory, "one", "two", "three")
+    assert await spoken(memory) == ["three", "three!"]
+    assert len(await memory.history("s", limit=4)) == 4
+    assert (await memory.describe("s")).message_count == 6
+
+
+def test_a_window_of_nothing_is_refused(storage: Moving) -> None:
+    with pytest.raises(InvalidArgumentError, match="window"):
+        ConversationMemory(lambda: storage, window=0)
+
+
+async def test_a_repeated_turn_says_that_it_was_known(memory: ConversationMemory) -> None:
+    assert await memory.remember("s", "t", [LLMMessage("user", "one")])
+    assert not await memory.remember("s", "t", [LLMMessage("user", "one")])
+    assert await spoken(memory) == ["one"]
+
+
+# -- reports -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_described_by_its_counts(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    await speak(memory, "else", session_id="r")
+    report = await memory.describe("s")
+    assert (report.name, report.enabled, report.exists) == ("conversation", True, True)
+    assert (report.item_count, report.message_count, report.data) == (1, 4, None)
+    everything = await memory.describe()
+    assert (everything.item_count, everything.message_count) == (2, 6)
+    some = await memory.describe(among=["r", "unknown"])
+    assert (some.item_count, some.message_count) == (1, 2)
+
+
+async def test_a_session_that_is_not_known_does_not_exist(memory: ConversationMemory) -> None:
+    report = await memory.describe("s", include_data=True)
+    assert (report.exists, report.item_count, report.message_count) == (False, 0, 0)
+    assert report.data == {"messages": []}
+
+
+async def test_the_content_is_shown_where_it_is_asked_for(memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    await speak(memory, "two", session_id="r")
+    messages = [message.to_dict() for message in await memory.history("s")]
+    assert (await memory.describe("s", True)).data == {"messages": messages}
+    shown = (await memory.describe(None, True)).data["sessions"]
+    assert sorted(shown) == ["r", "s"]
+    assert shown["s"] == messages
+    assert list((await memory.describe(None, True, among=["r"])).data["sessions"]) == ["r"]
+
+
+async def test_content_that_is_too_much_ends_with_the_latest_messages(
+    memory: ConversationMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await speak(memory, "one", "two")
+    await speak(memory, "three", session_id="t")
+    monkeypatch.setattr(module, "DATA_BYTES", 700)
+    report = await memory.describe(None, True)
+    shown = report.data["sessions"]["s"]
+    assert 0 < len(shown) < 4
+    assert shown[-1]["content"] == "two!"
+    assert report.metadata == {"truncated": True}
+    assert (report.item_count, report.message_count) == (2, 6)
+
+
+# -- resetting -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_reset_forgets_one_session(memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    await speak(memory, "two", session_id="r")
+    report = await memory.reset("s")
+    assert (report.cleared, report.exists, report.message_count) == (True, False, 0)
+    assert report.metadata["before"]["message_count"] == 2
+    assert report.metadata["after"]["message_count"] == 0
+    assert await spoken(memory) == []
+    assert await spoken(memory, "r") == ["two", "two!"]
+
+
+async def test_a_reset_of_nothing_clears_nothing(memory: ConversationMemory) -> None:
+    report = await memory.reset("s")
+    assert (report.cleared, report.exists) == (False, False)
+
+
+async def test_a_reset_of_all_sessions_keeps_those_of_others(memory: ConversationMemory) -> None:
+    for session_id in ("a", "b", "c"):
+        await speak(memory, "one", session_id=session_id)
+    report = await memory.reset(among=["a", "c"])
+    assert (report.cleared, report.metadata["before"]["item_count"]) == (True, 2)
+    assert await memory.session_ids() == ["b"]
+    await memory.reset()
+    assert await memory.session_ids() == []
+
+
+async def test_a_turn_that_ends_during_a_reset_does_not_stop_it(storage: Moving, memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    storage.changes = [lambda: speak(memory, "two")]
+    await memory.reset("s")
+    assert await spoken(memory) == []
+
+
+async def test_a_turn_that_begins_after_a_reset_is_the_first(memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    await memory.reset("s")
+    await speak(memory, "one", "two")
+    assert await spoken(memory) == ["two", "two!"]
+
+
+# -- compacting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_recent_keeps_the_last_messages(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    result = await memory.compact("s", RECENT)
+    assert await spoken(memory) == ["two", "two!"]
+    assert (result.before_messages, result.after_messages, result.removed_messages) == (4, 2, 2)
+    assert (result.before_tokens, result.after_tokens, result.changed) == (4, 2, True)
+
+
+async def test_tokens_are_counted_as_the_caller_says(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    result = await memory.compact("s", HistoryCompactionRequest("tokens", max_tokens=9), count=len)
+    assert await spoken(memory) == ["two", "two!"]
+    assert (result.before_tokens, result.after_tokens) == (14, 7)
+
+
+async def test_a_summary_stands_for_the_older_messages(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    summarise = Summariser()
+    result = await memory.compact("s", SUMMARY, summarise)
+    found = await memory.history("s")
+    assert summarise.asked == [["one", "one!"]]
+    assert "in short" in found[0].content
+    assert found[0].role == "user"
+    assert [message.content for message in found[1:]] == ["two", "two!"]
+    assert result.summary_created
+    assert (result.before_messages, result.after_messages) == (4, 3)
+
+
+async def test_a_summary_is_not_summarised_alone(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    await memory.compact("s", SUMMARY, Summariser())
+    summarise = Summariser()
+    assert not (await memory.compact("s", SUMMARY, summarise)).changed
+    assert summarise.asked == []
+
+
+async def test_a_summary_needs_a_model(memory: ConversationMemory) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await memory.compact("s", SUMMARY)
+    assert caught.value.field == "strategy"
+
+
+async def test_an_empty_summary_changes_nothing(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    with pytest.raises(ModelError, match="empty summary"):
+        await memory.compact("s", SUMMARY, Summariser(text=" \n"))
+    assert await spoken(memory) == ["one", "one!", "two", "two!"]
+
+
+async def test_a_compaction_that_changes_nothing_writes_nothing(storage: Moving, memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    before = await storage.load_messages("s")
+    assert not (await memory.compact("s", HistoryCompactionRequest())).changed
+    assert await storage.load_messages("s") == before
+    assert not (await memory.compact("unknown", HistoryCompactionRequest())).changed
+
+
+async def test_a_turn_that_ends_during_a_compaction_is_kept(storage: Moving, memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    storage.changes = [lambda: speak(memory, "three")]
+    result = await memory.compact("s", RECENT)
+    assert await spoken(memory) == ["three", "three!"]
+    assert result.before_messages == 6
+
+
+async def test_a_turn_that_ends_during_a_summary_is_kept_and_the_model_asked_once(
+    storage: Moving, memory: ConversationMemory
+) -> None:
+    await speak(memory, "one", "two")
+    storage.changes = [lambda: speak(memory, "four")]
+    summarise = Summariser(lambda: speak(memory, "three"))
+    result = await memory.compact("s", SUMMARY, summarise)
+    assert summarise.asked == [["one", "one!"]]
+    assert (await spoken(memory))[1:] == ["two", "two!", "three", "three!", "four", "four!"]
+    assert (result.before_messages, result.after_messages) == (8, 7)
+
+
+async def test_a_summary_of_what_was_forgotten_meanwhile_is_not_used(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two")
+    summarise = Summariser(lambda: memory.reset("s"))
+    assert not (await memory.compact("s", SUMMARY, summarise)).changed
+    assert await spoken(memory) == []
+
+
+async def test_a_conversation_that_never_stands_still_is_left_as_it_is(
+    storage: Moving, memory: ConversationMemory
+) -> None:
+    await speak(memory, "one", "two")
+    storage.changes = [lambda index=index: speak(memory, f"more{index}") for index in range(module.ATTEMPTS)]  # type: ignore[misc]  # a default binds the index
+    with pytest.raises(SequenceConflictError) as caught:
+        await memory.compact("s", RECENT)
+    assert caught.value.metadata == {"session_id": "s"}
+    assert len(await memory.history("s")) == 4 + 2 * module.ATTEMPTS

@@ -1,0 +1,113 @@
+"""State: which modules there are, whose memory it is, and where it lies."""
+
+from pathlib import Path
+
+import pytest
+
+from protolink_grpc.errors import InvalidArgumentError, StoreError
+from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.state import ConversationMemory, InMemoryStorage, SQLiteStorage, State
+
+
+def conversation(state: State) -> ConversationMemory:
+    assert state.conversation is not None
+    return state.conversation
+
+
+async def spoken(state: State) -> list[str]:
+    return [message.content for message in await conversation(state).history("s")]
+
+
+async def speak(state: State, word: str) -> None:
+    await conversation(state).remember("s", word, [LLMMessage("user", word)])
+
+
+def test_conversation_alone_is_switched_on_by_default() -> None:
+    state = State()
+    assert state.conversation is not None
+    assert state.tools is None
+
+
+@pytest.mark.parametrize("enabled", ["tools", ("tools",), ["tools", "tools"]])
+def test_modules_are_switched_on_by_name(enabled: str | list[str]) -> None:
+    state = State(enabled=enabled)
+    assert state.tools is not None
+    assert state.conversation is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("task", "a task's log is its state"),
+        ("flow", "Task.flow_state"),
+        ("conversations", "did you mean conversation?"),
+        ("", "is not one of conversation, tools"),
+    ],
+)
+def test_other_modules_are_refused_by_name(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        State(enabled=["conversation", name])
+    assert isinstance(caught.value, InvalidArgumentError)
+    assert caught.value.field == "enabled"
+
+
+async def test_agents_of_one_name_share_no_memory_by_default() -> None:
+    first, second = State().bind("twin"), State(InMemoryStorage()).bind("twin")
+    await speak(first, "one")
+    assert await spoken(second) == []
+
+
+async def test_agents_of_different_names_may_share_a_storage_and_no_memory(tmp_path: Path) -> None:
+    for storage in (InMemoryStorage(), SQLiteStorage(tmp_path / "state.db")):
+        first, second = State(storage).bind("one"), State(storage).bind("two")
+        await speak(first, "hello")
+        assert await spoken(second) == []
+        assert await spoken(State(storage).bind("one")) == ["hello"]
+        await storage.close()
+
+
+async def test_replicas_of_one_agent_meet_in_one_file(tmp_path: Path) -> None:
+    first = State(SQLiteStorage(tmp_path / "state.db")).bind("agent")
+    second = State(SQLiteStorage(tmp_path / "state.db")).bind("agent")
+    await speak(first, "one")
+    await speak(second, "two")
+    assert await spoken(first) == ["one", "two"]
+    await first.close()
+    await second.close()
+
+
+async def test_a_namespace_that_was_given_is_kept() -> None:
+    first = State(InMemoryStorage("test_a_namespace")).bind("one")
+    second = State(InMemoryStorage("test_a_namespace")).bind("two")
+    await speak(first, "hello")
+    assert await spoken(second) == ["hello"]
+    assert await spoken(State(InMemoryStorage("test_another_namespace"))) == []
+
+
+async def test_every_module_follows_to_another_storage() -> None:
+    state = State(enabled=("conversation", "tools")).bind("agent")
+    assert state.tools is not None
+    memory = state.tools.session("s")
+    await speak(state, "one")
+    await memory.set("key", 1)
+    old, state.storage = state.storage, InMemoryStorage()
+    assert await spoken(state) == []
+    assert await memory.all() == {}
+    assert state.storage.namespace == "agent"
+    state.storage = old
+    assert await spoken(state) == ["one"]
+    assert await memory.all() == {"key": 1}
+
+
+def test_a_state_belongs_to_one_agent() -> None:
+    state = State().bind("one")
+    assert state.bind("one") is state
+    with pytest.raises(InvalidArgumentError, match="belongs to the agent one"):
+        state.bind("two")
+
+
+async def test_a_storage_that_does_not_work_is_found_when_it_is_opened(tmp_path: Path) -> None:
+    state = State(SQLiteStorage(tmp_path / "missing" / "state.db")).bind("agent")
+    with pytest.raises(StoreError):
+        await state.open()
+    await state.close()
