@@ -108,6 +108,8 @@ class Faculties:
     async def aclose(self) -> None:
         if self.state is not None:
             await self.state.close()
+        if isinstance(self.llm, LLM):
+            await self.llm.aclose()
 
     def control(self, service: TaskService) -> StateControl | None:
         """The control plane of what the agent remembers, None where it remembers nothing."""

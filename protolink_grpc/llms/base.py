@@ -59,6 +59,9 @@ class LLM(ABC):
     def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`."""
 
+    async def aclose(self) -> None:  # noqa: B027 -- a model without connections has nothing to close
+        """Let go of the connections of the running event loop; the next call opens them again."""
+
     @property
     def history(self) -> ConversationHistory:
         """The conversation that `infer` goes on with when it is given none. Agents keep theirs elsewhere."""

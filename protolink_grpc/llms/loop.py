@@ -141,7 +141,6 @@ class Inference:
         self._transcript.asked(calls, wanted.thought)
         checked = [self._checked(call, index, round_) for index, call in enumerate(calls)]
         observations = await self._observations(calls, checked, round_)
-        self._surroundings.check()
         texts = [self._transcript.observed(*each) for each in zip(calls, observations, strict=True)]
         aimless = [
             str(each) for each in checked if isinstance(each, ToolRejectedError) and each.code != INVALID_ARGUMENTS

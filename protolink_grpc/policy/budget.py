@@ -287,7 +287,7 @@ class BudgetEnforcer:
         """Answer those who wait, oldest first, as far as it goes."""
         while self._waiters:
             waiter = self._waiters[0]
-            if not waiter.granted.done():  # done: canceled, and about to withdraw
+            if not waiter.granted.done():  # done: canceled
                 try:
                     granted = self._grant(waiter.wanted)
                 except BudgetExceededError as error:  # it belongs to the one who asked
@@ -299,9 +299,7 @@ class BudgetEnforcer:
             self._waiters.popleft()
 
     def _withdraw(self, waiter: _Waiter) -> None:
-        """Its caller was canceled, perhaps just after the answer."""
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
+        """Its caller was canceled, perhaps just after the answer. While it waits in the line it is passed over."""
         answered = waiter.granted
         if answered.done() and not answered.cancelled() and answered.exception() is None:
             answered.result().settle(BudgetUsage())

@@ -324,8 +324,9 @@ class ReportBuilder:
         first, last = self._first, self._last
         if first is None or last is None:
             return None
-        found = self._context or (self._fold.context if self._fold is not None else None)
-        session = next((each.session_id for each in (last, first) if each.session_id), None)
+        fold = self._fold
+        found = self._context or (fold.context if fold is not None else None)
+        session = last.session_id or first.session_id or (fold.session_id if fold is not None else None)
         if found is not None:
             return found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
         chain = [first.agent_name] if first.agent_name else []

@@ -73,6 +73,7 @@ class Journal:
         self.answers: dict[str, LlmCallCompleted] = {}
         self.actions: dict[str, ActionRecord] = {}
         self.usage = usage
+        self.warned: set[str] = set()
         self._by_action: dict[str, ActionRecord] = {}
         self._by_request: dict[str, ActionRecord] = {}
         self._estimates: dict[int, int] = {}
@@ -130,6 +131,8 @@ class Journal:
                     self._by_request[request.request_id] = record
             case ApprovalDecided(decision=decision):
                 self._answered(decision, micros)
+            case BudgetReported(decision=verdict) if verdict.allowed and verdict.limit_name:
+                self.warned.add(verdict.limit_name)
             case _:
                 self._take_action(event)
 

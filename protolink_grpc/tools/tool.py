@@ -21,7 +21,7 @@ from protolink_grpc.tools.schema import ArgumentModel
 from protolink_grpc.tools.signature import without_partials
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-"""Names that every model provider and every URL takes as they are."""
+"""Names that a URL and a log line take as they are; adapters translate those that their provider refuses."""
 
 ActionBuilder = Callable[..., Any]
 """`(arguments, RunContext) -> RunAction`, sync or async. Untyped: only the runtime calls it and checks the answer."""

@@ -1,15 +1,16 @@
 """`run list`, `run report` and `run replay`: of an agent, of a store's file, of a file that was written before."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import protolink
+from cli_world import Done, protolink
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Message, SQLiteStore, Task, current_run
+from protolink_grpc.cli.app import main
 from protolink_grpc.models import (
     ApprovalDecision,
     ApprovalRequest,
@@ -24,7 +25,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.reports import RunReplay, RunReport
 
-ACTION = RunAction("tool.call", "book", {"arguments": {"nights": 2, "password": "hunter2"}}, action_id="a1")
+ARGUMENTS = {"arguments": {"nights": 2, "password": "hunter2"}}
 
 
 class Planner(Agent):
@@ -33,17 +34,18 @@ class Planner(Agent):
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
         run = current_run()
         assert run is not None
-        yield ev.LlmCallStarted("c1", "mock", "m", 1, 1)
-        yield ev.LlmCallCompleted("c1", "mock", "m", 1, "", 12, None, None, duration_micros=2500, finish_reason="stop")
-        yield RunEvent(payload=ev.ActionRequested(ACTION), action_id="a1", summary="book a \x1b[31mroom")
+        call, action = f"c{run.attempt}", RunAction("tool.call", "book", ARGUMENTS, action_id=f"a{run.attempt}")
+        yield ev.LlmCallStarted(call, "mock", "m", 1, 1)
+        yield ev.LlmCallCompleted(call, "mock", "m", 1, "", 12, None, None, duration_micros=2500, finish_reason="stop")
+        envelope: Any = {"action_id": action.action_id}
+        yield RunEvent(payload=ev.ActionRequested(action), summary="book a \x1b[31mroom", **envelope)
         decision = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs")
-        request = ApprovalRequest(ACTION, decision, run.run_id, f"q{task.id}", task_id=task.id)
-        yield RunEvent(payload=ev.ApprovalRequired(request), action_id="a1", summary="approve?")
+        request = ApprovalRequest(action, decision, run.run_id, f"q-{run.run_id}", task_id=task.id)
+        yield RunEvent(payload=ev.ApprovalRequired(request), summary="approve?", **envelope)
         await run.flush()
         yield ev.ApprovalDecided(ApprovalDecision(False, request.request_id, "too dear", "ada"))
-        yield RunEvent(
-            "action.denied", ev.ActionEnded("tool.call", "book", error={"message": "denied"}), action_id="a1"
-        )
+        ended = ev.ActionEnded("tool.call", "book", error={"message": "denied"})
+        yield RunEvent("action.denied", ended, **envelope)
         yield ev.BudgetReported(BudgetDecision(BudgetEffect.WARN, "max_steps", 4, 5, usage=BudgetUsage(4)))
         if len(task.messages) == 1:
             task.require_input(Message.agent("which city?"))
@@ -76,31 +78,50 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         agent.stop()
 
 
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`protolink run ...` in this process: a fresh one for each of these takes a second."""
+
+    def run(*arguments: str) -> Done:
+        code = main(["run", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
 # -- list ----------------------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_listed_of_an_agent_and_of_its_file(world: World) -> None:
+def test_runs_are_listed_of_an_agent_and_of_its_file(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url], ["--store", world.store]):
-        done = protolink("run", "list", *where)
+        done = cli("list", *where)
         assert (done.code, done.err) == (0, "")
         heads, row = done.out.splitlines()
         assert heads.split()[:3] == ["RUN", "TASK", "STATE"]
         assert row.split()[:3] == [world.runs[1], world.task.id, "completed"]
-        (found,) = protolink("run", "list", *where, "-o", "json").document["runs"]
+        (found,) = cli("list", *where, "-o", "json").document["runs"]
         assert (found["run_id"], found["task_id"], found["state"]) == (world.runs[1], world.task.id, "completed")
 
 
-def test_a_session_without_runs_is_an_empty_list(world: World) -> None:
+def test_a_session_without_runs_is_an_empty_list(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url], ["--store", world.store]):
-        assert protolink("run", "list", *where, "--session", "none", "--json").document == {"runs": []}
+        assert cli("list", *where, "--session", "none", "--json").document == {"runs": []}
+
+
+def test_the_program_itself_lists_runs_and_has_help(world: World) -> None:
+    done = protolink("run", "list", "--store", world.store)
+    assert (done.code, done.err) == (0, "")
+    assert world.task.id in done.out
+    shown = protolink("run", "--help")
+    assert all(name in shown.out for name in ("list", "report", "replay"))
 
 
 # -- report --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_tells_what_a_run_did_and_what_nobody_knows(world: World) -> None:
+def test_a_report_tells_what_a_run_did_and_what_nobody_knows(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
-        done = protolink("run", "report", *where)
+        done = cli("report", *where)
         assert (done.code, done.err) == (0, "")
         assert done.fields["Run"] == world.runs[1]
         assert done.fields["State"] == "completed"
@@ -113,27 +134,27 @@ def test_a_report_tells_what_a_run_did_and_what_nobody_knows(world: World) -> No
         assert "hunter2" not in done.out
 
 
-def test_a_report_in_json_is_one_document_that_reads_back(world: World) -> None:
+def test_a_report_in_json_is_one_document_that_reads_back(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
         for flag in (["-o", "json"], ["--json"]):
-            report = RunReport.from_dict(protolink("run", "report", *where, *flag).document)
+            report = RunReport.from_dict(cli("report", *where, *flag).document)
             assert report.run_id == world.runs[1]
             assert report.approvals[0].state == "denied"
 
 
-def test_an_earlier_run_is_reported_when_it_is_named(world: World) -> None:
+def test_an_earlier_run_is_reported_when_it_is_named(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
-        done = protolink("run", "report", *where, "--run-id", world.runs[0])
+        done = cli("report", *where, "--run-id", world.runs[0])
         assert (done.fields["Run"], done.fields["State"]) == (world.runs[0], "input-required")
 
 
-def test_a_report_can_be_written_and_replayed(world: World, tmp_path: Path) -> None:
+def test_a_report_can_be_written_and_replayed(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    done = protolink("run", "report", world.url, world.task.id, "--out", str(path))
+    done = cli("report", world.url, world.task.id, "--out", str(path))
     assert (done.code, done.out) == (0, "")
     assert str(path) in done.err
     assert RunReplay(path).report.run_id == world.runs[1]
-    shown = protolink("run", "replay", str(path))
+    shown = cli("replay", str(path))
     assert shown.code == 0
     assert "llm.call.completed" in shown.out
     assert shown.fields["Run"] == world.runs[1]
@@ -142,9 +163,9 @@ def test_a_report_can_be_written_and_replayed(world: World, tmp_path: Path) -> N
 # -- replay --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_replay_is_a_timeline_of_all_runs_then_what_they_add_up_to(world: World) -> None:
+def test_a_replay_is_a_timeline_of_all_runs_then_what_they_add_up_to(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
-        done = protolink("run", "replay", *where)
+        done = cli("replay", *where)
         assert (done.code, done.err) == (0, "")
         lines = done.out.splitlines()
         timeline = lines[: lines.index("")]
@@ -158,26 +179,28 @@ def test_a_replay_is_a_timeline_of_all_runs_then_what_they_add_up_to(world: Worl
         assert "hunter2" not in done.out
 
 
-def test_a_replay_of_one_run_shows_its_events_only(world: World) -> None:
+def test_a_replay_of_one_run_shows_its_events_only(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
-        done = protolink("run", "replay", *where, "--run-id", world.runs[0], "--json")
+        done = cli("replay", *where, "--run-id", world.runs[0], "--json")
         events = [json.loads(line) for line in done.out.splitlines()]
         assert {event["run_id"] for event in events} == {world.runs[0]}
         assert events[0]["sequence"] == 1
 
 
-def test_an_export_that_was_kept_can_be_replayed(world: World, tmp_path: Path) -> None:
+def test_an_export_that_was_kept_can_be_replayed(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join(AgentClient(url=world.url).sync.export_run(None, world.task.id)))
-    from_file = protolink("run", "replay", str(path), "--json")
-    from_agent = protolink("run", "replay", world.url, world.task.id, "--json")
+    from_file = cli("replay", str(path), "--json")
+    from_agent = cli("replay", world.url, world.task.id, "--json")
     assert from_file.out == from_agent.out != ""
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_with_a_hint_and_their_exit_code(world: World, tmp_path: Path) -> None:
+def test_mistakes_are_told_with_a_hint_and_their_exit_code(
+    cli: Callable[..., Done], world: World, tmp_path: Path
+) -> None:
     missing, junk = str(tmp_path / "none.db"), tmp_path / "junk.json"
     junk.write_text("hello")
     for arguments, code, said in (
@@ -197,12 +220,12 @@ def test_mistakes_are_told_with_a_hint_and_their_exit_code(world: World, tmp_pat
         (["replay", world.url, world.task.id, "--run-id", "none"], 1, "there is no run none"),
         (["list", "--store", str(junk)], 1, "not a SQLite database"),
     ):
-        done = protolink("run", *arguments)
+        done = cli(*arguments)
         assert (done.code, done.out) == (code, ""), arguments
         assert said in done.err, arguments
         assert done.err.startswith("error: "), arguments
 
 
-def test_a_failure_in_json_is_one_document(world: World) -> None:
-    done = protolink("run", "report", world.url, "none", "--json")
+def test_a_failure_in_json_is_one_document(cli: Callable[..., Done], world: World) -> None:
+    done = cli("report", world.url, "none", "--json")
     assert json.loads(done.err)["error"]["code"] == "TASK_NOT_FOUND"

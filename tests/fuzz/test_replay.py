@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from protolink_pb.v1 import task_pb2
 
 from protolink_grpc import MemoryStore, SQLiteStore
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
     ApprovalDecision,
     ApprovalRequest,
@@ -38,7 +39,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
-from protolink_grpc.reports import RunReport
+from protolink_grpc.reports import RunReplay, RunReport
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -335,3 +336,41 @@ def test_what_a_service_streams_reports_and_folds_like_what_it_has_stored(
 
 def _steers(fact: Any) -> bool:
     return isinstance(fact, ev.CancelRequested)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+# Near misses: the names and the words that readers look for, filled with anything.
+NAMES = sorted(
+    {name for kind in ev.TYPES for name in kind.__dataclass_fields__}
+    | set(RunEvent.__dataclass_fields__)
+    | set(RunReport.__dataclass_fields__)
+    | {"llm_event_type", "step", "content", "manifest", "decision", "request", "action", "usage", "run_context", "args"}
+)
+WORDS = st.sampled_from(
+    [
+        *ev.TYPES.values(),
+        *("action.failed", "task_llm_stream", "task_status_update", "task_artifact_update", "tool_start", "info"),
+        *("llm_call_completed", "context_prepared", "budget_warning", "approval_required", "working", "allow"),
+    ]
+)
+near_misses = st.recursive(
+    values | WORDS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [RunEvent.from_dict, RunEvent.from_task_event, RunReport.from_dict, RunReplay],
+    ids=lambda read: read.__qualname__,
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(found=near_misses, kind=WORDS)
+def test_any_json_is_read_or_refused_as_its_writers_mistake(read: Any, found: Any, kind: str) -> None:
+    if isinstance(found, str):
+        return  # the name of a file
+    made = {"type": kind} | found if isinstance(found, dict) else found
+    with suppress(InvalidArgumentError):
+        read(made).to_dict() if read is not RunReplay else read(made).report.to_dict()

@@ -396,7 +396,7 @@ async def test_a_schema_of_texts_takes_a_text_as_it_is(native: bool) -> None:
 ASK = {"type": "agent_call", "agent": "guide", "action": "infer", "prompt": "x"}
 PLANS = (tool(city="Rome"), tool("book", days=1), tool("nothing"), tool(), tool("book", days=0), ASK)
 plans = st.lists(st.sampled_from(PLANS), max_size=6)
-lenient = InferSettings(max_parse_failures=9, max_tool_corrections=9)
+lenient = InferSettings(max_parse_failures=9, max_tool_corrections=9, repeat_limit=9)
 
 
 def outcome_at(call: ActionCall) -> Observation:

@@ -61,8 +61,9 @@ async def test_a_call_that_the_budget_forbids_is_not_begun() -> None:
     assert stage.names == ["llm_step", "context.prepared", "budget.exceeded"]
 
 
-async def test_warnings_come_before_the_call_that_they_are_about() -> None:
-    stage = Stage(budget=BudgetEnforcer(RunBudget(max_llm_calls=1)))
+@pytest.mark.parametrize("limit", ["max_llm_calls", "max_steps"])
+async def test_warnings_come_before_the_call_that_they_are_about(limit: str) -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(**{limit: 1})))
     await run([final()], stage)
     assert stage.names[:4] == ["llm_step", "context.prepared", "budget.warning", "llm.call.started"]
 
@@ -219,6 +220,18 @@ async def test_canceling_closes_the_models_iterator_at_once() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert model.closed == 1
+
+
+async def test_a_run_that_is_canceled_between_two_pieces_closes_the_iterator_too() -> None:
+    model, stage = Streaming(["It ", "rains", ModelResponse("It rains")]), Stage()
+
+    def cancel(call_id: str, offset: int, text: str) -> None:
+        stage.canceled = True
+
+    stage.delta = cancel  # type: ignore[method-assign]  # one canceled by its first reader
+    with pytest.raises(asyncio.CancelledError):
+        await infer(model, stage)
     assert model.closed == 1
 
 

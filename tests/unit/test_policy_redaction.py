@@ -130,6 +130,7 @@ def test_text_without_secrets_stays_as_it_is(text):
 def test_secrets_that_overlap_leave_nothing_between_them():
     policy = RedactionPolicy(sensitive_values=["abc", "bcd", "hunter2"])
     assert policy.redact_text("abcd") == HIDDEN
+    assert policy.redact_text("sk-123hunter2abcdef!") == f"{HIDDEN}!"
     # A pattern would stop at the end of the known value, and the known value before the end of the pattern's.
     assert policy.redact_text("password=hunter2/more") == f"password={HIDDEN}"
 

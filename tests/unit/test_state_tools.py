@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.state import InMemoryStorage, SessionMemory, ToolMemory
 from protolink_grpc.state import tool_memory as module
+from protolink_grpc.state.storage import ItemBounds
 from protolink_grpc.state.tool_memory import BOUNDS, MAX_KEY_BYTES
 
 
@@ -117,7 +118,7 @@ async def test_sessions_are_described_and_reset(tools: ToolMemory) -> None:
 async def test_content_that_is_too_much_leaves_sessions_out(tools: ToolMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for session_id in ("a", "b"):
         await tools.session(session_id).set("key", "x" * 50)
-    monkeypatch.setattr(module, "BOUNDS", module.ItemBounds(10, 80))
+    monkeypatch.setattr(module, "BOUNDS", ItemBounds(10, 80))
     report = await tools.describe(None, True)
     assert list(report.data["sessions"]) == ["a"]
     assert report.metadata == {"truncated": True}

@@ -1,0 +1,275 @@
+"""`protolink approvals ...` against a running agent: words, documents, exit codes."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from cli_world import Done, protolink
+from typer.testing import CliRunner
+
+from protolink_grpc import (
+    Agent,
+    AgentCapabilities,
+    AgentCard,
+    AgentClient,
+    Approval,
+    Approvals,
+    Artifact,
+    CapabilityPolicy,
+    Part,
+    Principal,
+    RunAction,
+    RunContext,
+    ServerOptions,
+    Task,
+)
+from protolink_grpc.cli.app import app
+from protolink_grpc.cli.approvals_commands import span
+
+
+async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
+    return Principal(metadata.get("authorization", "guest"))
+
+
+def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
+    shown = Artifact(name="room", parts=[Part.text("two beds, \x1b[31mno view"), Part.json({"price": 90})])
+    return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(shown,), description="Book room 7.")
+
+
+def hotel() -> Agent:
+    card = AgentCard(
+        name="hotel", description="books", url="grpc://127.0.0.1:0", capabilities=AgentCapabilities(max_concurrency=50)
+    )
+    rules = {
+        "booking.write": {"effect": "require_approval", "editable": True, "expires_s": 7200},
+        "fax.send": "require_approval",
+    }
+    agent = Agent(
+        card, policy=CapabilityPolicy(rules), approvals=Approvals(), server=ServerOptions(authenticate=by_name)
+    )
+
+    @agent.tool(capabilities=["booking.write"], action_builder=preview)
+    def book(nights: int, password: str = "") -> str:
+        """Book a room."""
+        return f"{nights} nights"
+
+    @agent.tool(capabilities=["fax.send"])
+    def fax(text: str) -> str:
+        """Send a fax."""
+        return text
+
+    return agent
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    agent = hotel()
+    agent.start(background=True)
+    yield agent.card.url
+    agent.stop()
+
+
+class Guest:
+    """One principal, so that each test sees its own approvals only."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self.header = ["--header", f"authorization={name}"]
+        self.client = AgentClient(url=url, metadata=(("authorization", name),)).sync
+
+    def asks(self, tool: str = "book", **arguments: Any) -> Approval:
+        """Begin a task; returns the question that it asks."""
+        task = self.client.submit_task(None, Task.create_tool_call(tool, arguments or {"nights": 2}))
+        watch = self.client.watch_approvals(task_id=task.id)
+        approval: Approval = next(watch)
+        watch.close()
+        return approval
+
+    def protolink(self, verb: str, *arguments: str) -> Done:
+        return protolink("approvals", verb, self.url, *arguments, *self.header)
+
+    def output(self, approval: Approval) -> Any:
+        """What the tool said, once the task has ended."""
+        task = self.client.wait_task(approval.request.task_id)
+        return task.artifacts[-1].parts[0].as_tool_output().result
+
+
+@pytest.fixture
+def guest(url: str, request: pytest.FixtureRequest) -> Guest:
+    return Guest(url, request.node.name)
+
+
+def hints(done: Done) -> list[list[str]]:
+    """The commands that the hints show, without the program's name."""
+    lines = [line for line in done.err.splitlines() if line.startswith("hint: ")]
+    return [shlex.split(line.partition("protolink ")[2]) for line in lines]
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["show"], ["approve"], ["deny"]], ids=" ".join)
+def test_every_command_has_help(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, ["approvals", *command, "--help"])
+    assert shown.exit_code == 0
+    assert "Usage:" in shown.output
+
+
+def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:
+    assert guest.protolink("list").out.split() == ["REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
+    approval = guest.asks()
+    done = guest.protolink("list")
+    assert done.code == 0
+    _, line = done.out.splitlines()
+    for shown in (approval.request.request_id, "pending", "tool.call book", approval.request.task_id, "in 1 h"):
+        assert shown in line
+    assert hints(done)[0][:3] == ["approvals", "show", guest.url]
+
+
+def test_a_list_in_json_is_one_document(guest: Guest) -> None:
+    approval = guest.asks()
+    document = guest.protolink("list", "-o", "json").document
+    assert document["next_page_token"] == ""
+    assert [Approval.from_dict(each) for each in document["approvals"]] == [approval]
+
+
+def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
+    first, second, third = guest.asks(), guest.asks(), guest.asks()
+    guest.client.respond_approval(None, second.request.request_id, False)
+
+    def listed(*options: str) -> list[str]:
+        document = guest.protolink("list", "-o", "json", *options).document
+        return [each["request"]["request_id"] for each in document["approvals"]]
+
+    every = [each.request.request_id for each in (first, second, third)]
+    assert listed() == [every[0], every[2]]
+    assert listed("--state", "denied") == [every[1]]
+    assert listed("--state", "pending", "--state", "denied") == every
+    assert listed("--state", "all") == every
+    assert listed("--task", third.request.task_id) == [every[2]]
+    page = guest.protolink("list", "--state", "all", "--limit", "2")
+    assert len(page.out.splitlines()) == 3
+    token = page.err.rpartition(" ")[2].strip()
+    assert listed("--state", "all", "--limit", "2", "--page-token", token) == [every[2]]
+
+
+def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
+    approval = guest.asks(nights=2, password="hush")
+    done = guest.protolink("show", approval.request.request_id)
+    assert done.code == 0
+    fields = done.fields
+    assert fields["Approval"] == approval.request.request_id
+    assert fields["State"] == "pending"
+    assert fields["Action"] == "tool.call book"
+    assert fields["Description"] == "Book room 7."
+    assert fields["Capabilities"] == "booking.write"
+    assert fields["Reason"] == approval.request.policy_decision.reason
+    assert fields["Task"] == approval.request.task_id
+    assert fields["Fingerprint"] == approval.fingerprint
+    assert "ago" in fields["Asked"] or "now" in fields["Asked"]
+    assert "(in 1 h)" in fields["Expires"]
+    assert fields["Editable"].startswith("yes")
+    assert '"nights": 2' in done.out
+    assert "hush" not in done.out
+    assert 'Preview room:\ntwo beds, [31mno view\n{\n  "price": 90\n}\n' in done.out
+    assert "\x1b" not in done.out
+    assert [command[1] for command in hints(done)] == ["approve", "deny"]
+    document = guest.protolink("show", approval.request.request_id, "-o", "json").document
+    assert Approval.from_dict(document) == approval
+
+
+def test_the_command_of_the_hint_approves_it(guest: Guest) -> None:
+    approval = guest.asks()
+    approve, _ = hints(guest.protolink("show", approval.request.request_id))
+    assert approve[-2:] == ["--header", "authorization=..."]  # values may be secret
+    done = protolink(*approve[:-2], *guest.header)
+    assert done.code == 0
+    assert done.err == ""
+    assert done.fields["State"] == "approved"
+    assert guest.output(approval) == "2 nights"
+
+
+def test_what_nobody_may_edit_or_is_asked_for_ever_does_not_say_otherwise(guest: Guest) -> None:
+    fields = guest.protolink("show", guest.asks("fax", text="x").request.request_id).fields
+    assert "Editable" not in fields
+    assert "Expires" not in fields
+
+
+def test_an_approval_may_bring_a_reason_and_other_arguments(guest: Guest) -> None:
+    approval = guest.asks()
+    done = guest.protolink("approve", approval.request.request_id, "--reason", "shorter", "--edit", '{"nights": 1}')
+    assert done.code == 0
+    assert (done.fields["Answer"], done.fields["Decided by"]) == ("shorter", guest.header[1].partition("=")[2])
+    assert 'Edited arguments:\n{\n  "nights": 1\n}\n' in done.out
+    assert guest.output(approval) == "1 nights"
+
+
+def test_a_denial_is_shown_with_its_reason(guest: Guest) -> None:
+    approval = guest.asks()
+    done = guest.protolink("deny", approval.request.request_id, "--reason", "too dear", "-o", "json")
+    assert done.code == 0
+    assert done.document["already_decided"] is False
+    denied = Approval.from_dict(done.document["approval"])
+    assert denied.decision is not None
+    assert (str(denied.state), denied.decision.reason) == ("denied", "too dear")
+    shown = guest.protolink("show", approval.request.request_id)
+    assert shown.fields["Answer"] == "too dear"
+    assert shown.err == ""
+
+
+def test_the_same_answer_again_is_no_failure_and_another_one_is(guest: Guest) -> None:
+    request_id = guest.asks().request.request_id
+    assert guest.protolink("deny", request_id).code == 0
+    again = guest.protolink("deny", request_id)
+    assert again.code == 0
+    assert "it was denied before" in again.err
+    other = guest.protolink("approve", request_id)
+    assert other.code == 1
+    assert other.fields["State"] == "denied"
+    assert "your answer changes nothing" in other.err
+    failed = guest.protolink("approve", request_id, "-o", "json")
+    assert failed.code == 1
+    assert failed.document["already_decided"] is True
+    assert json.loads(failed.err)["error"]["code"] == "ALREADY_DECIDED"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--fingerprint", "0" * 64], 1, "APPROVAL_CHANGED"),
+        (["--edit", '{"nights": "two"}'], 1, "INVALID_ARGUMENT"),
+        (["--edit", "[1]"], 2, "USAGE"),
+        (["--edit", "{"], 2, "USAGE"),
+    ],
+    ids=["another action", "wrong arguments", "no object", "no JSON"],
+)
+def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
+    guest: Guest, options: list[str], code: int, says: str
+) -> None:
+    approval = guest.asks()
+    done = guest.protolink("approve", approval.request.request_id, *options, "-o", "json")
+    assert done.code == code
+    assert done.out == ""
+    assert json.loads(done.err)["error"]["code"] == says
+    assert guest.client.list_approvals().approvals == [approval]
+
+
+def test_what_must_not_be_edited_is_refused(guest: Guest) -> None:
+    done = guest.protolink("approve", guest.asks("fax", text="x").request.request_id, "--edit", "{}")
+    assert done.code == 1
+    assert "decision.edited_arguments" in done.err
+
+
+@pytest.mark.parametrize("verb", ["show", "approve", "deny"])
+def test_an_unknown_one_is_not_found(guest: Guest, verb: str) -> None:
+    done = guest.protolink(verb, "nothing", "-o", "json")
+    assert done.code == 1
+    assert json.loads(done.err)["error"]["code"] == "APPROVAL_NOT_FOUND"
+
+
+def test_an_agent_that_is_not_there_is_unreachable() -> None:
+    assert protolink("approvals", "list", "grpc://127.0.0.1:1", "--timeout", "5").code == 3
+
+
+def test_a_duration_is_told_in_its_largest_unit() -> None:
+    told = [span(seconds) for seconds in (0.4, 59.9, 60, 3599, 3600, 86_399, 86_400, 200_000)]
+    assert told == ["0 s", "59 s", "1 min", "59 min", "1 h", "23 h", "1 d", "2 d"]

@@ -1,0 +1,133 @@
+"""`protolink state`: what an agent remembers, from the command line."""
+
+from collections.abc import Iterator
+
+import pytest
+from cli_world import Done, protolink
+from typer.testing import CliRunner
+
+from protolink_grpc import Agent, AgentClient, Task
+from protolink_grpc.cli.app import app
+from protolink_grpc.errors import StoreError
+from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.state import InMemoryStorage, State
+
+
+class Fragile(InMemoryStorage):
+    """Breaks at a word."""
+
+    broken = False
+
+    async def sessions(self, session_id: str | None = None) -> dict[str, int]:
+        if self.broken:
+            raise StoreError("the disk is gone")
+        return await super().sessions(session_id)
+
+
+class Listener(Agent):
+    """Remembers what it is told."""
+
+    async def handle_task(self, task: Task) -> Task:
+        assert self.state is not None
+        assert self.state.conversation is not None
+        heard = [LLMMessage("user", task.messages[-1].text), LLMMessage("assistant", "I \x1b[31msee")]
+        await self.state.conversation.remember(task.session_id or "", task.id, heard)
+        return task.complete("I see")
+
+
+@pytest.fixture
+def storage() -> Fragile:
+    return Fragile()
+
+
+@pytest.fixture
+def url(storage: Fragile) -> Iterator[str]:
+    """An agent that two sessions have spoken to: `s` twice, `r` once."""
+    agent = Listener(name="listener", url="grpc://127.0.0.1:0", state=State(storage))
+    agent.start(background=True)
+    caller = AgentClient(url=agent.card.url).sync
+    for word, session_id in (("one", "s"), ("two", "s"), ("else", "r")):
+        caller.send_task(None, Task.create(word, session_id=session_id)).raise_for_status()
+    yield agent.card.url
+    agent.stop()
+
+
+def table(done: Done) -> list[list[str]]:
+    return [line.split() for line in done.out.splitlines()]
+
+
+@pytest.mark.parametrize("command", [[], ["describe"], ["reset"], ["compact"]], ids=" ".join)
+def test_every_command_has_help(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, ["state", *command, "--help"])
+    assert shown.exit_code == 0
+    assert "Usage:" in shown.output
+
+
+def test_a_session_is_described_and_its_content_shown_on_request(url: str) -> None:
+    done = protolink("state", "describe", url, "s")
+    assert (done.code, done.err) == (0, "")
+    assert table(done) == [
+        ["STORE", "STATE", "ITEMS", "MESSAGES"],
+        ["conversation", "kept", "1", "4"],
+        ["tools", "off", "-", "-"],
+    ]
+    shown = protolink("state", "describe", url, "s", "--data")
+    assert '"content": "two"' in shown.out
+    assert "\x1b" not in shown.out
+
+
+def test_all_sessions_are_described_as_one_document(url: str) -> None:
+    result = protolink("state", "describe", url, "--store", "conversation", "-o", "json").document
+    (store,) = result["stores"]
+    assert (result["operation"], result["session_id"]) == ("describe", None)
+    assert (store["item_count"], store["message_count"], store["data"]) == (2, 6, None)
+
+
+def test_a_reset_tells_what_it_forgot(url: str) -> None:
+    assert table(protolink("state", "reset", url, "s"))[1] == ["conversation", "cleared", "1", "4"]
+    assert table(protolink("state", "describe", url))[1] == ["conversation", "kept", "1", "2"]
+    assert protolink("state", "reset", url, "--all", "-o", "json").document["cleared"] == ["conversation"]
+    assert table(protolink("state", "describe", url))[1] == ["conversation", "empty", "0", "0"]
+
+
+def test_a_compaction_tells_what_it_left(url: str) -> None:
+    done = protolink("state", "compact", url, "s", "--max-messages", "2")
+    assert done.code == 0
+    assert done.fields["Strategy"] == "recent"
+    assert done.fields["Messages"] == "4 before, 2 now"
+    assert done.fields["Summary"] == "no"
+    document = protolink("state", "compact", url, "s", "--strategy", "tokens", "-o", "json").document
+    assert (document["strategy"], document["changed"]) == ("tokens", False)
+
+
+@pytest.mark.parametrize("arguments", [["s", "--all"], []], ids=["both", "neither"])
+def test_a_reset_needs_a_session_or_all(arguments: list[str]) -> None:
+    done = protolink("state", "reset", "grpc://127.0.0.1:1", *arguments)
+    assert done.code == 2
+    assert "name a session, or --all" in done.err
+
+
+def test_what_cannot_be_is_told_with_its_reason(url: str) -> None:
+    done = protolink("state", "reset", url, "unknown", "-o", "json")
+    assert (done.code, done.out) == (1, "")
+    assert "TASK_NOT_FOUND" in done.err
+    assert "no session unknown" in done.err
+    done = protolink("state", "describe", url, "--store", "flow")
+    assert done.code == 1
+    assert "Task.flow_state" in done.err
+    done = protolink("state", "compact", url, "s", "--strategy", "summary")
+    assert done.code == 1
+    assert "language model" in done.err
+
+
+def test_a_store_that_fails_is_shown_and_is_a_failure(url: str, storage: Fragile) -> None:
+    storage.broken = True
+    # The agent took a view of the storage under its own name; the flag is seen there too.
+    Fragile.broken = True
+    try:
+        done = protolink("state", "describe", url, "s")
+    finally:
+        Fragile.broken = False
+    assert done.code == 1
+    assert table(done)[1] == ["conversation", "problem", "-", "-"]
+    assert "the disk is gone" in done.err

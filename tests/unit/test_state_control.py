@@ -1,0 +1,238 @@
+"""Who may look at an agent's memory and change it: sessions of others do not exist, and capabilities are asked for first."""
+
+import pytest
+
+from protolink_grpc.errors import (
+    ActionDeniedError,
+    InvalidArgumentError,
+    StoreError,
+    TaskNotFoundError,
+    UnimplementedError,
+)
+from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
+from protolink_grpc.models.state import StateOperationRequest
+from protolink_grpc.state import InMemoryStorage, State
+from protolink_grpc.state.control import StateControl
+
+OWNERS = {"s": "ada", "a": "ada", "b": "bob"}
+
+
+class Gate:
+    """Lets everything through but what was denied, and writes down what it was asked."""
+
+    def __init__(self, *denied: str) -> None:
+        self.denied = denied
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def __call__(self, operation: str, session_id: str, principal: str) -> None:
+        self.asked.append((operation, session_id, principal))
+        if operation in self.denied:
+            raise ActionDeniedError(f"{operation} is denied")
+
+
+async def owner_of(session_id: str) -> str | None:
+    return OWNERS.get(session_id)
+
+
+async def summarize(messages: list[LLMMessage], max_tokens: int) -> str:
+    return f"{len(messages)} messages in {max_tokens} tokens"
+
+
+async def remembering(*sessions: str, storage: InMemoryStorage | None = None) -> State:
+    state = State(storage, ("conversation", "tools"))
+    assert state.conversation is not None
+    assert state.tools is not None
+    for session_id in sessions:
+        for word in ("one", "two"):
+            messages = [LLMMessage("user", f"{session_id} {word}"), LLMMessage("assistant", "yes")]
+            await state.conversation.remember(session_id, word, messages)
+        await state.tools.session(session_id).set("key", session_id)
+    return state
+
+
+def control(state: State, gate: Gate | None = None) -> StateControl:
+    return StateControl(state, gate or Gate(), owner_of, summarize=summarize)
+
+
+def asked(session_id: str | None = None, *stores: str, include_data: bool = False) -> StateOperationRequest:
+    return StateOperationRequest(session_id, stores or None, include_data)
+
+
+# -- describing ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_described_store_by_store() -> None:
+    result = await control(await remembering("s")).describe(asked("s", include_data=True), "ada")
+    conversation, tools = result.stores
+    assert (result.operation, result.session_id) == ("describe", "s")
+    assert (conversation.name, conversation.message_count) == ("conversation", 4)
+    assert conversation.data["messages"][0]["content"] == "s one"
+    assert (tools.name, tools.item_count, tools.data) == ("tools", 1, {"key": "s"})
+    assert (result.missing, result.errors) == ([], [])
+
+
+async def test_a_session_of_somebody_else_looks_like_one_that_is_not_there() -> None:
+    state = await remembering("s", "unowned")
+    mine = control(state)
+    foreign, unowned, unknown = [
+        (await mine.describe(asked(name, include_data=True), "bob")).to_dict() | {"session_id": None}
+        for name in ("s", "unowned", "unknown")
+    ]
+    assert foreign == unowned == unknown
+    assert foreign["missing"] == ["conversation", "tools"]
+
+
+async def test_without_a_session_the_callers_own_are_meant() -> None:
+    result = await control(await remembering("s", "a", "b", "unowned")).describe(asked(include_data=True), "ada")
+    conversation, tools = result.stores
+    assert sorted(conversation.data["sessions"]) == sorted(tools.data["sessions"]) == ["a", "s"]
+    assert (conversation.item_count, conversation.message_count, tools.item_count) == (2, 8, 2)
+
+
+async def test_stores_are_chosen_by_name_and_told_when_they_are_off() -> None:
+    only_tools = control(State(enabled=("tools",)))
+    assert [store.name for store in (await only_tools.describe(asked("s", "tools", "tools"), "ada")).stores] == [
+        "tools"
+    ]
+    everything = await only_tools.describe(asked("s"), "ada")
+    assert [(store.name, store.enabled) for store in everything.stores] == [("conversation", False), ("tools", True)]
+    assert everything.missing == ["tools"]
+
+
+@pytest.mark.parametrize("operation", ["describe", "reset", "compact"])
+async def test_a_store_that_does_not_exist_is_refused(operation: str) -> None:
+    for name, said in (("flow", "Task.flow_state"), ("tool", "did you mean tools")):
+        with pytest.raises(InvalidArgumentError, match=said) as caught:
+            await getattr(control(await remembering("s")), operation)(asked("s", "conversation", name), "ada")
+        assert caught.value.field == "stores"
+
+
+async def test_a_denied_look_shows_nothing_of_any_session() -> None:
+    gate = Gate("state.describe")
+    denied = control(await remembering("s"), gate)
+    for session_id in ("s", "b", None):
+        with pytest.raises(ActionDeniedError):
+            await denied.describe(asked(session_id), "ada")
+    assert gate.asked == [("state.describe", each, "ada") for each in ("s", "b", "")]
+
+
+# -- resetting -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_reset_forgets_every_store_of_the_session() -> None:
+    state = await remembering("s", "a")
+    result = await control(state).reset(asked("s"), "ada")
+    assert (result.cleared, result.missing, result.errors) == (["conversation", "tools"], [], [])
+    assert result.stores[0].metadata["before"]["message_count"] == 4
+    assert result.stores[0].metadata["after"]["message_count"] == 0
+    again = await control(state).reset(asked("s"), "ada")
+    assert (again.cleared, again.missing) == ([], ["conversation", "tools"])
+    assert (await control(state).describe(asked("a"), "ada")).missing == []
+
+
+async def test_a_reset_of_one_store_leaves_the_other() -> None:
+    state = await remembering("s")
+    assert (await control(state).reset(asked("s", "tools"), "ada")).cleared == ["tools"]
+    assert (await control(state).describe(asked("s"), "ada")).missing == ["tools"]
+
+
+async def test_a_reset_of_everything_ends_at_the_callers_own() -> None:
+    state = await remembering("s", "a", "b", "unowned")
+    assert (await control(state).reset(asked(), "ada")).cleared == ["conversation", "tools"]
+    assert state.conversation is not None
+    assert state.tools is not None
+    assert await state.conversation.session_ids() == ["b", "unowned"]
+    assert await state.tools.session_ids() == ["b", "unowned"]
+
+
+@pytest.mark.parametrize("session_id", ["s", "unowned", "unknown"])
+@pytest.mark.parametrize("operation", ["reset", "compact"])
+async def test_a_session_of_somebody_else_cannot_be_found_to_change_it(operation: str, session_id: str) -> None:
+    state, gate = await remembering("s", "unowned"), Gate()
+    with pytest.raises(TaskNotFoundError) as caught:
+        await getattr(control(state, gate), operation)(asked(session_id), "bob")
+    assert caught.value.metadata == {"session_id": session_id}
+    assert gate.asked == []
+    assert state.conversation is not None
+    assert await state.conversation.session_ids() == ["s", "unowned"]
+
+
+async def test_a_denied_reset_changes_nothing() -> None:
+    state, gate = await remembering("s"), Gate("state.reset")
+    for session_id in ("s", None):
+        with pytest.raises(ActionDeniedError):
+            await control(state, gate).reset(asked(session_id), "ada")
+    assert (await control(state).describe(asked("s"), "ada")).missing == []
+
+
+class Broken(InMemoryStorage):
+    """Conversations cannot be replaced."""
+
+    async def replace_messages(self, session_id: str, expected_version: int, messages: object) -> bool:
+        raise StoreError("the disk is gone")
+
+
+async def test_a_store_that_fails_says_so_and_the_others_go_on() -> None:
+    state = await remembering("s", storage=Broken())
+    result = await control(state).reset(asked("s"), "ada")
+    assert result.errors == [{"store": "conversation", "message": "the disk is gone"}]
+    assert (result.cleared, result.missing) == (["tools"], [])
+
+
+# -- compacting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
+    state = await remembering("s", "a")
+    request = StateOperationRequest("s", max_messages=2)
+    result = await control(state).compact(request, "ada")
+    (report,) = result.stores
+    assert (report.compacted, report.message_count, result.compacted) == (True, 2, ["conversation"])
+    assert result.compaction is not None
+    assert result.compaction.removed_messages == 2
+    history = HistoryCompactionRequest("summary", preserve_recent=2, summary_max_tokens=77, session_id="a")
+    done = await control(state).compact_history(history, "ada")
+    assert (done.strategy, done.summary_created, done.after_messages) == ("summary", True, 3)
+    assert state.conversation is not None
+    assert "2 messages in 77 tokens" in (await state.conversation.history("a"))[0].content
+
+
+@pytest.mark.parametrize("denied", ["state.compact", "llm.history.compact"])
+async def test_either_capability_can_be_denied_whichever_way_the_request_comes(denied: str) -> None:
+    state = await remembering("s")
+    with pytest.raises(ActionDeniedError):
+        await control(state, Gate(denied)).compact(StateOperationRequest("s", max_messages=2), "ada")
+    with pytest.raises(ActionDeniedError):
+        await control(state, Gate(denied)).compact_history(
+            HistoryCompactionRequest(max_messages=2, session_id="s"), "ada"
+        )
+    assert state.conversation is not None
+    assert len(await state.conversation.history("s")) == 4
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (StateOperationRequest(), "session_id"),
+        (StateOperationRequest("s", ("tools",)), "stores"),
+        (StateOperationRequest("s", max_messages=1), "max_messages"),
+        (StateOperationRequest("s", strategy="tokens", max_tokens=0), "max_tokens"),
+    ],
+)
+async def test_a_compaction_that_makes_no_sense_is_refused(request_: StateOperationRequest, field: str) -> None:
+    gate = Gate()
+    with pytest.raises(InvalidArgumentError) as caught:
+        await control(await remembering("s"), gate).compact(request_, "ada")
+    assert caught.value.field == field
+    assert gate.asked == []
+
+
+async def test_a_summary_without_a_model_is_refused() -> None:
+    plain = StateControl(await remembering("s"), Gate(), owner_of)
+    with pytest.raises(InvalidArgumentError, match="language model"):
+        await plain.compact(StateOperationRequest("s", strategy="summary"), "ada")
+
+
+async def test_an_agent_without_conversations_has_nothing_to_compact() -> None:
+    with pytest.raises(UnimplementedError):
+        await control(State(enabled=("tools",))).compact(StateOperationRequest("s"), "ada")
