@@ -1,111 +1,132 @@
-"""The coordinator: takes the wish, asks weather, hotel and advisor by name, and books. It decides by code."""
+"""The coordinator: its model plans the trip with weather, hotel and advisor, and books once somebody has approved the booking.
 
-import time
-from collections.abc import AsyncIterator
+The model says what is to be done; the code says what may be done, and what counts: a trip is booked when there is a booking, not
+when a model says so.
+"""
+
+import json
+from dataclasses import asdict
 from datetime import date, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from examples.vacation.process import own_store, registry_url, serve
-from examples.vacation.trip import Trip
+from examples.vacation.thinker import thinker
+from examples.vacation.trip import Budget, Guests, Nights, Trip
 from protolink_grpc import (
+    LLM,
+    ActionDeniedError,
     Agent,
     AgentCapabilities,
     AgentCard,
+    Approvals,
     Artifact,
+    CapabilityPolicy,
+    InferSettings,
     Message,
     Part,
-    Run,
-    RunEvent,
+    RunAction,
+    RunContext,
     Task,
     TaskExecutionError,
-    TaskProgress,
+    TaskState,
+    ToolContext,
+    ToolRejectedError,
     current_run,
 )
-from protolink_grpc.models.events import ActionEnded, ActionStarted
-from protolink_grpc.models.ids import new_action_id
 
-DELEGATION = "agent.call"
 PREPARATION = timedelta(days=14)
 """Without a date, nobody leaves earlier than this."""
 
 TRIP = TypeAdapter(Trip)
 EXAMPLE = '{"to": "Santorini", "nights": 5, "guests": 2}'
 
+INSTRUCTIONS = """\
+You plan one trip and book it, with the help of other agents, one call at a time:
+1. Without a start date, ask weather for best_start. 2. Ask weather for the forecast. 3. Ask hotel for offers, within the budget if \
+there is one. 4. Ask advisor to advise, with the forecast and the offers exactly as you got them. 5. Call book for the hotel that \
+ranks first; at_most is the total of its offer. If it is sold out, take the next. 6. Answer with one sentence: hotel, place, first \
+night, reference, price, weather.
+Say in one short sentence what you do before each call. Book once. Never invent a hotel, a price or a reference. When the trip \
+cannot be booked, answer with one sentence that says why."""
+
 
 class Coordinator(Agent):
-    """Turns a trip, sent as a JSON part, into a booking. What it finds on the way becomes artifacts."""
+    """Turns a trip, sent as a JSON part, into a booking."""
 
-    async def handle_task_streaming(self, task: Task) -> AsyncIterator[TaskProgress | Artifact]:
+    def __init__(self, card: AgentCard | None = None, *, llm: LLM, **options: Any) -> None:
+        super().__init__(
+            card,
+            llm=llm,
+            system_prompt=INSTRUCTIONS,
+            policy=CapabilityPolicy({"bookings.write": "require_approval"}),
+            approvals=Approvals(remote=True),
+            # Every hotel of a place may be sold out at the last moment; each of them is one refusal.
+            infer=InferSettings(max_tool_corrections=5),
+            # Doing the work again finds in the log what is done, so a crash is no reason to give up.
+            recovery="resume",
+            **options,
+        )
+        # The hotel knows a repeated order by its id, so a call that a crash has cut off is simply repeated.
+        self.tool(capabilities=["bookings.write"], action_builder=preview, idempotent=True)(self.book)
+
+    async def handle_task(self, task: Task) -> Task:
         try:
             trip = trip_of(task)
         except ValidationError as error:
-            task.require_input(Message.agent(f"{_first_problem(error)}; send the trip as JSON, such as {EXAMPLE}"))
-            return
-
-        yield TaskProgress(0, f"What is the weather like in {trip.to}?")
-        start = trip.start or date.fromisoformat(await self._best_start(trip))
-        stay = {"start": start.isoformat(), "nights": trip.nights}
-        forecast = await self._ask("weather", "forecast", destination=trip.to, **stay)
-        yield _artifact("forecast", forecast)
-
-        yield TaskProgress(30, f"Which hotels have room for {trip.guests}?")
-        search = await self._ask("hotel", "offers", destination=trip.to, guests=trip.guests, budget=trip.budget, **stay)
-        yield _artifact("offers", search["offers"])
-        if not search["offers"]:
-            task.reject(_why_nothing(trip, search["cheapest"]))
-            return
-
-        yield TaskProgress(60, f"Which of {len(search['offers'])} fits best?")
-        advice = await self._ask("advisor", "advise", weather=forecast, offers=search["offers"])
-        yield _artifact("advice", advice)
-
-        yield TaskProgress(80, f"Book {advice['ranking'][0]['hotel']}.")
-        booking = await self._book_first(task, trip, stay, [each["hotel"] for each in advice["ranking"]])
-        if booking is None:
-            task.reject("every hotel that fits was sold out a moment ago")
-            return
-        yield _artifact("booking", booking)
-        task.complete(
-            f"Booked {booking['hotel']} in {trip.to} from {start}, reference {booking['reference']}: "
-            f"EUR {booking['total']:,.2f}. {advice['weather']}"
-        )
-
-    async def _best_start(self, trip: Trip) -> str:
-        earliest = date.today() + PREPARATION  # noqa: DTZ011 -- a day at the traveller's place, not an instant
-        found: str = await self._ask("weather", "best_start", destination=trip.to, earliest=earliest.isoformat())
-        return found
-
-    async def _book_first(self, task: Task, trip: Trip, stay: dict[str, Any], hotels: list[str]) -> Any:
-        """Book the first that still has room: somebody else may be faster. None when none has."""
-        for hotel in hotels:
-            try:
-                return await self._ask("hotel", "book", order_id=task.id, hotel=hotel, guests=trip.guests, **stay)
-            except TaskExecutionError as error:
-                if rejection_code(error) != "sold_out":
-                    raise
-        return None
-
-    async def _ask(self, peer: str, tool: str, **arguments: Any) -> Any:
-        """Call a peer's tool, and record it as an action of this run, so that whoever watches sees who does what."""
-        run, action_id, name, started = current_run(), new_action_id(), f"{peer}.{tool}", time.monotonic()
-        if run is None:
-            raise RuntimeError("the coordinator asks its peers inside of a run only")
-        await run.emit(RunEvent(payload=ActionStarted(DELEGATION, name, arguments), action_id=action_id))
+            return task.require_input(
+                Message.agent(f"{_first_problem(error)}; send the trip as JSON, such as {EXAMPLE}")
+            )
         try:
-            result = await self.peer(peer).call_tool(tool, **arguments)
-        except TaskExecutionError as error:
-            ended = ActionEnded(DELEGATION, name, error=str(error), duration_micros=_micros_since(started))
-            await self._report(run, "action.failed", action_id, ended)
-            raise
-        ended = ActionEnded(DELEGATION, name, result, duration_micros=_micros_since(started))
-        await self._report(run, "action.completed", action_id, ended)
-        return result
+            answered = await self.execute_task(question(task, trip))
+        except ActionDeniedError as denied:
+            why = denied.approval.reason if denied.approval is not None else ""
+            return task.reject(f"the booking was not approved{f': {why}' if why else ''}")
+        run = current_run()
+        if run is not None and run.has_artifact(booking_id(task.id)):
+            return task.update_state(TaskState.COMPLETED)
+        return task.reject(" ".join(str(answered.get_output("no hotel was booked")).split()).rstrip("."))
 
-    @staticmethod
-    async def _report(run: Run, kind: str, action_id: str, ended: ActionEnded) -> None:
-        await run.emit(RunEvent(type=kind, payload=ended, action_id=action_id, summary=_summary(ended)))
+    async def book(
+        self, hotel: str, start: date, nights: Nights, guests: Guests, at_most: Budget, context: ToolContext
+    ) -> dict[str, Any]:
+        """Book rooms for a stay, once somebody has approved it. `at_most` is EUR for all rooms and nights."""
+        stay = {"start": start.isoformat(), "nights": nights, "guests": guests}
+        order = {"order_id": context.action_id, "hotel": hotel, "at_most": at_most, **stay}
+        try:
+            booking: dict[str, Any] = await self.peer("hotel").call_tool("book", **order)
+        except TaskExecutionError as error:
+            raise refusal(error) from error
+        run = current_run()
+        if run is not None:
+            await run.artifact(Artifact(id=booking_id(run.task_id), name="booking", parts=[Part.json(booking)]))
+        return booking
+
+
+def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
+    """What a person sees before it is booked."""
+    nights = arguments["nights"]
+    shown = {
+        "Hotel": arguments["hotel"],
+        "Stay": f"from {arguments['start']}, nights: {nights}",
+        "Guests": arguments["guests"],
+        "Price": f"EUR {float(arguments['at_most']):,.2f} at most",
+    }
+    picture = Artifact(kind="preview", name="booking", parts=[Part.json(shown)])
+    return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(picture,))
+
+
+def question(task: Task, trip: Trip) -> Task:
+    """The task as its model sees it: the wish in words, and in JSON for those who read that better."""
+    earliest = date.today() + PREPARATION  # noqa: DTZ011 -- a day at the traveller's place, not an instant
+    wish = asdict(trip) | {
+        "start": trip.start.isoformat() if trip.start else None,
+        "earliest": earliest.isoformat(),
+    }
+    # The wish's own id: what is done for it is found under that id after a crash.
+    asked = Message(id=task.messages[-1].id, parts=[Part.infer(prompt=f"{trip.question}\n{json.dumps(wish)}")])
+    return Task(id=task.id, messages=[asked], state=task.state)
 
 
 def trip_of(task: Task) -> Trip:
@@ -118,51 +139,28 @@ def trip_of(task: Task) -> Trip:
     return TRIP.validate_python(parts[-1].content if parts else {})
 
 
-def rejection_code(error: TaskExecutionError) -> str:
-    """The code of the refusal by which a tool call ended, empty when it was none."""
+def booking_id(task_id: str) -> str:
+    """The id of the artifact with the booking: one for each task."""
+    return f"booking-{task_id}"
+
+
+def refusal(error: TaskExecutionError) -> Exception:
+    """Why the hotel did not book: its own refusal where it refused, which the model can answer; else the error as it is."""
     part = error.task.get_last_part() if error.task is not None else None
-    refusal = part.as_tool_output().error if part is not None and part.type == "tool_output" else None
-    return str(refusal.get("code", "")) if isinstance(refusal, dict) else ""
-
-
-def _artifact(name: str, content: Any) -> Artifact:
-    return Artifact(name=name, parts=[Part.json(content)], media_type="application/json")
-
-
-def _why_nothing(trip: Trip, cheapest: float | None) -> str:
-    if cheapest is None:
-        return f"no hotel in {trip.to} has room for {trip.guests} on these nights"
-    return f"EUR {trip.budget:,.0f} is too little: the cheapest hotel in {trip.to} costs EUR {cheapest:,.2f}"
+    said = part.as_tool_output().error if part is not None and part.type == "tool_output" else None
+    if not isinstance(said, dict) or said.get("status") != "rejected":
+        return error
+    return ToolRejectedError(
+        str(said.get("message", error)),
+        code=str(said.get("code", "rejected")),
+        details=said.get("details") or {},
+        suggestion=said.get("suggestion"),
+    )
 
 
 def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(str(step) for step in first['loc']) or 'the trip'}: {first['msg']}"
-
-
-def _micros_since(started: float) -> int:
-    return int((time.monotonic() - started) * 1e6)
-
-
-def _summary(ended: ActionEnded) -> str:
-    """One line about what a peer answered."""
-    found = ended.result
-    match ended.name:
-        case _ if ended.error is not None:
-            return str(ended.error)
-        case "weather.forecast":
-            return f"fit {found['fit']}/100 on {len(found['days'])} days"
-        case "weather.best_start":
-            return f"go on {found}"
-        case "hotel.offers":
-            return ", ".join(f"{each['hotel']} EUR {each['total']:,.2f}" for each in found["offers"]) or "nothing"
-        case "advisor.advise":
-            best = found["ranking"][0]
-            return f"take {best['hotel']} ({best['because']})"
-        case "hotel.book":
-            return f"reference {found['reference']}"
-        case _:
-            return "done"
 
 
 agent = Coordinator(
@@ -174,6 +172,7 @@ agent = Coordinator(
         tags=["vacation"],
         capabilities=AgentCapabilities(streaming=True, max_concurrency=8),
     ),
+    llm=thinker(),
     registry=registry_url(),
     store=own_store("coordinator"),
 )

@@ -40,11 +40,15 @@ def offers(destination: str, start: date, nights: Nights, guests: Guests, budget
     return Search(affordable, found[0].total if found else None)
 
 
-@agent.tool
-def book(order_id: str, hotel: str, start: date, nights: Nights, guests: Guests) -> Booking:
-    """Book rooms; the same order is booked once, however often it is sent."""
+@agent.tool(idempotent=True)
+def book(
+    order_id: str, hotel: str, start: date, nights: Nights, guests: Guests, at_most: Budget | None = None
+) -> Booking:
+    """Book rooms for EUR `at_most` in all; the same order is booked once, however often it is sent."""
     house, stay = hotel_named(hotel), _stay(start, nights)
     offer = _offer(house, stay, guests)
+    if at_most is not None and offer.total > at_most:
+        raise ToolRejectedError(f"{house.name} costs EUR {offer.total:,.2f} now", code="too_dear")
     most = [(night, house.rooms - _regulars(house, night)) for night in stay]
     made = "".join(secrets.choice(LETTERS) for _ in range(6))
     reference = bookings.book(order_id, made, house.name, most, offer.rooms, offer.total)

@@ -39,8 +39,10 @@ from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.conversation import HistoryCompactionRequest
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.policy.redaction import RedactionPolicy
@@ -403,6 +405,32 @@ class Agent:
         if attempt is None:
             raise TaskNotFoundError(f"task {task_id} is not active on {self.card.name}", task_id=task_id)
         return attempt.run.token
+
+    # -- what it remembers ----------------------------------------------------------------------------------------------
+
+    async def describe_state(
+        self, request: StateOperationRequest | None = None, *, session_id: str | None = None, include_data: bool = False
+    ) -> StateOperationResult:
+        """What the agent remembers of a session, or of all sessions of callers in this process.
+
+        Raises:
+            ActionDeniedError: Policy does not let it be looked at.
+            UnimplementedError: The agent remembers nothing.
+        """
+        wanted = request or StateOperationRequest(session_id, None, include_data)
+        return await (await self._local()).describe_state(wanted, None)
+
+    async def reset_state(
+        self, request: StateOperationRequest | None = None, *, session_id: str | None = None
+    ) -> StateOperationResult:
+        """Forget a session, or all sessions of callers in this process. Raises as `describe_state`."""
+        return await (await self._local()).reset_state(request or StateOperationRequest(session_id), None)
+
+    async def compact_state(self, request: StateOperationRequest | HistoryCompactionRequest) -> StateOperationResult:
+        """Make the conversation of a session smaller. Raises as `describe_state`."""
+        if isinstance(request, HistoryCompactionRequest):
+            request = StateOperationRequest.of_compaction(request)
+        return await (await self._local()).compact_state(request, None)
 
     # -- other agents ----------------------------------------------------------------------------------------------------
 

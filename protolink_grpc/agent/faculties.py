@@ -67,6 +67,7 @@ class Faculties:
             approval_handler=wishes.approval_handler,
             remote_approvals=wishes.approvals is not None and wishes.approvals.remote,
             expose_errors=wishes.expose_errors,
+            redaction=self.redaction,
         )
         expires_s = wishes.approvals.expires_s if wishes.approvals is not None else None
         memory = self.state.tools.session if self.state is not None and self.state.tools is not None else None

@@ -136,9 +136,10 @@ class Peers:
 
     # -- what handlers ask -----------------------------------------------------------------------------------------------
 
-    async def stream(self, target: str, task: Task) -> AsyncGenerator[RunEvent, None]:
+    async def stream(self, target: str, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events."""
-        async with aclosing(self.client.send_task_streaming(await self.url_of(target), _as_child(task))) as events:
+        url = await self.url_of(target)
+        async with aclosing(self.client.send_task_streaming(url, _as_child(task), deltas=deltas)) as events:
             async for event in events:
                 yield event
 
@@ -193,9 +194,9 @@ class AgentPeer:
         """Send a task and return it when it ends or waits."""
         return await call_peer(self._actions, self._peers, self.target, task)
 
-    def run_task_streaming(self, task: Task) -> AsyncGenerator[RunEvent, None]:
-        """Send a task and yield its events."""
-        return self._peers.stream(self.target, task)
+    def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
+        """Send a task and yield its events; with `deltas` the text that models are producing, too."""
+        return self._peers.stream(self.target, task, deltas=deltas)
 
     async def send_message(self, message: Message | str) -> Message:
         """Send one message and return the answer."""

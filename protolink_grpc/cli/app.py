@@ -332,8 +332,12 @@ def run_registry(
 
 
 def _log_to_stderr(debug: bool) -> None:
+    from protolink_grpc.policy.redaction import RedactingFilter  # only who serves pays for its patterns
+
     level = logging.DEBUG if debug else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RedactingFilter())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -394,6 +398,8 @@ def _wants_json(given: Sequence[str]) -> bool:
     """Whether `-o json` is in the arguments, however spelled: a command line that cannot be parsed has an answer to this too."""
     for index, each in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ""
-        if each in ("-ojson", "-o=json", "--output=json", "--json") or (each in ("-o", "--output") and following == "json"):
+        if each in ("-ojson", "-o=json", "--output=json", "--json") or (
+            each in ("-o", "--output") and following == "json"
+        ):
             return True
     return False

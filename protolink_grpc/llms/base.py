@@ -211,12 +211,17 @@ class SyncLLM:
         method = getattr(self._llm, name, None) if not name.startswith("_") else None
         if not inspect.iscoroutinefunction(method):
             raise AttributeError(f"{type(self._llm).__name__}.sync has no {name}")
-        return functools.wraps(method)(lambda *args, **kwargs: _run(method, name, *args, **kwargs))
+        return functools.wraps(method)(lambda *args, **kwargs: self._wait(method, name, *args, **kwargs))
 
+    def _wait(self, method: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        async def once() -> Any:
+            try:
+                return await method(*args, **kwargs)
+            finally:
+                await self._llm.aclose()  # its connections belong to this loop, which ends now
 
-def _run(method: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(method(*args, **kwargs))
-    raise RuntimeError(f"an event loop is running in this thread: await {name}(...) instead of sync.{name}(...)")
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(once())
+        raise RuntimeError(f"an event loop is running in this thread: await {name}(...) instead of sync.{name}(...)")

@@ -5,6 +5,7 @@ together and replaced at once, so that no replacement can hide half a secret fro
 linear in the text: it begins where nothing of its own kind stands before, repeats possessively, or is bounded by a number.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -309,3 +310,20 @@ def _compiled(patterns: Any) -> Iterator[re.Pattern[str]]:
 
 
 DEFAULT_REDACTION_POLICY = RedactionPolicy()
+
+
+class RedactingFilter(logging.Filter):
+    """Strikes secrets out of log records, traces included: `handler.addFilter(RedactingFilter())`."""
+
+    def __init__(self, policy: RedactionPolicy = DEFAULT_REDACTION_POLICY) -> None:
+        super().__init__()
+        self._policy = policy
+        self._formatter = logging.Formatter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        clean = self._policy.redact_text
+        record.msg, record.args = clean(record.getMessage()), None
+        if record.exc_info:
+            # Formatters take a text that is there already instead of making one.
+            record.exc_text = clean(record.exc_text or self._formatter.formatException(record.exc_info))
+        return True

@@ -22,8 +22,6 @@ from protolink_grpc.reports.records import ReportedAction, ReportedApproval, Rep
 from protolink_grpc.reports.report import RunReport
 from protolink_grpc.wire.events import event_from_frame
 
-TOOL_CALL = "tool.call"
-
 OMITTED_KEY = "events_omitted"
 """Where a report's metadata says how many events are not in it."""
 
@@ -307,7 +305,7 @@ class ReportBuilder:
             steps=list(self._steps.values()),
             budget_decisions=self._budget,
             usage=self._usage,
-            totals=self._totals(actions, approvals, calls),
+            totals=ReportTotals.of(len(self._steps), actions, approvals, calls, self._runtime),
         )
 
     def report_on(self, task_id: str) -> RunReport:
@@ -340,37 +338,6 @@ class ReportBuilder:
             return None if self._brought is None else Task.from_dict(self._brought)
         except InvalidArgumentError:
             return None  # an application's own key
-
-    def _totals(
-        self, actions: list[ReportedAction], approvals: list[ReportedApproval], calls: list[ReportedCall]
-    ) -> ReportTotals:
-        currencies = {call.currency for call in calls}
-        # Amounts of several currencies have no sum.
-        costs = [call.cost_micros if len(currencies) == 1 else None for call in calls]
-        return ReportTotals(
-            steps=len(self._steps),
-            llm_calls=sum(max(call.attempts, 1) for call in calls),
-            tool_calls=sum(each.kind == TOOL_CALL and each.starts > 0 for each in actions),
-            actions=len(actions),
-            input_tokens=_sum(call.input_tokens for call in calls),
-            output_tokens=_sum(call.output_tokens for call in calls),
-            cost_micros=_sum(costs),
-            currency=currencies.pop() if len(currencies) == 1 else "",
-            llm_micros=sum(call.duration_micros or 0 for call in calls),
-            action_micros=sum(each.duration_micros or 0 for each in actions),
-            waited_micros=sum(each.waited_micros or 0 for each in approvals),
-            runtime_micros=self._runtime,
-        )
-
-
-def _sum(amounts: Iterable[int | None]) -> int | None:
-    """None when one of them is unknown."""
-    total = 0
-    for amount in amounts:
-        if amount is None:
-            return None
-        total += amount
-    return total
 
 
 def _between(earlier: str, later: str) -> int:

@@ -3,12 +3,15 @@
 Times are ISO 8601 UTC, empty where nothing happened. None is an unknown amount, never zero.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from protolink_grpc.models import reader
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
 from protolink_grpc.models.json_value import plain
+
+TOOL_CALL = "tool.call"
 
 
 @dataclass(slots=True)
@@ -217,6 +220,33 @@ class ReportTotals:
     waited_micros: int = 0
     runtime_micros: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        steps: int,
+        actions: Sequence[ReportedAction],
+        approvals: Sequence[ReportedApproval],
+        calls: Sequence[ReportedCall],
+        runtime_micros: int,
+    ) -> Self:
+        """The sums over these records."""
+        currencies = {call.currency for call in calls}
+        return cls(
+            steps=steps,
+            llm_calls=sum(max(call.attempts, 1) for call in calls),
+            tool_calls=sum(each.kind == TOOL_CALL and each.starts > 0 for each in actions),
+            actions=len(actions),
+            input_tokens=_sum(call.input_tokens for call in calls),
+            output_tokens=_sum(call.output_tokens for call in calls),
+            # Amounts of several currencies have no sum.
+            cost_micros=_sum(call.cost_micros for call in calls) if len(currencies) < 2 else None,
+            currency=currencies.pop() if len(currencies) == 1 else "",
+            llm_micros=sum(call.duration_micros or 0 for call in calls),
+            action_micros=sum(each.duration_micros or 0 for each in actions),
+            waited_micros=sum(each.waited_micros or 0 for each in approvals),
+            runtime_micros=runtime_micros,
+        )
+
     @property
     def total_tokens(self) -> int | None:
         if self.input_tokens is None or self.output_tokens is None:
@@ -243,6 +273,16 @@ class ReportTotals:
             waited_micros=reader.integer(source, "waited_micros"),
             runtime_micros=reader.integer(source, "runtime_micros"),
         )
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    """None when one of them is unknown."""
+    total = 0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def _dict_of(record: Any) -> dict[str, Any]:

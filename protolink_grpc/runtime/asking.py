@@ -1,6 +1,7 @@
 """Asking somebody: the approval handler of the application, or whoever answers from outside, whoever is first."""
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.tools.runner import ToolRunner
 
 ApprovalHandler = Callable[[ApprovalRequest, RunContext], Awaitable[ApprovalDecision | bool] | ApprovalDecision | bool]
 """What an application brings to answer approvals: sync ones run on a thread, where they may block."""
@@ -27,7 +29,7 @@ async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context:
     if _is_async(handler):
         answer: Any = handler(seen, context.copy())
     else:
-        answer = await asyncio.to_thread(handler, seen, context.copy())
+        answer = await _on_a_thread(functools.partial(handler, seen, context.copy()))
     if inspect.isawaitable(answer):
         answer = await answer
     if isinstance(answer, bool):
@@ -37,6 +39,15 @@ async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context:
     if answer.request_id != request.request_id:
         raise ValueError(f"the approval handler answered request {answer.request_id}, not {request.request_id}")
     return answer if request.editable else replace(answer, edited_arguments=None)
+
+
+async def _on_a_thread(call: Callable[[], Any]) -> Any:
+    """Call it on a thread that keeps nothing waiting, should the answer come from elsewhere first: neither others nor the exit."""
+    runner = ToolRunner(max_workers=1)
+    try:
+        return await runner.run(call)
+    finally:
+        await runner.aclose(grace_s=0)
 
 
 def _is_async(handler: ApprovalHandler) -> bool:

@@ -95,6 +95,7 @@ class Attempt:
         self._request_id = request_id
         self._cause = cause
         self._expose_errors = controls.expose_errors
+        self._redaction = controls.redaction
         self._resumable = resumable
         self._place: Place = None
         self._holds = False
@@ -147,7 +148,7 @@ class Attempt:
             yield
         finally:
             self._resting -= 1
-            if not self._resting and not self.run.token.is_cancelled and not self.lost:
+            if not self._resting and not (self.run.token.is_cancelled or self.lost or self.taken):
                 self._place = self._slots.join()
                 self._holds = True
                 if self._place is not None:
@@ -251,11 +252,12 @@ class Attempt:
         """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
         if isinstance(error, ToolFailedError):
             error = self.run.shown(error)
+        clean = self._redaction.redact_text
         if isinstance(error, ProtolinkError):
-            return error.reason, said(error)[:MAX_REASON]
+            return error.reason, clean(said(error))[:MAX_REASON]
         if self._expose_errors:
             log.exception("task %s failed", self.run.task_id, exc_info=error)
-            return "AGENT_FAILED", f"{type(error).__name__}: {said(error)}"[:MAX_REASON]
+            return "AGENT_FAILED", clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON]
         incident = new_uuid()
         log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
         return InternalError.reason, f"the agent failed, incident {incident}"

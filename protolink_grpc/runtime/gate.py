@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import (
     ActionDeniedError,
+    ActionPolicyError,
     ApprovalChangedError,
     ApprovalRequiredError,
     BudgetExceededError,
@@ -23,6 +24,7 @@ from protolink_grpc.errors import (
     ToolFailedError,
     ToolRejectedError,
     UncertainExecutionError,
+    classes,
 )
 from protolink_grpc.models.action import (
     ApprovalDecision,
@@ -49,7 +51,7 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.cancellation import CancellationToken
-from protolink_grpc.runtime.journal import ActionRecord
+from protolink_grpc.runtime.journal import UNCERTAIN, ActionRecord
 
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
@@ -197,9 +199,8 @@ class Passage:
 
     def __post_init__(self) -> None:
         # The identity that the log knows; what will run is prepared anew.
-        known = self.record.action if self.record is not None else None
-        action = self.prepared.action
-        self.action = action if known is None else replace(action, action_id=known.action_id)
+        known = self.record.action.action_id if self.record is not None else ""
+        self.action = _renamed(self.prepared.action, known) if known else self.prepared.action
 
     async def request(self, position: str) -> None:
         if self.record is None:
@@ -230,26 +231,44 @@ class Passage:
         if decision.effect is PolicyEffect.DENY:
             await self._denied(decision, None, decision.reason or "policy denies it")
         if record is not None and record.started and not self.prepared.repeatable:
-            await self._settle_uncertain(decision)
+            await self._settle_uncertain(decision, record.arguments)
         elif decision.effect is PolicyEffect.REQUIRE_APPROVAL or _is_asked(record):
             await self._approve(decision)
         self.scene.token.raise_if_cancelled()
         return decision
 
-    async def _settle_uncertain(self, decision: PolicyDecision) -> None:
-        """It began before the process died, and nobody knows how it ended: only a person may say that it runs again."""
+    async def _settle_uncertain(self, decision: PolicyDecision, begun: dict[str, Any] | None) -> None:
+        """It began before the process died, and nobody knows how it ended: only a person may say that it runs again.
+
+        Args:
+            begun: What it was begun with, which somebody may have edited: that is what is repeated.
+        """
+        if begun is not None and begun != _arguments(self.action):
+            await self._edit(begun, None)
         reason = "it was under way when the process that ran it ended; approve to run it again"
-        answer = await self._ask(decision, {"uncertain": True, "reason": reason})
+        try:
+            answer = await self._ask(decision, {UNCERTAIN: True, "reason": reason})
+        except ApprovalRequiredError as error:
+            raise self._uncertain("nobody can be asked") from error
         if not answer.approved:
-            why = answer.reason or "nobody wants it repeated"
-            raise UncertainExecutionError(
-                f"{self.action.kind} '{self.action.name}' was started and its outcome is unknown: {why}",
-                action_id=self.action.action_id,
-            )
+            raise self._uncertain(answer.reason or "nobody wants it repeated")
+        if answer.edited_arguments is not None:
+            await self._edit(answer.edited_arguments, answer)
+
+    def _uncertain(self, why: str) -> UncertainExecutionError:
+        # No end is recorded: how it ended is what nobody knows.
+        return UncertainExecutionError(
+            f"{self.action.kind} '{self.action.name}' was started and its outcome is unknown: {why}",
+            action_id=self.action.action_id,
+        )
 
     async def _approve(self, decision: PolicyDecision) -> None:
         asked = self.action.fingerprint
-        answer = self.approval = await self._ask(decision, {})
+        try:
+            answer = self.approval = await self._ask(decision, {})
+        except ApprovalRequiredError as error:
+            await self._refused(error)
+            raise
         if self.action.fingerprint != asked:
             raise ApprovalChangedError(
                 f"{self.action.kind} '{self.action.name}' was changed while it waited for its approval",
@@ -257,12 +276,22 @@ class Passage:
             )
         if not answer.approved:
             await self._denied(decision, answer, answer.reason or "the approval was denied")
-        if answer.edited_arguments is not None and self.prepared.edited is not None:
-            edited = replace(self.prepared.edited(answer.edited_arguments), action_id=self.action.action_id)
-            again = await decide(self.gate.policy, edited, self.scene.context)
-            self.action = edited
-            if again.effect is PolicyEffect.DENY:
-                await self._denied(again, answer, again.reason or "policy denies the edited arguments")
+        if answer.edited_arguments is not None:
+            await self._edit(answer.edited_arguments, answer)
+
+    async def _edit(self, arguments: dict[str, Any], answer: ApprovalDecision | None) -> None:
+        """Go on with other arguments, which are checked like the first ones, by policy too."""
+        if self.prepared.edited is None:
+            return
+        try:
+            edited = self.prepared.edited(arguments)
+        except ToolRejectedError as error:
+            await self._end("action.rejected", ActionEnded(*self._what, error=error_value(error)), str(error))
+            raise
+        self.action = _renamed(edited, self.action.action_id)
+        again = await decide(self.gate.policy, self.action, self.scene.context)
+        if again.effect is PolicyEffect.DENY:
+            await self._denied(again, answer, again.reason or "policy denies the edited arguments")
 
     async def _ask(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalDecision:
         """The answer to the question about this action: an earlier run's, or one that is asked now."""
@@ -275,11 +304,7 @@ class Passage:
             request = self._question(decision, metadata)
             await self._emit(ApprovalRequired(request), summary=f"approve {self._named}?")
         await self.scene.flush()
-        try:
-            return await self.scene.ask(request)
-        except ApprovalRequiredError as error:
-            await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
-            raise
+        return await self.scene.ask(request)
 
     def _question(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalRequest:
         expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
@@ -304,8 +329,11 @@ class Passage:
             approval=approval,
             action_id=self.action.action_id,
         )
-        await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
+        await self._refused(error)
         raise error
+
+    async def _refused(self, error: ActionPolicyError) -> None:
+        await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
 
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
@@ -372,25 +400,40 @@ async def report_budget(scene: Scene, decision: BudgetDecision) -> None:
 
 
 def _known(record: ActionRecord) -> Outcome:
-    """The outcome that an earlier run recorded. Raises ActionDeniedError for an action that it was denied."""
+    """The outcome that an earlier run recorded.
+
+    Raises:
+        ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It was kept from running.
+    """
     ended, action = record.ended, record.action
     if ended is None:
         raise ValueError("the action has no outcome")
+    error: dict[str, Any] = ended.error if isinstance(ended.error, dict) else {}
+    code, message = error.get("code"), str(error.get("message") or f"{action.kind} '{action.name}' was denied")
+    if code == BudgetExceededError.reason:
+        raise BudgetExceededError(message)
     if record.outcome == "action.denied":
-        why = ended.error.get("message", "") if isinstance(ended.error, dict) else ""
-        raise ActionDeniedError(
-            why or f"{action.kind} '{action.name}' was denied", action=action, decision=record.policy
-        )
+        if code == ApprovalRequiredError.reason:
+            asked = record.requests[-1] if record.requests else None
+            raise ApprovalRequiredError(message, request=asked, action_id=action.action_id)
+        raise ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
     return Outcome(
         action.action_id, plain(ended.result), plain(ended.error), rejected=record.outcome == "action.rejected"
     )
+
+
+def _renamed(action: RunAction, action_id: str) -> RunAction:
+    """The same action under the identity that it has in the log, its previews with it."""
+    artifacts = tuple(replace(each, action_id=action_id) for each in action.artifacts)
+    return replace(action, action_id=action_id, artifacts=artifacts)
 
 
 def error_value(error: ProtolinkError) -> dict[str, Any]:
     """The `error` object of an action that failed."""
     if isinstance(error, ToolRejectedError):
         return error.to_dict()
-    code = error.reason if isinstance(error, ToolError) else ToolFailedError.reason
+    own = isinstance(error, ToolError | BudgetExceededError)
+    code = error.reason if own else ToolFailedError.reason
     return {"status": "failed", "code": code, "message": str(error)}
 
 
@@ -401,7 +444,7 @@ def _is_asked(record: ActionRecord | None) -> bool:
 def _open_question(record: ActionRecord | None, action: RunAction, *, uncertain: bool) -> ApprovalRequest | None:
     """The latest question of that sort about the same action: one about other arguments answers nothing."""
     for request in reversed(record.requests if record is not None else ()):
-        if bool(request.metadata.get("uncertain")) is uncertain:
+        if bool(request.metadata.get(UNCERTAIN)) is uncertain:
             return request if request.action.payload == action.payload else None
     return None
 
@@ -426,4 +469,5 @@ def _error_from(value: Any) -> ProtolinkError:
             details=found.get("details") or {},
             suggestion=found.get("suggestion"),
         )
-    return ToolFailedError(message)
+    kind = classes().get(str(found.get("code")), ToolFailedError)
+    return kind(message) if issubclass(kind, ToolError) else ToolFailedError(message)

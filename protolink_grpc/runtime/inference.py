@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
+from protolink_grpc.errors import ToolFailedError, ToolRejectedError
 from protolink_grpc.llms.surroundings import ActionCall, Observation
 from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions import Actions
-from protolink_grpc.runtime.gate import TOOL_CALL, Outcome
+from protolink_grpc.runtime.gate import TOOL_CALL, Outcome, error_value
 from protolink_grpc.runtime.run import Run
 
 
@@ -52,12 +53,18 @@ class RunSurroundings:
 
     async def _act(self, call: ActionCall) -> Observation:
         run = self._run
-        if call.kind == TOOL_CALL:
-            outcome = await self._actions.call_tool(
-                run, call.name, call.arguments, position=call.position, call_id=call.call_id
-            )
-        else:
-            outcome = await self._actions.delegate(run, call.name, call.arguments, position=call.position)
+        try:
+            if call.kind == TOOL_CALL:
+                outcome = await self._actions.call_tool(
+                    run, call.name, call.arguments, position=call.position, call_id=call.call_id
+                )
+            else:
+                outcome = await self._actions.delegate(run, call.name, call.arguments, position=call.position)
+        except ToolRejectedError as error:
+            # It could not even be prepared: the model may correct the call.
+            return Observation("rejected", None, error_value(error))
+        except ToolFailedError as error:
+            return Observation("failed", None, error_value(run.shown(error)))
         return _observed(outcome)
 
 

@@ -5,9 +5,11 @@ answer is taken from there, and so is the outcome of an action. Only a recovered
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import (
     ActionEnded,
@@ -16,16 +18,24 @@ from protolink_grpc.models.events import (
     ActionStarted,
     ApprovalDecided,
     ApprovalRequired,
+    BudgetReported,
     ContextPrepared,
     LlmCallCompleted,
     LlmCallStarted,
-    LlmStep,
     RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
     TaskStatusChanged,
+    TaskSubmitted,
 )
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame
+
+UNCERTAIN = "uncertain"
+"""Where a request's metadata says that it asks whether an action that was cut off may be repeated."""
 
 
 @dataclass(slots=True)
@@ -34,7 +44,7 @@ class ActionRecord:
 
     Args:
         action: As it was prepared, before any edit.
-        requests: The questions asked about it, oldest first.
+        requests: The questions asked about it that still count, oldest first. That an action may be repeated counts once.
         answers: What was answered, by request id.
         started: How often it began; an action that began and has no end is uncertain.
         arguments: What it was last begun with.
@@ -46,6 +56,7 @@ class ActionRecord:
     requests: list[ApprovalRequest] = field(default_factory=list)
     answers: dict[str, ApprovalDecision] = field(default_factory=dict)
     started: int = 0
+    arguments: dict[str, Any] | None = None
     ended: ActionEnded | None = None
     outcome: str = ""
 
@@ -54,32 +65,45 @@ class Journal:
     """Answers of models by call id, actions by position, and what all that used up.
 
     Attributes:
-        usage: Of the whole task: what earlier turns recorded, and what the runs of this one spent until they were cut off.
+        item: What the turn is about: the latest of the messages and artifacts that it began with.
+        made: Ids of those that its runs have published since.
+        warned: Limits of the budget whose warning is in the log.
     """
 
     __slots__ = (
+        "_begun",
         "_by_action",
         "_by_request",
         "_estimates",
         "_last",
-        "_since",
+        "_opening",
+        "_rests",
+        "_spent",
         "_waiting",
+        "_worked",
         "actions",
         "answers",
-        "usage",
+        "item",
+        "made",
+        "warned",
     )
 
     def __init__(self, usage: BudgetUsage | None = None) -> None:
         self.answers: dict[str, LlmCallCompleted] = {}
         self.actions: dict[str, ActionRecord] = {}
-        self.usage = usage
+        self.item: Message | Artifact | None = None
+        self.made: set[str] = set()
         self.warned: set[str] = set()
+        self._opening: Task | None = Task("")
         self._by_action: dict[str, ActionRecord] = {}
         self._by_request: dict[str, ActionRecord] = {}
         self._estimates: dict[int, int] = {}
-        self._since: int | None = None
+        self._spent = usage
+        self._worked = 0
+        self._begun: int | None = None
         self._last = 0
         self._waiting: dict[str, int] = {}
+        self._rests: list[tuple[int, int]] = []
 
     @classmethod
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
@@ -90,39 +114,31 @@ class Journal:
             after += len(frames)
         return journal
 
+    @property
+    def usage(self) -> BudgetUsage | None:
+        """Of the whole task: what earlier turns recorded, and what the runs of this one spent until they were cut off."""
+        worked = self._worked + self._under_way()
+        if not worked:
+            return self._spent
+        return (self._spent or BudgetUsage()).plus(BudgetUsage(runtime_seconds=worked / 1e6))
+
     def take(self, events: Iterable[RunEvent]) -> None:
         """Take in the next events, in the order of the log."""
         for event in events:
             micros = micros_from_iso(event.timestamp)
             self._take(event, micros)
             self._last = micros
-        self._count_time()
-
-    def _count_time(self) -> None:
-        """Count the time that a run has worked up to the last event; what comes after is not known to be work."""
-        if self._since is not None and self._last > self._since:
-            self._spend(BudgetUsage(runtime_seconds=(self._last - self._since) / 1e6))
-            self._since = self._last
 
     def _take(self, event: RunEvent, micros: int) -> None:
         match event.payload:
-            case TaskStatusChanged(attempt=attempt) if attempt:
-                self._count_time()
-                self._since = micros
-            case LlmStep(kind="llm_step"):
-                self._spend(BudgetUsage(steps=1))
-            case ContextPrepared(manifest=manifest, step=step):
-                self._estimates[step] = manifest.total_estimated_tokens
-            case LlmCallStarted():
-                self._spend(BudgetUsage(llm_calls=1))
-            case LlmCallCompleted() as answer:
-                known = answer.input_tokens
-                estimate = self._estimates.get(answer.step, 0)
-                tokens = BudgetUsage(
-                    input_tokens=estimate if known is None else known, output_tokens=answer.output_tokens or 0
-                )
-                self._spend(tokens)
-                self.answers[answer.call_id] = answer
+            case TaskStatusChanged(attempt=attempt):
+                self._begin(micros if attempt else None)
+            case TaskSubmitted(task=task):
+                self._publish([*task.messages, *task.artifacts])
+            case TaskMessagesAdded(messages=messages):
+                self._publish(messages)
+            case TaskArtifactUpdated(artifact=artifact):
+                self._publish([artifact])
             case ApprovalRequired(request=request):
                 self._waiting[request.request_id] = micros
                 record = self._by_action.get(request.action.action_id)
@@ -134,16 +150,40 @@ class Journal:
             case BudgetReported(decision=verdict) if verdict.allowed and verdict.limit_name:
                 self.warned.add(verdict.limit_name)
             case _:
+                self._take_call(event)
+
+    def _publish(self, items: Iterable[Message | Artifact]) -> None:
+        if self._opening is None:
+            self.made.update(each.id for each in items)
+            return
+        for each in items:
+            if isinstance(each, Message):
+                self._opening.messages.append(each)
+            else:
+                self._opening.artifacts.append(each)
+
+    def _take_call(self, event: RunEvent) -> None:
+        """Calls of models. A step is over with its answer; one that was cut off is taken again and counts once."""
+        match event.payload:
+            case ContextPrepared(manifest=manifest, step=step):
+                self._estimates[step] = manifest.total_estimated_tokens
+            case LlmCallStarted(step=step):
+                self._spend(BudgetUsage(llm_calls=1, input_tokens=self._estimates.get(step, 0)))
+            case LlmCallCompleted() as answer:
+                self.answers[answer.call_id] = answer
+                known, estimate = answer.input_tokens, self._estimates.get(answer.step, 0)
+                more = 0 if known is None else known - estimate
+                written = answer.output_tokens
+                if written is None:
+                    written = int(answer.metrics.get("estimated_output_tokens", 0))
+                self._spend(BudgetUsage(steps=1, input_tokens=more, output_tokens=written))
+            case _:
                 self._take_action(event)
 
     def _take_action(self, event: RunEvent) -> None:
         payload = event.payload
         if isinstance(payload, ActionRequested):
-            record = self._by_action.get(payload.action.action_id)
-            if record is None:
-                record = self._by_action[payload.action.action_id] = ActionRecord(payload.action)
-                if payload.position:
-                    self.actions[payload.position] = record
+            self._requested(payload)
             return
         record = self._by_action.get(event.action_id)
         if record is None:
@@ -151,23 +191,59 @@ class Journal:
         match payload:
             case ActionPolicyEvaluated(decision=decision):
                 record.policy = decision
-            case ActionStarted(kind=kind):
+            case ActionStarted(arguments=arguments):
                 record.started += 1
-                if kind == "tool.call" and record.started == 1:
-                    self._spend(BudgetUsage(tool_calls=1))
+                record.arguments = arguments
+                record.requests = [each for each in record.requests if not each.metadata.get(UNCERTAIN)]
             case ActionEnded() as ended:
                 record.ended, record.outcome = ended, event.type
                 if ended.usage is not None:
-                    self._spend(ended.usage)
+                    # Delegated work takes its time while we wait: it is in ours.
+                    self._spend(replace(ended.usage, runtime_seconds=0.0, metadata={}))
+
+    def _requested(self, payload: ActionRequested) -> None:
+        action = payload.action
+        if action.action_id in self._by_action:
+            return
+        record = self._by_action[action.action_id] = ActionRecord(action)
+        if payload.position:
+            self.actions[payload.position] = record
+        if action.kind == "tool.call":
+            self._spend(BudgetUsage(tool_calls=1))
+
+    def _spend(self, used: BudgetUsage) -> None:
+        self._spent = used if self._spent is None else self._spent.plus(used)
+
+    # Time. Nobody works while a person thinks: that time is not the run's.
+
+    def _begin(self, micros: int | None) -> None:
+        """A run begins, or ends with None."""
+        if self._opening is not None:
+            self.item, self._opening = self._opening.get_last_item(), None
+        self._worked += self._under_way()
+        self._begun, self._rests = micros, []
+
+    def _under_way(self) -> int:
+        """How long the run under way has worked up to the last event; what comes after is not known to be work."""
+        if self._begun is None:
+            return 0
+        rests = self._rests
+        asked = [since for since in self._waiting.values() if since >= self._begun]
+        if asked:
+            rests = _joined(rests, min(asked), self._last)
+        return self._last - self._begun - sum(end - start for start, end in rests)
 
     def _answered(self, decision: ApprovalDecision, micros: int) -> None:
         record = self._by_request.get(decision.request_id)
         if record is not None:
             record.answers[decision.request_id] = decision
         asked = self._waiting.pop(decision.request_id, None)
-        if asked is not None and self._since is not None and not self._waiting:
-            # Nobody works while a person thinks: that time is not the run's.
-            self._since += micros - max(asked, self._since)
+        if asked is not None and self._begun is not None:
+            # A question of an earlier run was taken up again at some time after the last event.
+            self._rests = _joined(self._rests, asked if asked >= self._begun else self._last, micros)
 
-    def _spend(self, used: BudgetUsage) -> None:
-        self.usage = used if self.usage is None else self.usage.plus(used)
+
+def _joined(rests: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Spans in order that do not overlap, with one more that ends last."""
+    apart = [span for span in rests if span[1] < start]
+    return [*apart, (min([start, *(span[0] for span in rests[len(apart) :])]), end)]

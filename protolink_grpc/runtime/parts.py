@@ -68,7 +68,7 @@ class PartExecutor:
 
     async def execute(self, task: Task, run: Run) -> Task:
         """Do what the latest item asks for, and leave the task in the state that follows from it."""
-        item = task.get_last_item()
+        item = _asking(task, run)
         parts = list(item.parts) if item is not None else []
         item_id = item.id if item is not None else ""
         asked = False
@@ -159,6 +159,12 @@ class PartExecutor:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact)
+
+
+def _asking(task: Task, run: Run) -> Message | Artifact | None:
+    """The item that says what to do: the latest, but for what earlier runs of the same turn have answered to it."""
+    item, journal = task.get_last_item(), run.journal
+    return journal.item if journal is not None and item is not None and item.id in journal.made else item
 
 
 def ended_error(fold: TaskFold) -> ProtolinkError:

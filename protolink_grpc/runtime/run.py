@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
@@ -32,6 +33,7 @@ from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, said_about, seconds_left
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.deltas import LiveTexts
@@ -63,12 +65,14 @@ class Controls:
         approval_handler: Answers approvals in this process.
         remote_approvals: Approvals can be answered from outside, too.
         expose_errors: Whether the text of an exception that the agent's own code raises is shown to the task's owner.
+        redaction: What is struck out of such texts.
     """
 
     budget: RunBudget = RunBudget()  # noqa: RUF009 -- frozen, and nobody writes into its metadata
     approval_handler: ApprovalHandler | None = None
     remote_approvals: bool = False
     expose_errors: bool = True
+    redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
 
 
 class Run:
@@ -97,6 +101,7 @@ class Run:
         self._rest = rest
         self._context: RunContext | None = None
         self._budget: BudgetEnforcer | None = None
+        self._since = time.monotonic()
         self._calls: dict[str, int] = {}
         self._pending: list[Fact] = []
         self._recording = 0
@@ -147,7 +152,11 @@ class Run:
             if limits.max_steps is None:
                 limits = replace(limits, max_steps=DEFAULT_STEPS)
             spent = self._live.fold.usage if self.journal is None else self.journal.usage
-            self._budget = BudgetEnforcer(limits, usage=spent)
+            # The clock has run since the run began, though nobody has looked at it.
+            so_far = BudgetUsage(runtime_seconds=time.monotonic() - self._since)
+            self._budget = BudgetEnforcer(limits)
+            warned = self.journal.warned if self.journal is not None else ()
+            self._budget.restore_usage(so_far if spent is None else spent.plus(so_far), warned=warned)
         return self._budget
 
     @property
@@ -160,11 +169,13 @@ class Run:
     def enter(self) -> None:
         """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
         _current.set(self)
+        self._since = time.monotonic()
 
     def shown(self, error: ToolFailedError) -> ToolFailedError:
         """A tool's failure as the task's owner may see it. What is kept from him is logged with its trace."""
         if self._controls.expose_errors:
-            return error
+            text = self._controls.redaction.redact_text(str(error))
+            return error if text == str(error) else ToolFailedError(text, **error.metadata)
         incident, tool = new_uuid(), error.metadata.get("tool", "")
         log.error("task %s: tool '%s' failed, incident %s", self.task_id, tool, incident, exc_info=error)
         return ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
@@ -307,8 +318,8 @@ class Run:
         """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
 
         The call's LlmCallStarted comes first. A further one, for another try, makes what was shown void, and the text begins at 0
-        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Code points that UTF-8 cannot
-        hold, lone surrogates, are shown as `?`.
+        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Lone surrogates, which UTF-8
+        cannot hold, are shown as `?`.
 
         Args:
             offset: Where the text so far ends, in code points; 0 begins it.

@@ -59,12 +59,7 @@ class InMemoryStorage(Storage):
 
     def __init__(self, namespace: str | None = None) -> None:
         super().__init__(namespace)
-        self._spaces = {} if namespace is None else _shared
-
-    def within(self, namespace: str) -> "InMemoryStorage":
-        other = InMemoryStorage()
-        other.namespace, other._spaces = namespace, self._spaces
-        return other
+        self._spaces: dict[str, _Space] = {} if namespace is None else _shared
 
     @property
     def _space(self) -> _Space:

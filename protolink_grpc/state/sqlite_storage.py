@@ -83,11 +83,6 @@ class SQLiteStorage(Storage):
             self.path, lambda: _open(self.path), lambda: connect(self.path, MIGRATIONS, read_only=True)
         )
 
-    def within(self, namespace: str) -> "SQLiteStorage":
-        other = SQLiteStorage(self.path, self.table_name, namespace)
-        other._file = self._file
-        return other
-
     @property
     def _space(self) -> str:
         return f"{self.table_name}/{self.namespace or ''}"

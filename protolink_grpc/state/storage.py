@@ -6,6 +6,7 @@ conversations as rows of messages, and small items per session for tools.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -50,9 +51,11 @@ class Storage(ABC):
     def __init__(self, namespace: str | None = None) -> None:
         self.namespace = namespace
 
-    @abstractmethod
-    def within(self, namespace: str) -> "Storage":
+    def within(self, namespace: str) -> Self:
         """The same medium seen under another namespace; closing one closes it for both until it is used again."""
+        other = copy(self)
+        other.namespace = namespace
+        return other
 
     async def open(self) -> None:  # noqa: B027 -- memory has nothing to open
         """Make sure that it works: raises now what the first use would raise. Nothing has to be opened."""

@@ -30,10 +30,10 @@ from protolink_grpc.errors import (
     StoreError,
     TaskNotFoundError,
 )
-from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.store import approval_table
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.memory import bounded
@@ -50,7 +50,6 @@ from protolink_grpc.store.port import (
     TaskQuery,
     Waiters,
     in_foreign_session,
-    known_approval,
 )
 
 T = TypeVar("T")
@@ -106,24 +105,19 @@ _COLUMNS = (
     "worker, epoch, messages, artifacts, reason"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
-_INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({','.join('?' * (_COLUMNS.count(',') + 1))})"  # noqa: S608 -- fixed words only
+_PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
+
+# A default session is that of one task, found by its id; the others have an index of their own, empty where nobody names any.
+# All tasks of a session have one principal: the first that is found tells.
+_IN_NAMED = "SELECT principal FROM tasks WHERE agent_name = ? AND session_id = ? AND session_id <> task_id"
+_IN_DEFAULT = "SELECT principal FROM tasks WHERE task_id = ? AND session_id = task_id AND agent_name = ?"
+_SESSION_OWNER = f"{_IN_NAMED} UNION ALL {_IN_DEFAULT} LIMIT 1"
+# One statement: a question of its own would cost every task as much as its row.
+_INSERT = f"INSERT OR IGNORE INTO tasks SELECT {_PLACES} WHERE coalesce(({_IN_NAMED} LIMIT 1), ({_IN_DEFAULT}), ?) = ?"
 
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 _REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 _FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
-
-# A default session is that of one task, found by its id; the others have an index of their own, empty where nobody names any.
-_SESSION_OWNER = (
-    "SELECT principal FROM tasks WHERE agent_name = :agent AND session_id = :session AND session_id <> task_id UNION ALL "
-    "SELECT principal FROM tasks WHERE task_id = :session AND session_id = :session AND agent_name = :agent LIMIT 1"
-)
-
-_APPROVAL_COLUMNS = (
-    "request_id, agent_name, principal, task_id, state, create_micros, ask_sequence, answer_sequence, revision"
-)
-_SELECT_APPROVAL = f"SELECT {_APPROVAL_COLUMNS} FROM approvals WHERE agent_name = ?"  # noqa: S608 -- fixed words only
-_APPROVAL_TASK = "SELECT task_id FROM approvals WHERE agent_name = ? AND request_id = ?"
-_APPROVAL_REVISION = "SELECT coalesce(max(revision), 0) FROM approvals WHERE agent_name = ?"
 
 
 def _values(head: TaskHead) -> tuple[Any, ...]:
@@ -148,11 +142,6 @@ def _values(head: TaskHead) -> tuple[Any, ...]:
 def _head(row: tuple[Any, ...]) -> TaskHead:
     (task_id, principal, agent_name, session_id, state), rest = row[:5], row[5:]
     return TaskHead(task_id, principal, agent_name, session_id, TaskState(state), *rest)
-
-
-def _approval(row: tuple[Any, ...]) -> ApprovalRow:
-    (request_id, agent_name, principal, task_id, state), rest = row[:5], row[5:]
-    return ApprovalRow(request_id, agent_name, principal, task_id, ApprovalState(state), *rest)
 
 
 @dataclass(slots=True)
@@ -396,7 +385,7 @@ class SQLiteStore:
     async def _rows(self, sql: str, *values: Any) -> list[Any]:
         return await self._read(lambda: self._query(sql, values))
 
-    def _query(self, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> list[Any]:
+    def _query(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
         if self._reader is None:
             raise StoreError("the store is closed")
         return self._reader.execute(sql, values).fetchall()
@@ -522,44 +511,28 @@ class SQLiteStore:
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
 
     async def session_owner(self, agent_name: str, session_id: str) -> str | None:
-        rows = await self._read(lambda: self._query(_SESSION_OWNER, {"agent": agent_name, "session": session_id}))
+        rows = await self._rows(_SESSION_OWNER, agent_name, session_id, session_id, agent_name)
         return rows[0][0] if rows else None
 
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
-        rows = await self._rows(f"{_SELECT_APPROVAL} AND request_id = ?", agent_name, request_id)
-        return _approval(rows[0]) if rows else None
+        rows = await self._rows(*approval_table.one(agent_name, request_id))
+        return approval_table.row_of(rows[0]) if rows else None
 
     async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
-        where, values = "", [query.agent_name]
-        if query.states:
-            where += f" AND state IN ({','.join('?' * len(query.states))})"
-            values += sorted(state.value for state in query.states)
-        for column, value in (("principal", query.principal), ("task_id", query.task_id or None)):
-            if value is not None:
-                where += f" AND {column} = ?"
-                values.append(value)
-        after: list[Any] = []
-        if query.after is not None:
-            where, after = f"{where} AND (create_micros, request_id) > (?, ?)", list(query.after)
-        found = await self._rows(
-            f"{_SELECT_APPROVAL}{where} ORDER BY create_micros, request_id LIMIT ?",
-            *values,
-            *after,
-            query.page_size + 1,
-        )
-        rows = [_approval(row) for row in found[: query.page_size]]
+        found = await self._rows(*approval_table.page(query))
+        rows = [approval_table.row_of(each) for each in found[: query.page_size]]
         more = len(found) > len(rows)
         return ApprovalRows(rows, (rows[-1].create_micros, rows[-1].request_id) if more else None)
 
     async def approval_revision(self, agent_name: str) -> int:
-        revision: int = (await self._rows(_APPROVAL_REVISION, agent_name))[0][0]
+        revision: int = (await self._rows(approval_table.REVISION, agent_name))[0][0]
         return revision
 
     async def changed_approvals(
         self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
     ) -> list[ApprovalRow]:
-        sql = f"{_SELECT_APPROVAL} AND revision > ? AND (revision > ? OR state = 'pending') ORDER BY revision LIMIT ?"
-        return [_approval(row) for row in await self._rows(sql, agent_name, after, pending_until, limit)]
+        rows = await self._rows(approval_table.CHANGED, agent_name, after, pending_until, limit)
+        return [approval_table.row_of(each) for each in rows]
 
     async def wait_approvals(self, agent_name: str, after: int) -> None:
         async with self._registered(self._approval_waiters, agent_name) as waiting:
@@ -632,10 +605,10 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
     head, request_id = append.head, append.request_id
     if request_id:
         key = (head.agent_name, head.principal, request_id)
-        row = (*key, head.task_id, append.expected_sequence, head.update_micros)
-        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", row).rowcount:
+        record = (*key, head.task_id, append.expected_sequence, head.update_micros)
+        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", record).rowcount:
             return RequestRecord(*db.execute(_REQUEST, key).fetchone())
-    refused = _taken(db, append)
+    refused = approval_table.taken(db, append.approvals) if append.approvals else None
     if refused is not None or not _put_head(db, append):
         if request_id:
             db.execute(_FORGET_REQUEST, key)
@@ -645,31 +618,17 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
         "INSERT INTO events VALUES (?, ?, ?)",
         [(head.task_id, first + index, frame) for index, frame in enumerate(append.events)],
     )
-    for each in append.approvals:
-        _put_approval(db, each)
-    return None
-
-
-def _taken(db: sqlite3.Connection, append: Append) -> ProtolinkError | None:
-    """Why an append that names a session or asks for approvals may not, None when it may."""
-    head = append.head
-    if not append.expected_sequence:
-        names = {"agent": head.agent_name, "session": head.session_id}
-        owner = db.execute(_SESSION_OWNER, names).fetchone()
-        if owner is not None and owner[0] != head.principal:
-            return in_foreign_session(head)
     for row in append.approvals:
-        known = db.execute(_APPROVAL_TASK, (row.agent_name, row.request_id)).fetchone()
-        if known is not None and known[0] != row.task_id:
-            return known_approval(row)
+        approval_table.put(db, row)
     return None
 
 
 def _put_head(db: sqlite3.Connection, append: Append) -> int:
-    """Where the fence holds; returns how many heads that changed, 1 or 0."""
+    """Where the fence holds and the session is the principal's; returns how many heads that changed, 1 or 0."""
     head = append.head
     if not append.expected_sequence:
-        return db.execute(_INSERT, _values(head)).rowcount
+        agent, session, owner = head.agent_name, head.session_id, head.principal
+        return db.execute(_INSERT, (*_values(head), agent, session, session, agent, owner, owner)).rowcount
     return db.execute(
         "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
         "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
@@ -690,30 +649,14 @@ def _put_head(db: sqlite3.Connection, append: Append) -> int:
     ).rowcount
 
 
-def _put_approval(db: sqlite3.Connection, row: ApprovalRow) -> None:
-    revision = db.execute(_APPROVAL_REVISION, (row.agent_name,)).fetchone()[0] + 1
-    db.execute(
-        "INSERT OR REPLACE INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            row.request_id,
-            row.agent_name,
-            row.principal,
-            row.task_id,
-            row.state.value,
-            row.create_micros,
-            row.ask_sequence,
-            row.answer_sequence,
-            revision,
-        ),
-    )
-
-
 def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | None) -> ProtolinkError:
     """Why nothing was done; a broken fence comes first, `refused` next."""
     task_id = append.head.task_id
     row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
+    if row is None and not append.expected_sequence:
+        return refused or in_foreign_session(append.head)
     if row is None:
-        return refused or TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
+        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
     if append.expected_sequence and row[1] != append.expected_epoch:
         return LeaseLostError("another worker runs this task", task_id=task_id)
     if refused is not None and row[0] == append.expected_sequence:

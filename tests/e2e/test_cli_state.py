@@ -14,7 +14,7 @@ from protolink_grpc.state import InMemoryStorage, State
 
 
 class Fragile(InMemoryStorage):
-    """Breaks at a word."""
+    """Breaks when it is told to."""
 
     broken = False
 
@@ -36,14 +36,9 @@ class Listener(Agent):
 
 
 @pytest.fixture
-def storage() -> Fragile:
-    return Fragile()
-
-
-@pytest.fixture
-def url(storage: Fragile) -> Iterator[str]:
+def url() -> Iterator[str]:
     """An agent that two sessions have spoken to: `s` twice, `r` once."""
-    agent = Listener(name="listener", url="grpc://127.0.0.1:0", state=State(storage))
+    agent = Listener(name="listener", url="grpc://127.0.0.1:0", state=State(Fragile()))
     agent.start(background=True)
     caller = AgentClient(url=agent.card.url).sync
     for word, session_id in (("one", "s"), ("two", "s"), ("else", "r")):
@@ -120,14 +115,9 @@ def test_what_cannot_be_is_told_with_its_reason(url: str) -> None:
     assert "language model" in done.err
 
 
-def test_a_store_that_fails_is_shown_and_is_a_failure(url: str, storage: Fragile) -> None:
-    storage.broken = True
-    # The agent took a view of the storage under its own name; the flag is seen there too.
-    Fragile.broken = True
-    try:
-        done = protolink("state", "describe", url, "s")
-    finally:
-        Fragile.broken = False
+def test_a_store_that_fails_is_shown_and_is_a_failure(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fragile, "broken", True)
+    done = protolink("state", "describe", url, "s")
     assert done.code == 1
     assert table(done)[1] == ["conversation", "problem", "-", "-"]
     assert "the disk is gone" in done.err

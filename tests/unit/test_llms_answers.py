@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.llms.answers import (
@@ -160,6 +160,7 @@ calls = (
 )
 
 
+@settings(deadline=None)
 @given(calls)
 def test_every_call_is_read_back_from_its_text(call: ModelToolCall) -> None:
     assert call_in(action_text(call)) == call
@@ -171,6 +172,7 @@ pieces = st.sampled_from(['{"type":"tool_call"', '"tool":', '"final"', '"content
 hostile = st.text() | st.lists(pieces, max_size=30).map("".join) | values.map(json.dumps)
 
 
+@settings(deadline=None)
 @given(hostile)
 @example("{" * 5000)
 @example('{"a":' * 5000 + "1" + "}" * 5000)
@@ -202,6 +204,7 @@ def shown(text: str, cuts: list[int]) -> str:
     return "".join(reader.feed(text[start:end]) for start, end in zip([0, *ends], ends, strict=False))
 
 
+@settings(deadline=None)
 @given(
     st.text(min_size=1),
     st.lists(st.integers(0, 300)),
@@ -215,6 +218,7 @@ def test_the_text_of_a_final_answer_is_shown_whatever_the_pieces(
     assert shown(text, cuts) == content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+@settings(deadline=None)
 @given(hostile, st.lists(st.integers(0, 100)))
 def test_what_is_shown_begins_what_is_read(text: str, cuts: list[int]) -> None:
     whole: Any = None

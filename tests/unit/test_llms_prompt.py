@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL
@@ -87,6 +87,7 @@ def test_who_answers_no_prompts_is_not_offered_for_questions() -> None:
     assert delegation_tools(replace(REQUEST, peers=(TOOLLESS,))) == ()
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_what_a_peer_says_of_itself_stays_inside_of_one_json_line(text: str) -> None:
     peer = AgentCard("peer", text, "grpc://peer", skills=[AgentSkill("do", text)])

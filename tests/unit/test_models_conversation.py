@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -184,6 +184,7 @@ COMPACTIONS: dict[str, Callable[[list[LLMMessage], int], list[LLMMessage]]] = {
 
 
 @pytest.mark.parametrize("strategy", COMPACTIONS)
+@settings(deadline=None)
 @given(messages=conversations(), bound=st.integers(0, 40))
 def test_no_compaction_parts_a_call_from_its_answers(strategy: str, messages: list[LLMMessage], bound: int) -> None:
     made = COMPACTIONS[strategy](messages, bound)
@@ -195,11 +196,13 @@ def test_no_compaction_parts_a_call_from_its_answers(strategy: str, messages: li
     assert kept[start:] == messages[len(messages) - len(kept[start:]) :]  # the end, without gaps
 
 
+@settings(deadline=None)
 @given(messages=conversations(), bound=st.integers(2, 40))
 def test_recent_keeps_its_bound(messages: list[LLMMessage], bound: int) -> None:
     assert len(compact_recent(messages, bound)) <= bound
 
 
+@settings(deadline=None)
 @given(messages=conversations(), bound=st.integers(1, 60))
 def test_tokens_keep_their_bound(messages: list[LLMMessage], bound: int) -> None:
     made = compact_tokens(messages, bound, len)

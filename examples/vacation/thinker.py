@@ -1,0 +1,58 @@
+"""Which model the coordinator thinks with: the planner, or one of a provider. Nothing is asked of a provider here."""
+
+import os
+from dataclasses import dataclass
+
+from examples.vacation.planner import Planner
+from protolink_grpc import LLM, ModelError, create_llm
+from protolink_grpc.llms.providers import PROVIDERS
+
+MODEL = "VACATION_MODEL"
+"""Environment variable of the coordinator's process with the name of its model; the planner without it."""
+
+PLANNER = "planner"
+PACE_S = 0.03
+"""Between two words of the planner: the speed of a fast reader."""
+
+USUAL = {
+    "openai": "gpt-5-mini",
+    "anthropic": "claude-haiku-4-5",
+    "gemini": "gemini-2.5-flash",
+    "deepseek": "deepseek-chat",
+    "grok": "grok-4-fast-non-reasoning",
+}
+"""Models that call tools well and cost little, for providers whose key is found. `--model` names any other one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model by its name, and why it was chosen."""
+
+    name: str
+    why: str
+
+
+def thinker(name: str | None = None) -> LLM:
+    """The model of that name, by default the one that the process was told to take.
+
+    Raises:
+        InvalidArgumentError, ModelError: There is none: an unknown provider, no key, a package that is not installed.
+    """
+    name = name or os.environ.get(MODEL, PLANNER)
+    return Planner(PACE_S) if name == PLANNER else create_llm(name)
+
+
+def usual_choice() -> Choice:
+    """The model of the first provider whose key is in the environment and whose package is installed; else the planner."""
+    why = "no API key is in the environment"
+    for provider, model in USUAL.items():
+        key = next((each for each in PROVIDERS[provider].key_variables if os.environ.get(each)), None)
+        if key is None:
+            continue
+        try:
+            thinker(f"{provider}:{model}")
+        except ModelError as error:
+            why = f"{key} is set, but {error}"
+        else:
+            return Choice(f"{provider}:{model}", f"{key} is set; --model {PLANNER} needs no key")
+    return Choice(PLANNER, why)
