@@ -34,6 +34,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     │   ├── ModelUnavailableError              it is away, overloaded, or limits its callers
     │   └── ModelTimeoutError (TimeoutError)   it did not answer in time
     ├── InferParseError                        a model never gave an answer of the agreed form
+    ├── RepeatedActionError                    a model did the same again and again, with the same result
     ├── ContextLimitError                      the prompt does not fit the model's window
     ├── UnauthenticatedError
     ├── PermissionDeniedError
@@ -338,6 +339,10 @@ class InferParseError(ProtolinkError):
         self.explanation = explanation
 
 
+class RepeatedActionError(ProtolinkError):
+    reason = "ACTION_REPEATED"
+
+
 class ContextLimitError(ProtolinkError):
     reason = "CONTEXT_LIMIT"
 
@@ -468,6 +473,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),
         "INFER_PARSE_FAILED": Rule("ABORTED", 500, -32603),
+        "ACTION_REPEATED": Rule("ABORTED", 500, -32603),
         "CONTEXT_LIMIT": Rule("FAILED_PRECONDITION", 400, -32603),
         "UNAUTHENTICATED": Rule("UNAUTHENTICATED", 401, -32600),
         "PERMISSION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),

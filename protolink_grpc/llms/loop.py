@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
-from protolink_grpc.errors import InferParseError, ModelError, ToolCorrectionLimitError, ToolRejectedError
+from protolink_grpc.errors import InferParseError, RepeatedActionError, ToolCorrectionLimitError, ToolRejectedError
 from protolink_grpc.llms.answers import ActionParseError, Calls, Final, action_dict, read_action, read_native
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
 from protolink_grpc.llms.manifest import ContextMeter, profile_of
@@ -100,7 +100,8 @@ class Inference:
             InferParseError: Too many answers in a row that are no valid action.
             ToolCorrectionLimitError: Too many rejected calls of one tool in a row.
             BudgetExceededError: A limit of the run is reached; steps are bounded by nothing else.
-            ModelError: The provider cannot or will not answer, or the model does the same again and again.
+            ModelError: The provider cannot or will not answer.
+            RepeatedActionError: The model does the same again and again, and gets the same result.
             CancelledError: The run was canceled.
         """
         for step in count(1):
@@ -227,7 +228,7 @@ class Inference:
         times = self._repetition.times([(call.name, call.arguments) for call in calls], list(texts))
         if times >= 2 * limit:
             names = ", ".join(map(_target, calls))
-            raise ModelError(f"the model repeated the same action {times} times with the same result: {names}")
+            raise RepeatedActionError(f"the model repeated the same action {times} times with the same result: {names}")
         if times == limit:
             self._transcript.noted(
                 f"You have done exactly this {times} times in a row, and the result was the same each time. "

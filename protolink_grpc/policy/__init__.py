@@ -2,7 +2,7 @@
 
 from protolink_grpc.policy.budget import BudgetEnforcer, BudgetPolicy, BudgetPolicyLike, Reservation, effective
 from protolink_grpc.policy.capabilities import CapabilityPolicy, Policy, decide, narrow, permissions_effect
-from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactingFilter, RedactionPolicy
 
 __all__ = [
     "DEFAULT_REDACTION_POLICY",
@@ -11,6 +11,7 @@ __all__ = [
     "BudgetPolicyLike",
     "CapabilityPolicy",
     "Policy",
+    "RedactingFilter",
     "RedactionPolicy",
     "Reservation",
     "decide",

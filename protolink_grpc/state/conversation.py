@@ -67,7 +67,7 @@ class ConversationMemory:
 
     async def history(self, session_id: str, *, limit: int | None = None) -> list[LLMMessage]:
         """The messages of a session, oldest first: those of the window, or of `limit` where it is given."""
-        return (await self._storage().load_messages(session_id, limit or self.window)).messages
+        return (await self._storage().load_messages(session_id, self.window if limit is None else limit)).messages
 
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
         """Add a turn that has succeeded, all of it or nothing; kept when this returns.

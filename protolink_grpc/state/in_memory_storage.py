@@ -88,6 +88,7 @@ class InMemoryStorage(Storage):
     # -- conversations ---------------------------------------------------------------------------------------------------
 
     async def load_messages(self, session_id: str, limit: int | None = None) -> Conversation:
+        checked_id(session_id, "session_id")
         if limit is not None and limit < 1:
             raise InvalidArgumentError("must be at least 1", field="limit")
         with _lock:
@@ -131,18 +132,23 @@ class InMemoryStorage(Storage):
         return space.sessions[session_id]
 
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:
+        if session_id is not None:
+            checked_id(session_id, "session_id")
         with _lock:
             sessions = self._space.sessions
             wanted = sorted(sessions) if session_id is None else [session_id]
             return {each: len(sessions[each].rows) for each in wanted if each in sessions and sessions[each].rows}
 
     async def delete_session(self, session_id: str) -> bool:
+        checked_id(session_id, "session_id")
         with _lock:
             return self._space.sessions.pop(session_id, None) is not None
 
     # -- items of tools --------------------------------------------------------------------------------------------------
 
     async def get_item(self, session_id: str, name: str) -> str | None:
+        checked_id(session_id, "session_id")
+        checked_id(name, "key")
         with _lock:
             return self._space.items.get(session_id, {}).get(name)
 
@@ -157,6 +163,8 @@ class InMemoryStorage(Storage):
             space.items[session_id] = after
 
     async def delete_item(self, session_id: str, name: str) -> bool:
+        checked_id(session_id, "session_id")
+        checked_id(name, "key")
         with _lock:
             items = self._space.items.get(session_id, {})
             found = items.pop(name, None) is not None
@@ -165,14 +173,18 @@ class InMemoryStorage(Storage):
             return found
 
     async def items(self, session_id: str) -> dict[str, str]:
+        checked_id(session_id, "session_id")
         with _lock:
             return dict(sorted(self._space.items.get(session_id, {}).items()))
 
     async def delete_items(self, session_id: str) -> int:
+        checked_id(session_id, "session_id")
         with _lock:
             return len(self._space.items.pop(session_id, {}))
 
     async def item_sessions(self, session_id: str | None = None) -> dict[str, int]:
+        if session_id is not None:
+            checked_id(session_id, "session_id")
         with _lock:
             items = self._space.items
             wanted = sorted(items) if session_id is None else [session_id]

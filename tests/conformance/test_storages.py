@@ -120,6 +120,21 @@ async def test_ids_that_are_no_text_are_refused_by_name(storage: Storage, wrong:
     with pytest.raises(InvalidArgumentError) as caught:
         await storage.append_messages("s", wrong, turn("one"))
     assert caught.value.field == "turn_id"
+    for use in (
+        storage.load_messages(wrong),
+        storage.replace_messages(wrong, 0, []),
+        storage.sessions(wrong),
+        storage.delete_session(wrong),
+        storage.get_item(wrong, "key"),
+        storage.set_item(wrong, "key", "", ROOMY),
+        storage.delete_item(wrong, "key"),
+        storage.items(wrong),
+        storage.delete_items(wrong),
+        storage.item_sessions(wrong),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            await use
+        assert caught.value.field == "session_id"
     assert await storage.sessions() == {}
 
 

@@ -14,7 +14,7 @@ from llm_stage import HOTEL, REQUEST, Stage, both_modes, final, infer, run, tool
 from protolink_grpc.errors import (
     InferParseError,
     InvalidArgumentError,
-    ModelError,
+    RepeatedActionError,
     ToolCorrectionLimitError,
     ToolRejectedError,
 )
@@ -330,7 +330,7 @@ async def test_failed_calls_are_fed_back_and_bounded_by_the_budget_only() -> Non
 async def test_a_model_that_repeats_itself_is_told_once_and_then_ended() -> None:
     stage = Stage()
     model = ScriptedLLM([tool(city="Rome")] * 30)
-    with pytest.raises(ModelError, match="repeated the same action 6 times"):
+    with pytest.raises(RepeatedActionError, match="repeated the same action 6 times"):
         await infer(model, stage)
     notes = [each for each in model.requests[-1].messages if each.metadata.get("runtime") == "note"]
     assert len(notes) == 1

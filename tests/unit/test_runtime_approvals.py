@@ -562,17 +562,17 @@ async def test_a_watch_begun_at_any_moment_ends_up_knowing_every_approval(opened
         for name in chance.sample([f"r-a{nth}", f"r-b{nth}"], chance.randrange(3)):
             await service.respond(answer(name, chance.random() < 0.5), "ada")
 
+    workers = []
     async with asyncio.TaskGroup() as group:
         for nth in range(12):
-            group.create_task(work(nth))
+            workers.append(group.create_task(work(nth)))
             if nth % 3 == 0:
                 known.append({})
                 group.create_task(follow(known[-1]))
             for _ in range(chance.randrange(6)):
                 await asyncio.sleep(0)
         # Every answer is given before the last question is asked.
-        pending = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "work"]  # type: ignore[union-attr]  # coroutines all
-        await asyncio.gather(*pending)
+        await asyncio.gather(*workers)
         await ask(service, "last")
     truth = {
         each.request.request_id: str(each.state)
