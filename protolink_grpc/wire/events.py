@@ -183,7 +183,7 @@ MAX_SHARED_REASON: Final = 80
 
 
 def _is_common(payload: ev.TaskStatusChanged) -> bool:
-    return payload.context is None and len(payload.reason) <= MAX_SHARED_REASON
+    return payload.usage is None and payload.context is None and len(payload.reason) <= MAX_SHARED_REASON
 
 
 def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, str, int, str]:
