@@ -41,7 +41,7 @@ $(GEN_VENV)/.ready: gen/requirements.txt
 
 setup: $(VENV)/.ready ## Set up the virtual environment
 
-demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2"
+demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2", "--yes" asks nobody
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows

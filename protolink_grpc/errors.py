@@ -30,6 +30,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── BudgetExceededError                    a limit of the run is reached
     ├── DelegationCycleError                   the work has passed through this agent before
     ├── SessionConflictError                   the session belongs to another principal
+    ├── SessionNotFoundError (LookupError)     nothing is remembered of the session, or not the caller's
     ├── ModelError                             a language model could not answer
     │   ├── ModelUnavailableError              it is away, overloaded, or limits its callers
     │   └── ModelTimeoutError (TimeoutError)   it did not answer in time
@@ -288,6 +289,10 @@ class SessionConflictError(ProtolinkError):
     reason = "SESSION_CONFLICT"
 
 
+class SessionNotFoundError(ProtolinkError, LookupError):
+    reason = "SESSION_NOT_FOUND"
+
+
 class ModelError(ProtolinkError):
     """A language model could not answer. `retry_after_s` is the provider's hint in seconds, None where it gave none."""
 
@@ -469,6 +474,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "BUDGET_EXCEEDED": Rule("FAILED_PRECONDITION", 429, -32603),
         "DELEGATION_CYCLE": Rule("FAILED_PRECONDITION", 400, -32602),
         "SESSION_CONFLICT": Rule("PERMISSION_DENIED", 403, -32600),
+        "SESSION_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
         "MODEL_FAILED": Rule("ABORTED", 502, -32603),
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),

@@ -44,12 +44,14 @@ EXAMPLE = '{"to": "Santorini", "nights": 5, "guests": 2}'
 
 INSTRUCTIONS = """\
 You plan one trip and book it, with the help of other agents, one call at a time:
-1. Without a start date, ask weather for best_start. 2. Ask weather for the forecast. 3. Ask hotel for offers, within the budget if \
-there is one. 4. Ask advisor to advise, with the forecast and the offers exactly as you got them. 5. Call book for the hotel that \
-ranks first; at_most is the total of its offer. If it is sold out, take the next. 6. Answer with one sentence: hotel, place, first \
-night, reference, price, weather.
-Say in one short sentence what you do before each call. Book once. Never invent a hotel, a price or a reference. When the trip \
-cannot be booked, answer with one sentence that says why."""
+1. Without a start date, ask weather for best_start.
+2. Ask weather for the forecast.
+3. Ask hotel for offers, within the budget if there is one.
+4. Ask advisor to advise, with the forecast and the offers exactly as you got them.
+5. Call book for the hotel that ranks first; at_most is the total of its offer. If it is sold out, take the next one.
+6. Answer with one sentence: hotel, place, first night, reference, price, weather.
+Before each call, say in one short sentence what you do. Book once. Never invent a hotel, a price or a reference.
+When the trip cannot be booked, answer with one sentence that says why."""
 
 
 class Coordinator(Agent):
@@ -83,8 +85,7 @@ class Coordinator(Agent):
         except ActionDeniedError as denied:
             why = denied.approval.reason if denied.approval is not None else ""
             return task.reject(f"the booking was not approved{f': {why}' if why else ''}")
-        run = current_run()
-        if run is not None and run.has_artifact(booking_id(task.id)):
+        if await is_booked(task.id):
             return task.update_state(TaskState.COMPLETED)
         return task.reject(" ".join(str(answered.get_output("no hotel was booked")).split()).rstrip("."))
 
@@ -102,6 +103,15 @@ class Coordinator(Agent):
         if run is not None:
             await run.artifact(Artifact(id=booking_id(run.task_id), name="booking", parts=[Part.json(booking)]))
         return booking
+
+
+async def is_booked(task_id: str) -> bool:
+    """Whether the log of the current run's task has a booking."""
+    run = current_run()
+    if run is None:
+        return False
+    await run.flush()  # what was published a moment ago may be on its way to the log
+    return run.has_artifact(booking_id(task_id))
 
 
 def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:

@@ -1,4 +1,4 @@
-"""The demo: starts the mesh, sends it one wish, shows what happens, and says where the log is kept.
+"""The demo: starts the mesh, sends it one wish, shows what happens, asks before it books, and says where the log is kept.
 
 `python -m examples.vacation.demo --to Santorini --nights 5 --guests 2`
 """
@@ -17,14 +17,29 @@ from pathlib import Path
 
 from rich.console import Console
 
+from examples.vacation.ask import Approver
 from examples.vacation.mesh import Mesh, MeshError
 from examples.vacation.places import NAMES, nearest_name
-from examples.vacation.show import artifact_of, booking_table, show_event
+from examples.vacation.show import Screen, artifact_of, booking_table, plain, report_table
+from examples.vacation.thinker import MODEL, PLANNER, RULES, Choice, thinker, usual_choice
 from examples.vacation.trip import MAX_GUESTS, MAX_NIGHTS, Trip
-from protolink_grpc import AgentClient, Message, Part, ProtolinkError, Task
+from protolink_grpc import (
+    AgentClient,
+    ApprovalDecided,
+    ApprovalRequired,
+    Message,
+    Part,
+    ProtolinkError,
+    RunBudget,
+    RunReport,
+    Task,
+)
 
 OUTAGE_S = 5.0
 """How long the stream may be cut before the demo gives up; it notices a dead agent earlier by itself."""
+
+BUDGET = RunBudget(max_steps=16, max_llm_calls=20, max_tool_calls=20)
+"""What planning one trip may use up: some twice of what it takes when every hotel is sold out at the last moment."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,56 +65,80 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _run(arguments: argparse.Namespace, console: Console) -> int:
     _end_on_signals()
     trip = Trip(arguments.to, arguments.nights, arguments.guests, arguments.from_date, arguments.budget)
+    model = arguments.model or usual_choice()
     directory = _directory(arguments.dir)
     console.print(f"Starting the registry and four agents, one process each; their files: {directory}/", soft_wrap=True)
-    async with Mesh(directory) as mesh:
+    async with Mesh(directory, {MODEL: model.name}) as mesh:
         for name, pid in mesh.processes.items():
             url = mesh.registry_url if name == "registry" else await mesh.url_of(name)
             console.print(f"     {name:<12} {url} (process {pid})", soft_wrap=True)
+        console.print(f"The coordinator thinks with {model.name}: {model.why}.", soft_wrap=True)
         url = await mesh.url_of("coordinator")
-        task = await mesh.while_up(_ask(url, trip, console))
+        client = AgentClient(url=url, outage_s=OUTAGE_S)
+        approver = Approver(client, console, says_yes=arguments.yes, command=_protolink())
+        task, report = await mesh.while_up(_ask(client, trip, console, approver))
         booked = artifact_of(task, "booking") is not None
         console.print()
         if booked:
-            console.print(booking_table(task))
+            console.print(booking_table(task, report))
         else:
-            console.print(f"Not booked: the task is {task.state}.")
+            why = task.metadata.get("reject_reason") or task.metadata.get("error") or f"the task is {task.state}"
+            console.print(f"Not booked: {plain(str(why))}.", soft_wrap=True)
+        console.print()
+        console.print(report_table(report, task.state))
         asked = _asked_to_stop() if arguments.keep_running else None
-        _say_where(console, task, directory, url, keeps_running=arguments.keep_running)
+        _say_where(console, task, directory, url, mesh.registry_url if asked is not None else None)
         if asked is not None:
-            console.print(
-                f"  {_words(_protolink(), 'agents', 'list', '--registry', mesh.registry_url)}", soft_wrap=True
-            )
             await mesh.while_up(asked.wait())
     return 0 if booked else 1
 
 
-async def _ask(url: str, trip: Trip, console: Console) -> Task:
-    """Send the wish and show every event of the task as it comes; returns the task at its end."""
+async def _ask(client: AgentClient, trip: Trip, console: Console, approver: Approver) -> tuple[Task, RunReport]:
+    """Send the wish, show the task as it goes on, have its approvals answered; returns the task at its end, and its report."""
     wish = {"to": trip.to, "nights": trip.nights, "guests": trip.guests, "budget": trip.budget}
     wish["start"] = trip.start.isoformat() if trip.start else None
-    task = Task.create(Message.user(trip.question).add_part(Part.json(wish)))
-    client = AgentClient(url=url, outage_s=OUTAGE_S)
+    task = Task.create(Message.user(trip.question).add_part(Part.json(wish)), budget=BUDGET)
+    screen = Screen(console)
     console.print()
-    async with aclosing(client.send_task_streaming(None, task)) as events:
+    try:
+        async with asyncio.TaskGroup() as group:
+            await _watch(client, task, screen, approver, group)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    finally:
+        screen.finish()
+    return await client.get_task(task.id), await client.get_run_report(None, task.id)
+
+
+async def _watch(client: AgentClient, task: Task, screen: Screen, approver: Approver, group: asyncio.TaskGroup) -> None:
+    asking: asyncio.Task[None] | None = None
+    async with aclosing(client.send_task_streaming(None, task, deltas=True)) as events:
         async for event in events:
-            show_event(console, event)
-    return await client.get_task(task.id)
+            if asking is not None and (isinstance(event.payload, ApprovalDecided) or event.final):
+                # Answered, here or elsewhere; or the task has ended without an answer.
+                asking.cancel()
+            screen.show(event)
+            if isinstance(event.payload, ApprovalRequired):
+                asking = group.create_task(approver.answer(event.payload.request))
 
 
-def _say_where(console: Console, task: Task, directory: Path, url: str, *, keeps_running: bool) -> None:
-    store = directory / "coordinator.db"
-    serve = _words(
-        *(_protolink(), "serve", "examples.vacation.coordinator:agent", "--store", str(store), "--url", url),
-    )
-    replay = _words(_protolink(), "task", "subscribe", url, task.id)
+def _say_where(console: Console, task: Task, directory: Path, url: str, registry_url: str | None) -> None:
+    """Where the log is, and what to type next; `registry_url` is that of a mesh that stays up."""
+    program, store = _protolink(), str(directory / "coordinator.db")
     lines = ["", f"Task  {task.id}", f"Log   {store}", ""]
-    if keeps_running:
-        lines += ["The mesh stays up until Ctrl-C. To replay the task in a second terminal, and to see the agents:"]
+    lines += ["To look at the run again, from the file:"]
+    lines += [f"  {_words(program, 'run', verb, '--store', store, task.id)}" for verb in ("report", "replay")]
+    if registry_url is not None:
+        lines += ["The mesh stays up until Ctrl-C. In a second terminal:"]
     else:
-        lines += ["To replay the task from its log, serve the log again, and subscribe in a second terminal:"]
-        lines += [f"  {serve}"]
-    for line in [*lines, f"  {replay}"]:
+        served = ("serve", "examples.vacation.coordinator:agent", "--store", store, "--url", url)
+        lines += ["To serve the log again, and in a second terminal, to replay it and list what was asked:"]
+        lines += [f"  {_words(program, *served)}"]
+    lines += [f"  {_words(program, 'task', 'subscribe', url, task.id)}"]
+    lines += [f"  {_words(program, 'approvals', 'list', url, '--state', 'all')}"]
+    if registry_url is not None:
+        lines += [f"  {_words(program, 'agents', 'list', '--registry', registry_url)}"]
+    for line in lines:
         console.print(line, soft_wrap=True)
 
 
@@ -157,6 +196,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--guests", type=_whole(MAX_GUESTS), default=2, help=f"1 to {MAX_GUESTS} (default 2)")
     parser.add_argument("--budget", type=_money, help="EUR for all rooms and nights (default: no limit)")
     parser.add_argument("--from-date", type=_day, metavar="YYYY-MM-DD", help="first night (default: the next season)")
+    parser.add_argument("--yes", action="store_true", help="approve the booking without asking")
+    parser.add_argument(
+        "--model",
+        type=_model,
+        metavar="PROVIDER:MODEL",
+        help=f"what the coordinator thinks with, or {PLANNER}, which needs no key "
+        f"(default: a model of the provider whose API key is in the environment, else {PLANNER})",
+    )
     parser.add_argument("--dir", type=Path, help="where the agents keep their files (default: a new one in .demo)")
     parser.add_argument("--keep-running", action="store_true", help="leave the mesh up until Ctrl-C")
     return parser
@@ -169,6 +216,14 @@ def _destination(text: str) -> str:
     nearest = nearest_name(text)
     meant = f"; did you mean {nearest}?" if nearest else ""
     raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(NAMES)}{meant}")
+
+
+def _model(name: str) -> Choice:
+    try:
+        thinker(name)
+    except ProtolinkError as error:
+        raise argparse.ArgumentTypeError(f"{name!r}: {error}") from None
+    return Choice(name, RULES if name == PLANNER else "--model says so")
 
 
 def _whole(most: int) -> Callable[[str], int]:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,16 @@ class Child:
 
 
 class Mesh:
-    """Registry and agents, one process each, their files in `directory`; a context manager that owns the processes."""
+    """Registry and agents, one process each; a context manager that owns the processes.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: For their files.
+        environment: Variables for all of them, beside those of this process.
+    """
+
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
+        self._environment = dict(environment or {})
         self.registry_url = ""
         self._children: list[Child] = []
 
@@ -111,7 +117,12 @@ class Mesh:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log if stdout is None else stdout,
                 stderr=log,
-                env={**os.environ, DIRECTORY: str(self.directory), REGISTRY: self.registry_url},
+                env={
+                    **os.environ,
+                    **self._environment,
+                    DIRECTORY: str(self.directory),
+                    REGISTRY: self.registry_url,
+                },
                 # Ctrl-C in a terminal reaches this process only, which then ends the others in order.
                 start_new_session=True,
             )

@@ -148,6 +148,4 @@ def _choose(
 def _why_nothing(wish: dict[str, Any], cheapest: float | None) -> str:
     if cheapest is None:
         return f"No hotel in {wish['to']} has room for {wish['guests']} on these nights."
-    return (
-        f"EUR {wish['budget']:,.0f} is too little: the cheapest hotel in {wish['to']} costs EUR {cheapest:,.2f} for this stay."
-    )
+    return f"EUR {wish['budget']:,.0f} is too little: the cheapest hotel in {wish['to']} costs EUR {cheapest:,.2f} for this stay."

@@ -1,6 +1,7 @@
-"""What people see of a run: one line per event, and a table at the end. Nothing here asks or decides."""
+"""What people see of a run: a line for each event that they care for, the model's text as it grows, tables. Nothing here asks."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -9,56 +10,194 @@ from rich.table import Table
 from rich.text import Text
 
 from protolink_grpc import (
+    ActionEnded,
+    ActionStarted,
+    ApprovalDecided,
+    ApprovalRequired,
+    BudgetUsage,
+    LlmCallCompleted,
+    LlmCallStarted,
+    RunBudget,
     RunEvent,
+    RunReport,
     Task,
     TaskArtifactUpdated,
     TaskMessagesAdded,
     TaskProgress,
+    TaskState,
     TaskStatusChanged,
+    TextDelta,
 )
-from protolink_grpc.models.events import ActionEnded, ActionStarted, TaskSubmitted
+from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, LlmStep, TaskSubmitted
 
 COLORS = {"coordinator": "cyan", "weather": "yellow", "hotel": "green", "advisor": "magenta"}
+COORDINATOR = "coordinator"
+
+UNTOLD = frozenset(
+    {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
+)
+"""Types of events that mostly have no line of their own: what they say is on the lines around them, or is for accountants."""
 
 
-def event_line(event: RunEvent) -> str:
-    """One line: sequence, who, and what."""
-    who, what = _told(event)
-    return f"{event.sequence or 0:>3}  {who:<12} {' '.join(what.split())}"
+class Story:
+    """Tells a task line by line, from its events in order; live or from the log, the lines are the same."""
+
+    def __init__(self) -> None:
+        self._thought = 0
+        self._actions: dict[str, tuple[str, str]] = {}
+
+    def line(self, event: RunEvent) -> str | None:
+        """The line that is complete with this event, if one is."""
+        match event.payload:
+            case LlmCallStarted():
+                self._thought = event.sequence or 0
+                return None
+            case LlmCallCompleted() as call:
+                asked = f"asks for {', '.join(each.tool_name for each in call.tool_calls)}" if call.tool_calls else ""
+                return f"{opening(self._thought)}{plain(call.text) or asked or '(nothing)'}"
+        told = self._told(event)
+        return None if told is None else f"{event.sequence or 0:>3}  {told[0]:<12} {plain(told[1])}"
+
+    def who(self, event: RunEvent) -> str:
+        """Whom the event is about."""
+        return self._actions[event.action_id][0] if event.action_id in self._actions else COORDINATOR
+
+    def _told(self, event: RunEvent) -> tuple[str, str] | None:
+        match event.payload:
+            case TaskSubmitted(task=task):
+                said = f"takes the task: {task.messages[0].text if task.messages else task.id}"
+            case TaskStatusChanged(new_state=state, reason=reason):
+                said = f"is {state}{f': {reason}' if reason else ''}"
+            case TaskProgress(progress=percent, message=message):
+                said = message if percent is None else f"{percent:.0f} % {message}"
+            case TaskArtifactUpdated(artifact=artifact):
+                said = f"publishes {artifact.name or 'the answer'}"
+            case TaskMessagesAdded(messages=messages):
+                said = f"says: {messages[-1].text or 'what went wrong'}"
+            case ActionStarted() as started:
+                return self._started(event, started)
+            case ActionEnded() as ended:
+                return self._ended(event, ended)
+            case ApprovalRequired(request=request):
+                said = f"may not {request.action.name} without an approval: asks for one"
+            case ApprovalDecided():
+                said = f"is told: {event.summary}"
+            case ActionPolicyEvaluated(decision=decision) if str(decision.effect) == "deny":
+                said = f"may not: {decision.reason}"
+            case BudgetReported(decision=decision):
+                said = f"budget: {decision.message}"
+            case LlmStep(kind="llm_parse_error" | "llm_retry" as kind, content=content):
+                said = f"{kind.removeprefix('llm_').replace('_', ' ')}: {content}"
+            case _ if event.type in UNTOLD:
+                return None
+            case _:
+                said = " ".join(filter(None, (event.type, event.summary)))
+        return event.agent_name, said
+
+    def _started(self, event: RunEvent, started: ActionStarted) -> tuple[str, str]:
+        asked = started.arguments or {}
+        if started.kind != "agent.call":
+            who, tool, arguments = event.agent_name, started.name, asked
+        else:
+            # A task that a tool of the coordinator sends bears no name: it is named after that tool.
+            outer = [tool for who, tool in self._actions.values() if who == COORDINATOR]
+            who, tool = started.name, asked.get("tool") or (outer[-1] if outer else "task")
+            arguments = asked.get("args") or {}
+        self._actions[event.action_id] = who, tool
+        return who, f"{tool}({_briefly(arguments)})" if arguments else tool
+
+    def _ended(self, event: RunEvent, ended: ActionEnded) -> tuple[str, str]:
+        who, tool = self._actions.get(event.action_id, (event.agent_name, ended.name))
+        took = f" ({ended.duration_micros / 1000:.0f} ms)" if ended.duration_micros else ""
+        if event.type == "action.completed":
+            return who, f"{tool} -> {_result(f'{who}.{tool}', ended.result)}{took}"
+        why = ended.error.get("message") if isinstance(ended.error, dict) else None
+        if event.type == "action.denied":
+            return who, str(why or event.summary)
+        return who, f"{tool} {event.type.removeprefix('action.')}: {why or event.summary}{took}"
 
 
-def show_event(console: Console, event: RunEvent) -> None:
-    """Print the event's line now, colored by who it is about where there are colors."""
-    line = Text(event_line(event))
-    line.stylize(COLORS.get(_told(event)[0], ""), 5, 17)
-    console.print(line, soft_wrap=True)
+class Screen:
+    """Shows a task as it goes on: its story, and between two lines the text that the model is producing."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._story = Story()
+        self._text = self._shown = ""
+        self._is_open = False
+
+    def show(self, event: RunEvent) -> None:
+        """One event of the task, the next one."""
+        if isinstance(event.payload, TextDelta):
+            self._text += event.payload.text
+            self._write(plain(self._text))
+            return
+        line = self._story.line(event)
+        if isinstance(event.payload, LlmCallStarted):
+            self.finish()
+            self._begin(event.sequence or 0)
+        elif isinstance(event.payload, LlmCallCompleted) and line is not None:
+            self._write(line[len(opening(0)) :])
+            self.finish()
+        elif line is not None:
+            self.finish()
+            self._print(line, self._story.who(event))
+
+    def finish(self) -> None:
+        """End the line that is under way, if there is one."""
+        if self._is_open:
+            self._console.print()
+        self._is_open = False
+
+    def _begin(self, sequence: int) -> None:
+        self._text = self._shown = ""
+        self._is_open = True
+        self._print(opening(sequence), COORDINATOR, end="")
+
+    def _write(self, text: str) -> None:
+        """The text of the open line as it is now; it only ever grows."""
+        if self._is_open and text.startswith(self._shown):
+            self._console.print(Text(text[len(self._shown) :]), soft_wrap=True, end="")
+            self._shown = text
+            self._console.file.flush()
+
+    def _print(self, line: str, who: str, end: str = "\n") -> None:
+        styled = Text(line)
+        styled.stylize(COLORS.get(who, ""), 5, 17)
+        self._console.print(styled, soft_wrap=True, end=end)
+        self._console.file.flush()
 
 
-def _told(event: RunEvent) -> tuple[str, str]:
-    own = event.agent_name
-    match event.payload:
-        case TaskSubmitted(task=task):
-            return own, f"takes the task: {task.messages[0].text if task.messages else task.id}"
-        case TaskStatusChanged(new_state=state, reason=reason):
-            return own, f"is {state}{f': {reason}' if reason else ''}"
-        case TaskProgress(progress=percent, message=message):
-            return own, message if percent is None else f"{percent:.0f} % {message}"
-        case TaskArtifactUpdated(artifact=artifact):
-            return own, f"publishes {artifact.name or artifact.kind}"
-        case TaskMessagesAdded(messages=messages):
-            return own, f"says: {messages[-1].text}"
-        case ActionStarted(name=name, arguments=arguments):
-            peer, _, tool = name.partition(".")
-            return peer, f"{tool}({_briefly(arguments or {})})"
-        case ActionEnded(name=name, duration_micros=micros):
-            peer, _, tool = name.partition(".")
-            outcome = "->" if event.type == "action.completed" else "did not work:"
-            return peer, f"{tool} {outcome} {event.summary} ({micros / 1000:.0f} ms)"
+def opening(sequence: int) -> str:
+    """How the line of a model's text begins."""
+    return f"{sequence:>3}  {COORDINATOR:<12} > "
+
+
+def plain(text: str) -> str:
+    """A text on one line, without anything that would move a terminal's cursor."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def _result(tool: str, found: Any) -> str:
+    """One line about what a call gave."""
+    if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:
+        found = found["output"]
+    match tool, found:
+        case "weather.forecast", {"fit": fit, "days": days}:
+            return f"fit {fit}/100 on {len(days)} days"
+        case "hotel.offers", {"offers": offers}:
+            return ", ".join(f"{each['hotel']} EUR {each['total']:,.2f}" for each in offers) or "nothing"
+        case "advisor.advise", {"ranking": [best, *_]}:
+            return f"{best['hotel']} ({best['because']})"
+        case _, {"reference": reference, "total": total}:
+            return f"reference {reference}, EUR {total:,.2f}"
+        case _, str() | int() | float():
+            return str(found)
         case _:
-            return own, " ".join(filter(None, (event.type, event.summary)))
+            return "done"
 
 
-def _briefly(arguments: dict[str, Any]) -> str:
+def _briefly(arguments: Mapping[str, Any]) -> str:
     """Arguments on one line: what is long is only counted."""
     shown = []
     for key, value in arguments.items():
@@ -72,6 +211,18 @@ def _briefly(arguments: dict[str, Any]) -> str:
     return ", ".join(shown)
 
 
+# -- tables --------------------------------------------------------------------------------------------------------------
+
+
+def table(title: str, rows: Mapping[str, Any]) -> Table:
+    """Names and values; what is empty is left out."""
+    made = Table("", "", title=title, title_justify="left", show_header=False, box=box.ASCII)
+    for name, value in rows.items():
+        if value not in (None, ""):
+            made.add_row(plain(name), plain(str(value)))
+    return made
+
+
 def artifact_of(task: Task, name: str) -> Any:
     """The JSON of the task's artifact of that name, None without one."""
     for artifact in task.artifacts:
@@ -80,18 +231,80 @@ def artifact_of(task: Task, name: str) -> Any:
     return None
 
 
-def booking_table(task: Task) -> Table:
-    """The booking with the forecast and the advice that led to it."""
-    booking, forecast, advice = (artifact_of(task, name) for name in ("booking", "forecast", "advice"))
-    table = Table("", "", title="Booking", title_justify="left", show_header=False, box=box.ASCII)
-    for name, value in (
-        ("Reference", booking["reference"]),
-        ("Hotel", f"{booking['hotel']}, {forecast['destination']}"),
-        ("Stay", f"from {booking['start']}, nights: {booking['nights']}"),
-        ("Guests", f"{booking['guests']}, rooms: {booking['rooms']}"),
-        ("Total", f"EUR {booking['total']:,.2f}"),
-        ("Weather", f"fit {forecast['fit']}/100. {advice['weather']}"),
-        ("Chosen for", advice["ranking"][0]["because"]),
-    ):
-        table.add_row(name, value)
-    return table
+def booking_table(task: Task, report: RunReport) -> Table:
+    """The booking, with the forecast and the advice that led to it."""
+    booking = artifact_of(task, "booking")
+    forecast, advice = _answer(report, "weather", "forecast"), _answer(report, "advisor", "advise")
+    chosen = next((each["because"] for each in advice.get("ranking", ()) if each["hotel"] == booking["hotel"]), "")
+    rows = {
+        "Reference": booking["reference"],
+        "Hotel": ", ".join(filter(None, (booking["hotel"], forecast.get("destination")))),
+        "Stay": f"from {booking['start']}, nights: {booking['nights']}",
+        "Guests": f"{booking['guests']}, rooms: {booking['rooms']}",
+        "Total": f"EUR {booking['total']:,.2f}",
+        "Weather": f"fit {forecast['fit']}/100. {advice.get('weather', '')}" if forecast else "",
+        "Chosen for": chosen,
+    }
+    return table("Booking", rows)
+
+
+def _answer(report: RunReport, agent: str, tool: str) -> dict[str, Any]:
+    """What an agent's tool answered last in this run; empty where it was not asked, as a model of its own will may decide."""
+    for action in reversed(report.actions):
+        asked = action.arguments or {}
+        if action.name == agent and asked.get("tool") == tool and isinstance(action.result, dict):
+            return action.result
+    return {}
+
+
+def report_table(report: RunReport, state: TaskState) -> Table:
+    """What the run did and what it used."""
+    totals = report.totals
+    model = ", ".join(dict.fromkeys(f"{call.provider} {call.model}" for call in report.metrics))
+    calls = [action for action in report.actions if action.starts]
+    agents = sum(action.kind == "agent.call" for action in calls)
+    rows = {
+        "State": state,
+        "Model": model,
+        "Steps": totals.steps,
+        "Model calls": f"{totals.llm_calls}, {_seconds(totals.llm_micros)}",
+        "Agent calls": agents,
+        "Tool calls": len(calls) - agents,
+        "Tokens": f"{_amount(totals.input_tokens)} in, {_amount(totals.output_tokens)} out",
+        "Cost": _cost(report),
+        "Budget": _budget(report),
+        "Approvals": "; ".join(
+            f"{each.state}{f' by {each.decision.decided_by}' if each.decision else ''} after {_seconds(each.waited_micros)}"
+            for each in report.approvals
+        )
+        or "none",
+        "Time": f"{_seconds(totals.runtime_micros - totals.waited_micros)} of work, {_seconds(totals.waited_micros)} of waiting",
+        "Events": len(report.events),
+    }
+    return table("Report", rows)
+
+
+def _budget(report: RunReport) -> str:
+    """What was used of each limit."""
+    limits = report.context.budget if report.context is not None else RunBudget()
+    totals = report.totals
+    used = report.usage or BudgetUsage(totals.steps, totals.llm_calls, totals.tool_calls)
+    pairs = (
+        ("steps", used.steps, limits.max_steps),
+        ("model calls", used.llm_calls, limits.max_llm_calls),
+        ("tool calls", used.tool_calls, limits.max_tool_calls),
+    )
+    return ", ".join(f"{count} of {limit} {name}" for name, count, limit in pairs if limit is not None)
+
+
+def _cost(report: RunReport) -> str:
+    totals = report.totals
+    return "unknown" if totals.cost_micros is None else f"{totals.currency} {totals.cost_micros / 1e6:.4f}".strip()
+
+
+def _amount(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _seconds(micros: int | None) -> str:
+    return "unknown" if micros is None else f"{micros / 1e6:.1f} s"

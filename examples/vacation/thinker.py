@@ -11,6 +11,7 @@ MODEL = "VACATION_MODEL"
 """Environment variable of the coordinator's process with the name of its model; the planner without it."""
 
 PLANNER = "planner"
+RULES = "rules in place of a language model"
 PACE_S = 0.03
 """Between two words of the planner: the speed of a fast reader."""
 
@@ -33,13 +34,15 @@ class Choice:
 
 
 def thinker(name: str | None = None) -> LLM:
-    """The model of that name, by default the one that the process was told to take.
+    """The model of that name, by default the one that the process was told to take; a provider alone means its usual model.
 
     Raises:
         InvalidArgumentError, ModelError: There is none: an unknown provider, no key, a package that is not installed.
     """
     name = name or os.environ.get(MODEL, PLANNER)
-    return Planner(PACE_S) if name == PLANNER else create_llm(name)
+    if name == PLANNER:
+        return Planner(PACE_S)
+    return create_llm(f"{name}:{USUAL[name]}" if name in USUAL else name)
 
 
 def usual_choice() -> Choice:
@@ -55,4 +58,4 @@ def usual_choice() -> Choice:
             why = f"{key} is set, but {error}"
         else:
             return Choice(f"{provider}:{model}", f"{key} is set; --model {PLANNER} needs no key")
-    return Choice(PLANNER, why)
+    return Choice(PLANNER, f"{RULES}, for {why}")

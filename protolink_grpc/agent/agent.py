@@ -24,7 +24,7 @@ from protolink_grpc.agent.identity import (
     resolve_card,
 )
 from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
-from protolink_grpc.agent.peers import AgentPeer, Peers, call_peer
+from protolink_grpc.agent.peers import AgentPeer, Peers, call_peer, message_peer
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
@@ -52,10 +52,10 @@ from protolink_grpc.runtime.asking import ApprovalHandler
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.runtime.parts import TOOL_TASK
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Recovery
+from protolink_grpc.runtime.tool_task import TOOL_TASK
 from protolink_grpc.server.agent_servicer import AgentServicer
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.control_servicer import ControlServicer
@@ -440,7 +440,7 @@ class Agent:
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
         """Send one message to a peer and return its answer."""
-        return await self._peers.message(agent_url, message)
+        return await message_peer(self._faculties.actions, self._peers, agent_url, message)
 
     def peer(self, target: str | AgentCard) -> AgentPeer:
         """A peer by name, URL or card, to be called more than once."""
@@ -526,9 +526,7 @@ class Agent:
             ),
             (
                 control_service_pb2.DESCRIPTOR.services_by_name["ControlService"],
-                ControlServicer(
-                    self._toolbox, service, self._faculties.control(service), redaction=self._faculties.redaction
-                ),
+                ControlServicer(self._toolbox, service, self._faculties.control, redaction=self._faculties.redaction),
             ),
         ]
         public = Address.parse(self._configured_url)
@@ -634,7 +632,10 @@ class Agent:
     def _endpoint(self) -> LocalEndpoint:
         if self._service is None or self._home is None:
             raise UnavailableError(f"agent {self.card.name} was stopped", agent=self.card.name)
-        return LocalEndpoint(self._service, self._home, lambda: self.card, self._faculties.control(self._service))
+        faculties = self._faculties
+        return LocalEndpoint(
+            self._service, self._home, lambda: self.card, self._toolbox, faculties.control, faculties.redaction
+        )
 
     async def _own_service(self) -> TaskService:
         """The runtime of this agent, started on the running loop when first needed.

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from protolink_grpc.client.local_agent import PRINCIPAL
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.factory import create_llm
@@ -21,9 +22,9 @@ from protolink_grpc.runtime.detached import ActionAuthorizer, Detached, Narrowed
 from protolink_grpc.runtime.gate import TOOL_CALL, Gate, Scene
 from protolink_grpc.runtime.parts import Mind, PartExecutor
 from protolink_grpc.runtime.run import Controls, current_run
-from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.state import InMemoryStorage, State, Storage
+from protolink_grpc.state import ConversationMemory, InMemoryStorage, State, Storage
 from protolink_grpc.state.control import StateControl
+from protolink_grpc.tools.context import NO_MEMORY, Memory
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.toolbox import Toolbox
 
@@ -70,16 +71,22 @@ class Faculties:
             redaction=self.redaction,
         )
         expires_s = wishes.approvals.expires_s if wishes.approvals is not None else None
-        memory = self.state.tools.session if self.state is not None and self.state.tools is not None else None
-        self.actions = Actions(self.toolbox, Gate(wishes.policy, expires_s), memory=memory)
+        self.actions = Actions(self.toolbox, Gate(wishes.policy, expires_s), memory=self._tool_memory)
         self.mind = Mind(
             model=self.llm,
             instructions=wishes.system_prompt or "",
             settings=wishes.infer or InferSettings(),
-            conversations=self.state.conversation if self.state is not None else None,
+            conversations=self._conversations,
         )
         self.executor = PartExecutor(self.actions, self.mind)
         self._budgets: OrderedDict[str, BudgetEnforcer] = OrderedDict()
+
+    def _conversations(self, principal: str) -> ConversationMemory | None:
+        return self.state.of(principal).conversation if self.state is not None else None
+
+    def _tool_memory(self, principal: str, session_id: str) -> Memory:
+        tools = self.state.of(principal).tools if self.state is not None else None
+        return tools.session(session_id) if tools is not None else NO_MEMORY
 
     async def call_tool(self, agent_name: str, tool_name: str, context: RunContext | None, arguments: Any) -> Any:
         """Run a tool for code of the application: as an action of the run that the code works for, else outside of any task."""
@@ -89,7 +96,7 @@ class Faculties:
             position = run.position(TOOL_CALL, tool_name, arguments)
             return (await self.actions.call_tool(scene, tool_name, arguments, position=position)).value()
         context = (context or RunContext()).with_agent(agent_name)
-        scene = Detached(context, self._budget_of(context), self.controls)
+        scene = Detached(context, self._budget_of(context), self.controls, PRINCIPAL)
         return (await self.actions.call_tool(scene, tool_name, arguments, position="")).value()
 
     def _budget_of(self, context: RunContext) -> BudgetEnforcer:
@@ -112,12 +119,13 @@ class Faculties:
         if isinstance(self.llm, LLM):
             await self.llm.aclose()
 
-    def control(self, service: TaskService) -> StateControl | None:
+    @property
+    def control(self) -> StateControl | None:
         """The control plane of what the agent remembers, None where it remembers nothing."""
         if self.state is None:
             return None
         summarize = self.llm.summarize if isinstance(self.llm, LLM) else None
-        return StateControl(self.state, self._authorize, service.session_owner, summarize=summarize)
+        return StateControl(self.state, self._authorize, summarize=summarize)
 
     async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
         """Raises ActionDeniedError, ApprovalRequiredError: policy does not let this be done to the agent's memory."""

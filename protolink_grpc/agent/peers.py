@@ -2,20 +2,30 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.agent_client import AgentClient, answer_of
+from protolink_grpc.client.pauses import Pauses
 from protolink_grpc.client.registry_client import RegistryClient
-from protolink_grpc.errors import AgentNotFoundError, DeadlineExceededError, ProtolinkError, TaskExecutionError
+from protolink_grpc.errors import (
+    AgentNotFoundError,
+    DeadlineExceededError,
+    ProtolinkError,
+    TaskExecutionError,
+    TaskNotFoundError,
+    UnavailableError,
+)
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import CONTEXT_KEY
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.actions import Actions
+from protolink_grpc.runtime.actions import Actions, Relay
 from protolink_grpc.runtime.background import background
 from protolink_grpc.runtime.gate import AGENT_CALL
 from protolink_grpc.runtime.run import current_run
@@ -38,14 +48,17 @@ class Peers:
         self._registry = registry
         self._own = own
         self._known: dict[str, AgentCard] = {}
+        self._met: dict[str, str] = {}
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
+        self._patience_ends = 0.0
         self._farewells: set[asyncio.Task[Any]] = set()
 
     async def url_of(self, target: str) -> str:
-        """The URL of a peer.
+        """The URL of a peer. While the registry is away, that of a name is what it was when it was last asked for.
 
         Raises:
+            UnavailableError: The registry is away, and the name is new.
             AgentNotFoundError: The registry has no such name, or there is no registry.
             AmbiguousAgentError: Several agents have that name.
         """
@@ -56,7 +69,22 @@ class Peers:
                 f"{target!r} is a name and this agent has no registry; use a URL, or give the agent a registry",
                 name=target,
             )
-        return (await self._registry.get(target)).card.url
+        followed = [card.url for card in self._known.values() if card.name == target]
+        if len(followed) == 1 and self._is_following:
+            return followed[0]
+        try:
+            url = (await self._registry.get(target)).card.url
+        except (UnavailableError, DeadlineExceededError):
+            known = self._met.get(target)
+            if known is None:
+                raise
+            return known
+        self._met[target] = url
+        return url
+
+    @property
+    def _is_following(self) -> bool:
+        return self._watch is not None and not self._watch.done()
 
     async def discover(self, filter_by: dict[str, Any] | None) -> list[AgentCard]:
         """Cards of the agents in the registry that match; none without a registry."""
@@ -72,10 +100,13 @@ class Peers:
         if self._registry is None:
             return ()
         if self._watch is None or self._watch.done():
+            loop = asyncio.get_running_loop()
             self._complete = asyncio.Event()
-            self._watch = asyncio.get_running_loop().create_task(self._follow(self._registry, self._complete))
+            self._patience_ends = loop.time() + FIRST_CARDS_S
+            self._watch = loop.create_task(self._follow(self._registry, self._complete))
         try:
-            async with asyncio.timeout(FIRST_CARDS_S):
+            # Once it was waited for in vain, nobody waits again: what it says is heard when it comes.
+            async with asyncio.timeout_at(self._patience_ends):
                 await self._complete.wait()
         except TimeoutError:
             log.warning("the registry does not answer; %d peers are known", len(self._known))
@@ -84,12 +115,15 @@ class Peers:
         return sorted(found, key=lambda card: (card.name, card.url))
 
     async def _follow(self, registry: RegistryClient, complete: asyncio.Event) -> None:
-        listed = {each.card.url: each.card for each in await registry.list_agents()}
-        self._known = listed
-        complete.set()
-        async with aclosing(registry.watch()) as changes:
-            async for change in changes:
-                self._note(change)
+        """Keep `_known` as the registry has it; through cuts, which the watch survives."""
+        self._known = {}
+        try:
+            async with aclosing(registry.watch(complete=complete)) as changes:
+                async for change in changes:
+                    self._note(change)
+        except ProtolinkError as error:
+            log.warning("%s does not let its agents be watched: %s", registry.url, error)
+            complete.set()
 
     def _note(self, change: AgentChange) -> None:
         card = change.agent.card
@@ -107,45 +141,93 @@ class Peers:
         if self._farewells:
             await asyncio.wait(set(self._farewells), timeout=FAREWELL_S)
 
-    async def run(self, target: str, task: Task, request_id: str | None = None) -> Task:
-        """Send a task and return it when it ends or waits. Canceling the wait because the run is canceled cancels the task."""
+    async def run(
+        self,
+        target: str,
+        task: Task,
+        request_id: str | None = None,
+        *,
+        accepted: Callable[[], None] | None = None,
+        relay: Relay | None = None,
+    ) -> Task:
+        """Send a task and return it when it ends or waits. Canceling the wait because the run is canceled cancels the task.
+
+        Args:
+            accepted: Called when it is certain that the work has begun.
+            relay: Is given the task's events.
+        """
         url = await self.url_of(target)
-        run = current_run()
+        run, request = current_run(), request_id or new_request_id()
         try:
-            try:
-                return await self.client.send_task(url, task, request_id=request_id)
-            except DeadlineExceededError:
-                # The work goes on there; only our patience with one call is over.
-                return await self.client.wait_task(task.id, agent_url=url)
+            if relay is not None:
+                return await self._relayed(url, task, request, accepted, relay)
+            if accepted is not None:
+                answer = await self.client.submit_task(url, task, request_id=request)
+                accepted()
+                return answer if _is_settled(answer) else await self._sent(url, task, request, reached=True)
+            return await self._sent(url, task, request)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
                 self._spawn(self._cancel(url, task.id, run.token.reason if run is not None else None))
             raise
 
-    async def _cancel(self, url: str, task_id: str, reason: str | None) -> None:
+    async def _sent(self, url: str, task: Task, request: str, *, reached: bool = False) -> Task:
+        """In one call, as long as nothing goes wrong; the request of a task that was `reached` before only waits."""
+        began = time.monotonic()
         try:
-            await self.client.cancel_task(url, task_id, reason=reason or "the work that delegated this was canceled")
-        except ProtolinkError as error:
-            log.info("task %s at %s could not be canceled: %s", task_id, url, error)
+            return await self.client.send_task(url, task, request_id=request)
+        except (DeadlineExceededError, UnavailableError) as error:
+            reached = reached or time.monotonic() - began > UNREACHED_S
+            if error.metadata.get("unreached") and not reached:
+                raise
+            # The work goes on there; only our patience with one call is over, or the connection was cut.
+            try:
+                return await self._ended(url, task.id)
+            except TaskNotFoundError:
+                raise error from None
+
+    async def _relayed(
+        self, url: str, task: Task, request: str, accepted: Callable[[], None] | None, relay: Relay
+    ) -> Task:
+        task_id = task.id
+        stream = self.client.send_task_streaming(url, task, request_id=request, deltas=relay.deltas)
+        async with aclosing(stream) as events:
+            async for event in events:
+                task_id = event.task_id or task_id
+                if accepted is not None:
+                    accepted()
+                await relay.give(event)
+        return await self._ended(url, task_id)
+
+    async def _ended(self, url: str, task_id: str) -> Task:
+        """Wait for the end of a task, through cuts and restarts; without sending it again, which might begin it anew."""
+        pauses = Pauses(OUTAGE_S)
+        pauses.reset()
+        while True:
+            pauses.begin()
+            try:
+                return await self.client.wait_task(task_id, agent_url=url)
+            except (DeadlineExceededError, UnavailableError) as error:
+                await pauses.after(error)
+
+    async def _cancel(self, url: str, task_id: str, reason: str | None) -> None:
+        why = reason or "the work that delegated this was canceled"
+        for pause_s in (*ARRIVAL_PAUSES_S, 0.0):
+            try:
+                await self.client.cancel_task(url, task_id, reason=why)
+                return
+            except TaskNotFoundError:
+                # The task itself may still be on its way.
+                await asyncio.sleep(pause_s)
+            except ProtolinkError as error:
+                log.info("task %s at %s could not be canceled: %s", task_id, url, error)
+                return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it, whatever becomes of the task that asks for it."""
         farewell = asyncio.get_running_loop().create_task(work)
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
-
-    # -- what handlers ask -----------------------------------------------------------------------------------------------
-
-    async def stream(self, target: str, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
-        """Send a task and yield its events."""
-        url = await self.url_of(target)
-        async with aclosing(self.client.send_task_streaming(url, _as_child(task), deltas=deltas)) as events:
-            async for event in events:
-                yield event
-
-    async def message(self, target: str, message: Message | str) -> Message:
-        """Send one message and return the answer."""
-        return await self.client.send_message(await self.url_of(target), message)
 
 
 FIRST_CARDS_S = 2.0
@@ -154,22 +236,64 @@ FIRST_CARDS_S = 2.0
 FAREWELL_S = 2.0
 """How long going down waits for cancellations that were sent to peers."""
 
+UNREACHED_S = 3.0
+"""A call that has lasted longer was answered by somebody once, whatever it says: nobody tries to connect for so long."""
 
-def _as_child(task: Task) -> Task:
-    """Inside a run, mark a task that has no context of its own as that run's child."""
+OUTAGE_S = 15.0
+"""How long a peer that works for us may be away before its work counts as lost: a restart takes less."""
+
+ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+"""Between attempts to cancel a task that its agent does not know yet."""
+
+RELAYED_EVENTS = 256
+"""Events of a peer's task that wait for a slow reader, before the peer waits for it too."""
+
+
+def _is_settled(task: Task) -> bool:
+    return task.state in TERMINAL or task.state in INTERRUPTED
+
+
+async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
+    """Send a task to a peer: inside a run as an action of that run, also where it is the run's own, else as it is."""
     run = current_run()
-    if run is not None and run.task_id != task.id and CONTEXT_KEY not in task.metadata:
-        run.context.child().attach_to_task(task)
-    return task
-
-
-async def call_peer(actions: Actions, peers: Peers, target: str, task: Task) -> Task:
-    """Send a task to a peer: inside a run as an action of that run, else as it is."""
-    run = current_run()
-    if run is None or run.task_id == task.id:
-        return await peers.run(target, task)
+    if run is None:
+        return await peers.run(target, task, relay=relay)
     asked = [[_asked(part) for part in message.parts] for message in task.messages]
-    return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked))
+    return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
+
+
+async def stream_peer(
+    actions: Actions, peers: Peers, target: str, task: Task, *, deltas: bool = False
+) -> AsyncGenerator[RunEvent, None]:
+    """As `call_peer`, and yield the task's events as they come. Whoever stops reading leaves the task alone."""
+    if current_run() is None:
+        plain = peers.client.send_task_streaming(await peers.url_of(target), task, deltas=deltas)
+        async with aclosing(plain) as stream:
+            async for each in stream:
+                yield each
+        return
+    events: asyncio.Queue[RunEvent | None] = asyncio.Queue(RELAYED_EVENTS)
+    work = asyncio.ensure_future(call_peer(actions, peers, target, task, relay=Relay(events.put, deltas)))
+
+    def wake(_: asyncio.Future[Task]) -> None:
+        if events.empty():
+            events.put_nowait(None)
+
+    work.add_done_callback(wake)
+    try:
+        while not (work.done() and events.empty()):
+            event = await events.get()
+            if event is not None:
+                yield event
+        await work
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+
+
+async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
+    """As `call_peer`, with one message as a task of its own; returns the answer."""
+    return answer_of(await call_peer(actions, peers, target, Task.create(message)))
 
 
 def _asked(part: Part) -> Any:
@@ -196,11 +320,11 @@ class AgentPeer:
 
     def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events; with `deltas` the text that models are producing, too."""
-        return self._peers.stream(self.target, task, deltas=deltas)
+        return stream_peer(self._actions, self._peers, self.target, task, deltas=deltas)
 
     async def send_message(self, message: Message | str) -> Message:
         """Send one message and return the answer."""
-        return await self._peers.message(self.target, message)
+        return await message_peer(self._actions, self._peers, self.target, message)
 
     async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
         """Run one of the peer's tools and return its result.

@@ -77,6 +77,7 @@ _HINTS = {
     "AGENT_NOT_FOUND": "protolink agents list shows who is registered",
     "AGENT_AMBIGUOUS": "use the URL of the one you mean",
     "TASK_NOT_FOUND": "protolink task list {target} shows your tasks",
+    "SESSION_NOT_FOUND": "protolink state describe {target} counts what it remembers of you",
     "TASK_FINISHED": "a finished task takes no more messages; leave out --task to begin a new one",
     "TASK_ALREADY_RUNNING": "follow it with: protolink task subscribe {target} {task_id}",
     "TASK_NOT_CANCELABLE": "see how it ended with: protolink task get {target} {task_id}",

@@ -5,7 +5,7 @@ event seen, without gap or duplicate.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -41,11 +41,13 @@ from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmit
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.deltas import TextsRead
 from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.tool_task import value_of
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
 
@@ -276,14 +278,7 @@ class AgentClient:
         Raises:
             TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
         """
-        task = await self.send_task(agent_url, Task.create(message))
-        task.raise_for_status()
-        for index in range(len(task.messages) - 1, -1, -1):
-            if task.messages[index].role in ("agent", "assistant"):
-                return task.messages[index]
-        if task.artifacts:
-            return Message(role="agent", parts=task.artifacts[-1].parts)
-        raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
+        return answer_of(await self.send_task(agent_url, Task.create(message)))
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """The whole task as it is now."""
@@ -314,6 +309,36 @@ class AgentClient:
     async def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task:
         """Ask the agent to cancel a task and return it as it is afterwards."""
         return await self._agent(agent_url).cancel(task_id, reason or "", self.timeout)
+
+    async def call_tool(
+        self,
+        agent_url: str | None,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        request_id: str | None = None,
+        session_id: str | None = None,
+        **more: Any,
+    ) -> Any:
+        """Run one tool of an agent, under its policy, and return the result.
+
+        It is a task of its own there, so it may wait for an approval, and goes on when this call has stopped waiting.
+
+        Args:
+            arguments: The tool's arguments; `more` adds to them what has no name of its own here.
+            request_id: Give the same one to repeat a request safely from another process.
+            session_id: Session to run it in; None means one of its own.
+
+        Raises:
+            ToolRejectedError: No such tool, or wrong arguments; nothing was changed.
+            ToolFailedError, ToolTimeoutError: It ran and did not succeed.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError, SessionConflictError: It may not run.
+            TaskExecutionError: Its task was canceled.
+        """
+        call = ToolCall(tool_name, {**(arguments or {}), **more})
+        agent, request = self._agent(agent_url), request_id or new_request_id()
+        return value_of(await agent.call_tool(call, request, session_id or "", self.timeout))
 
     async def list_approvals(
         self,
@@ -454,6 +479,21 @@ class AgentClient:
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after
         return self._noted(agent_url, task)
+
+
+def answer_of(task: Task) -> Message:
+    """The last thing that the agent said in a task, its last artifact where it said nothing.
+
+    Raises:
+        TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
+    """
+    task.raise_for_status()
+    for index in range(len(task.messages) - 1, -1, -1):
+        if task.messages[index].role in ("agent", "assistant"):
+            return task.messages[index]
+    if task.artifacts:
+        return Message(role="agent", parts=task.artifacts[-1].parts)
+    raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,9 @@ _SERVICE_CONFIG = json.dumps(
                 "name": [
                     {"service": "protolink.v1.AgentService"},
                     {"service": "protolink.v1.RegistryService"},
-                    # A second answer to an approval changes nothing.
-                    {"service": "protolink.v1.ControlService", "method": "ListApprovals"},
-                    {"service": "protolink.v1.ControlService", "method": "WatchApprovals"},
-                    {"service": "protolink.v1.ControlService", "method": "RespondApproval"},
+                    # A second answer to an approval changes nothing, what is forgotten or small is so once, and a call of a
+                    # tool carries a request_id, too.
+                    {"service": "protolink.v1.ControlService"},
                 ],
                 "retryPolicy": {
                     "maxAttempts": 5,

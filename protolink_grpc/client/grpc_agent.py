@@ -21,6 +21,7 @@ from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports import RunReport
@@ -29,6 +30,7 @@ from protolink_grpc.wire.actions import approval_decision_to_pb, approval_from_p
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
+from protolink_grpc.wire.parts import tool_call_to_pb, tool_output_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb, timestamp_to_pb
 from protolink_grpc.wire.state import (
     compact_request_to_pb,
@@ -155,6 +157,12 @@ class GrpcAgent:
                     yield tuple(response.lines_json)
             finally:
                 call.cancel()
+
+    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+        request = control.CallToolRequest(call=tool_call_to_pb(call), request_id=request_id, session_id=session_id)
+        async with typed_errors(self.address, tool=call.tool_name):
+            response = await self._control.CallTool(request, **self._call(timeout_s))
+        return tool_output_from_pb(response.output, "output")
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         request = control.ListApprovalsRequest(

@@ -33,14 +33,17 @@ from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.runtime.tool_task import run_tool
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
+from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
@@ -54,7 +57,7 @@ PRINCIPAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class LocalEndpoint:
-    """A running agent: its service, the loop that it lives on, its card, and the control of its state where it keeps one.
+    """A running agent: its service, the loop that it lives on, its card, tools, and the control of its state where it keeps one.
 
     `redaction` hides what must not leave in reports and exports.
     """
@@ -62,6 +65,7 @@ class LocalEndpoint:
     service: TaskService
     loop: asyncio.AbstractEventLoop
     card: Callable[[], AgentCard]
+    toolbox: Toolbox
     state: StateControl | None = None
     redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
 
@@ -260,6 +264,18 @@ class LocalAgent:
         async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
             async for events in batches:
                 yield tuple(export.lines(events))
+
+    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+        copy, endpoint = ToolCall.from_dict(call.to_dict()), self._find()
+        request, session = check_id(request_id, "request_id"), check_id(session_id, "session_id")
+
+        async def work(service: TaskService) -> ToolOutput:
+            _, output = await run_tool(
+                service, endpoint.toolbox, copy, self._principal, session_id=session, request_id=request
+            )
+            return ToolOutput.from_dict(output.to_dict())
+
+        return await self._on_its_loop(work, timeout_s, endpoint=endpoint)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:

@@ -8,6 +8,7 @@ from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalSta
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports import RunReport
@@ -125,6 +126,10 @@ class AgentPort(Protocol):
     def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
         """Batches of JSON lines."""
         ...
+
+    async def call_tool(
+        self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None
+    ) -> ToolOutput: ...
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList: ...
 

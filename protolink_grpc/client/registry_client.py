@@ -143,18 +143,21 @@ class RegistryClient:
         return [agent.card for agent in await self.list_agents(AgentFilter.from_dict(filter_by or {}))]
 
     async def watch(
-        self, wanted: AgentFilter | None = None, *, after_revision: int = 0
+        self, wanted: AgentFilter | None = None, *, after_revision: int = 0, complete: asyncio.Event | None = None
     ) -> AsyncGenerator[AgentChange, None]:
         """Changes as they come, through restarts of the registry.
 
         Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that
         went away meanwhile are then reported as DOWN by comparing, not forgotten.
+
+        Args:
+            complete: Set once all that was there at the beginning has been yielded, and the next change is asked for.
         """
         follower = _Follower(self, wanted or AgentFilter(), after_revision)
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                async with aclosing(follower.once()) as changes:
+                async with aclosing(follower.once(complete)) as changes:
                     async for change in changes:
                         pause_s = FIRST_PAUSE_S
                         yield change
@@ -222,7 +225,7 @@ class _Follower:
         self._known: dict[str, RegisteredAgent] = {}
         self._snapshot: dict[str, RegisteredAgent] | None = None
 
-    async def once(self) -> AsyncGenerator[AgentChange, None]:
+    async def once(self, complete: asyncio.Event | None = None) -> AsyncGenerator[AgentChange, None]:
         """The changes of one connection."""
         client = self._client
         request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
@@ -232,6 +235,8 @@ class _Follower:
                 async for response in call:
                     for change in self._take(response):
                         yield change
+                    if complete is not None and response.revision:
+                        complete.set()
             finally:
                 call.cancel()
 

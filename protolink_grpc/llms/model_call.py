@@ -94,7 +94,7 @@ class ModelCaller:
 
     async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
         surroundings, budget = self._surroundings, self._surroundings.budget
-        step_warnings = budget.check_step()
+        step_warnings = budget.check_step(step)
         await surroundings.report(LlmStep("llm_step", step))
         manifest = build_context_manifest(
             self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name

@@ -396,6 +396,20 @@ class BudgetUsage:
             self.metadata | other.metadata,
         )
 
+    def minus(self, earlier: "BudgetUsage | None") -> "BudgetUsage":
+        """What came since `earlier`, nothing below 0; the metadata stays."""
+        if earlier is None:
+            return self
+        return BudgetUsage(
+            max(self.steps - earlier.steps, 0),
+            max(self.llm_calls - earlier.llm_calls, 0),
+            max(self.tool_calls - earlier.tool_calls, 0),
+            max(self.input_tokens - earlier.input_tokens, 0),
+            max(self.output_tokens - earlier.output_tokens, 0),
+            max(self.runtime_seconds - earlier.runtime_seconds, 0.0),
+            self.metadata,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "steps": self.steps,

@@ -115,6 +115,12 @@ class StateStoreReport:
     metadata: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
 
+    def cleared_since(self, before: Self) -> Self:
+        """This report, made after a reset, completed by what was there `before`."""
+        self.cleared = before.exists
+        self.metadata = {"before": before.to_dict(), "after": self.to_dict()}
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
@@ -49,6 +49,17 @@ class Reservation:
     _release: Callable[["Reservation", BudgetUsage | None], None]
     _open: bool = field(default=True, init=False)
 
+    @property
+    def whole(self) -> BudgetUsage:
+        """What work would have used that used all of it."""
+        held: dict[str, Any] = dict(zip(_COUNTED, self._held, strict=True))
+        return BudgetUsage(**held)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything is held that is missing elsewhere meanwhile."""
+        return any(self._held)
+
     def settle(self, usage: BudgetUsage | None) -> None:
         """Give back what is left; only the first call counts.
 
@@ -77,6 +88,8 @@ class BudgetEnforcer:
     Args:
         budget: The limits; one of 0 forbids.
         policy: Judges them; BudgetPolicy() by default.
+        default_steps: Steps that one inference may take where `budget` does not limit them. Delegated work is not counted
+            against it: it has a default of its own.
         usage: What earlier attempts have used, as in `restore_usage`.
         clock: Seconds from any origin, never going back.
 
@@ -89,6 +102,7 @@ class BudgetEnforcer:
         budget: RunBudget,
         *,
         policy: BudgetPolicyLike | None = None,
+        default_steps: int | None = None,
         usage: BudgetUsage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -97,6 +111,7 @@ class BudgetEnforcer:
         self._policy = policy if policy is not None else _BUILT_IN
         self._clock = clock
         self._limits: list[int | None] = [getattr(budget, f"max_{each}") for each in _COUNTED]
+        self._per_inference = RunBudget(max_steps=default_steps) if budget.max_steps is None else RunBudget()
         self._used = [0, 0, 0, 0, 0]
         self._held = [0, 0, 0, 0, 0]
         self._metadata: dict[str, Any] = {}
@@ -111,9 +126,16 @@ class BudgetEnforcer:
 
     # Checks before work
 
-    def check_step(self) -> tuple[BudgetDecision, ...]:
-        """Before a step of inference: count it."""
+    def check_step(self, number: int = 0) -> tuple[BudgetDecision, ...]:
+        """Before a step of inference: count it.
+
+        Args:
+            number: Which of its inference it is, from 1.
+        """
         warnings = self._check(_ONE_STEP)
+        most = self._per_inference.max_steps
+        if most is not None and number >= _BUILT_IN.warning_ratio * most:
+            warnings += self._news(_BUILT_IN.decisions(self._per_inference, replace(self.usage, steps=number)))
         self._used[_STEPS] += 1
         return warnings
 
@@ -319,7 +341,10 @@ class BudgetEnforcer:
         return () if self._elapsed() < self._runtime_alert else self._judge(asked)
 
     def _judge(self, asked: _Amounts) -> tuple[BudgetDecision, ...]:
-        found = self._opinions(asked)
+        return self._news(self._opinions(asked))
+
+    def _news(self, found: tuple[BudgetDecision, ...]) -> tuple[BudgetDecision, ...]:
+        """What nobody was warned of yet; raises BudgetExceededError for what stops the work."""
         _raise_if_stopped(found)
         new = [each for each in found if each.effect == BudgetEffect.WARN and each.limit_name not in self._warned]
         if new:

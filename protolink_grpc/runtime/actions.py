@@ -2,28 +2,43 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from protolink_grpc.errors import ProtolinkError, ToolFailedError, ToolRejectedError
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import CONTEXT_KEY, RunContext
-from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
+from protolink_grpc.models.events import RunEvent, TaskProgress
 from protolink_grpc.models.fold import USAGE_KEY
 from protolink_grpc.models.json_value import normalize, plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.task import Task
+from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
-from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Outcome, Prepared, Scene
+from protolink_grpc.runtime.engine import RUN_LOST
+from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Outcome, Prepared, Scene, report_budget
 from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
 from protolink_grpc.tools.tool import Tool, said
 from protolink_grpc.tools.toolbox import Toolbox
 
 DELEGATE = "agent.delegate"
 """Capability that every delegation needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """Who wants to see the events of delegated work as they come.
+
+    Args:
+        give: Is given each in its order; the next one waits until it returns.
+        deltas: The text that models are producing is wanted, too.
+    """
+
+    give: Callable[[RunEvent], Awaitable[None]]
+    deltas: bool = False
 
 
 class PeerPort(Protocol):
@@ -33,10 +48,21 @@ class PeerPort(Protocol):
         """Agents that work may be delegated to, this one excepted, sorted by name."""
         ...
 
-    async def run(self, target: str, task: Task, request_id: str) -> Task:
+    async def run(
+        self,
+        target: str,
+        task: Task,
+        request_id: str,
+        *,
+        accepted: Callable[[], None] | None = None,
+        relay: Relay | None = None,
+    ) -> Task:
         """Send a task to an agent, by name or URL, and return it when it ends or waits; the same id is the same request.
 
         Where the caller is canceled, the task is canceled, too.
+
+        Args:
+            accepted: Called when it is certain that the work has begun, before the wait for its end. Costs a call.
         """
         ...
 
@@ -46,7 +72,7 @@ class Actions:
 
     Args:
         peers: None for an agent that knows no others.
-        memory: Makes a tool's memory in a session, where the agent keeps one.
+        memory: Makes a tool's memory of a principal in a session, where the agent keeps one.
     """
 
     def __init__(
@@ -54,7 +80,7 @@ class Actions:
         toolbox: Toolbox,
         gate: Gate,
         peers: PeerPort | None = None,
-        memory: Callable[[str], Memory] | None = None,
+        memory: Callable[[str, str], Memory] | None = None,
     ) -> None:
         self.toolbox = toolbox
         self.gate = gate
@@ -107,7 +133,7 @@ class Actions:
             action_id=action.action_id,
             run_context=context,
             cancellation=scene.token,
-            memory=self._memory(session) if self._memory is not None and session else NO_MEMORY,
+            memory=self._memory(scene.principal, session) if self._memory is not None and session else NO_MEMORY,
             progress=progress,
         )
 
@@ -128,14 +154,13 @@ class Actions:
             async def execute(action: RunAction) -> Done:
                 # Named after the action: whoever repeats it after a crash finds the task that it began.
                 task = replace(_task_of(asked), id=action.action_id)
-                answer, usage = await self._run_child(scene, agent, task, action.action_id)
-                return Done(_output(answer, agent), usage)
+                return await self._delegated(scene, agent, task, action, lambda answer: _output(answer, agent))
 
             return Prepared(action, execute, repeatable=True)
 
         return await self.gate.perform(scene, prepare, position=position)
 
-    async def send(self, scene: Scene, target: str, task: Task, *, position: str) -> Task:
+    async def send(self, scene: Scene, target: str, task: Task, *, position: str, relay: Relay | None = None) -> Task:
         """Send a task that a handler has made to another agent, as an action of the run; returns it as it ended.
 
         A run that comes to this point again finds the task that the first one sent.
@@ -148,11 +173,12 @@ class Actions:
         async def prepare() -> Prepared:
             action = RunAction(AGENT_CALL, target, {"agent": target, "task_id": task.id}, frozenset({DELEGATE}))
 
-            async def execute(action: RunAction) -> Done:
-                answer, usage = await self._run_child(scene, target, task, action.action_id)
+            def summed_up(answer: Task) -> dict[str, Any]:
                 sent.append(answer)
-                output = plain(answer.get_output())
-                return Done({"task_id": answer.id, "state": str(answer.state), "output": output}, usage)
+                return {"task_id": answer.id, "state": str(answer.state), "output": plain(answer.get_output())}
+
+            async def execute(action: RunAction) -> Done:
+                return await self._delegated(scene, target, task, action, summed_up, relay=relay)
 
             return Prepared(action, execute, repeatable=True)
 
@@ -160,7 +186,7 @@ class Actions:
         outcome.value()
         if not sent:
             # Recorded by an earlier run: the same request is answered with the same task.
-            sent.append(await self._peers.run(target, task, outcome.action_id))
+            sent.append(await self._peers.run(target, task, outcome.action_id, relay=relay))
         return sent[0]
 
     @property
@@ -169,26 +195,93 @@ class Actions:
             raise ToolRejectedError("this agent knows no other agents", code="unknown_agent")
         return self.peers
 
-    async def _run_child(
-        self, scene: Scene, target: str, task: Task, request_id: str
-    ) -> tuple[Task, BudgetUsage | None]:
-        """Run a task elsewhere under a share of this run's budget. Nobody knows what one that got lost has used: all of it."""
+    async def _delegated(
+        self,
+        scene: Scene,
+        target: str,
+        task: Task,
+        action: RunAction,
+        result: Callable[[Task], Any],
+        *,
+        relay: Relay | None = None,
+    ) -> Done:
+        """Run a task elsewhere under a share of this run's budget.
+
+        What never began has used nothing. Of work that got lost nobody knows what it has used: it counts as all of its share.
+
+        Args:
+            result: What the task, as it ended, gave; or raises ProtolinkError.
+
+        Raises:
+            BudgetExceededError: There is no share to be had.
+        """
         own = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
-        share = await scene.budget.reserve(own.budget if own is not None else None)
-        usage: BudgetUsage | None = None
+        before = _usage(task) if task.id != scene.task_id else None
+        share = await _reserve(scene, own.budget if own is not None else None)
+        begun, used = False, share.whole
+
+        def accepted() -> None:
+            nonlocal begun
+            begun = True
+
         try:
-            child = scene.context.child().copy(budget=share.budget)
-            if own is not None:
-                child = child.copy(
-                    permissions=narrow(child.permissions, own.permissions), metadata={**child.metadata, **own.metadata}
-                )
-            child.attach_to_task(task)
-            answer = await self._peers.run(target, task, request_id)
-            used = answer.metadata.get(USAGE_KEY)
-            usage = BudgetUsage.from_dict(used) if used is not None else BudgetUsage()
-            return answer, None if used is None else usage
+            child = _child_task(task, own, scene.context, share.budget)
+            # Where nothing is held, it makes no difference whether it began.
+            told = accepted if share.is_limited else None
+            answer = await self._peers.run(target, child, action.action_id, accepted=told, relay=relay)
+            begun = True
+            if not _is_lost(answer):
+                used = (_usage(answer) or BudgetUsage()).minus(before)
+            return Done(result(answer), used)
+        except ProtolinkError as error:
+            return Done(None, used if begun else None, error)
         finally:
-            share.settle(usage)
+            share.settle(used if begun else BudgetUsage())
+
+
+def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:
+    """The task as it is sent: a copy, under a context that may do nothing that its parent may not.
+
+    Args:
+        own: The context that its author gave it, which narrows further.
+        budget: Its share.
+    """
+    child = parent.child().copy(budget=budget)
+    if own is not None:
+        permissions = narrow(child.permissions, own.permissions)
+        child = child.copy(permissions=permissions, metadata={**child.metadata, **own.metadata})
+    return child.attach_to_task(replace(task, metadata={**task.metadata}))
+
+
+async def _reserve(scene: Scene, wanted: RunBudget | None) -> Reservation:
+    """A share of the run's budget. The wait for one ends with the run's time.
+
+    Raises:
+        BudgetExceededError: Nothing is left, or the time was over first.
+    """
+    budget = scene.budget
+    while True:
+        left = budget.remaining_seconds
+        try:
+            # A moment longer: the time must be over when it is looked at. The clock may stand meanwhile, then it is not.
+            async with asyncio.timeout(None if left is None else left + TICK_S):
+                return await budget.reserve(wanted)
+        except TimeoutError:
+            for warning in budget.check_runtime():
+                await report_budget(scene, warning)
+
+
+TICK_S = 0.001
+
+
+def _usage(task: Task) -> BudgetUsage | None:
+    found = task.metadata.get(USAGE_KEY)
+    return None if found is None else BudgetUsage.from_dict(found)
+
+
+def _is_lost(answer: Task) -> bool:
+    """The process that worked on it ended first: its log does not say what was used."""
+    return answer.state is TaskState.FAILED and str(answer.metadata.get("error", "")).startswith(RUN_LOST)
 
 
 async def _built(tool: Tool, arguments: dict[str, Any], context: RunContext) -> RunAction:

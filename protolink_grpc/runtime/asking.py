@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from protolink_grpc.errors import ApprovalChangedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.context import RunContext
@@ -24,6 +25,7 @@ async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context:
     Raises:
         ValueError: It answers another request.
         TypeError: Its answer is neither an ApprovalDecision nor a bool.
+        ApprovalChangedError: Its answer has the fingerprint of another action.
     """
     seen = ApprovalRequest.from_dict(request.to_dict())
     if _is_async(handler):
@@ -38,6 +40,11 @@ async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context:
         raise TypeError(f"an approval handler must return an ApprovalDecision or a bool, not {type(answer).__name__}")
     if answer.request_id != request.request_id:
         raise ValueError(f"the approval handler answered request {answer.request_id}, not {request.request_id}")
+    if answer.fingerprint and answer.fingerprint != request.action.fingerprint:
+        raise ApprovalChangedError(
+            f"the approval handler answered request {request.request_id} as if it asked for another action",
+            request_id=request.request_id,
+        )
     return answer if request.editable else replace(answer, edited_arguments=None)
 
 

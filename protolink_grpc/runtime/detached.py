@@ -143,7 +143,11 @@ class Narrowed:
 
     def __init__(self, run: Run, context: RunContext) -> None:
         permissions = narrow(run.context.permissions, context.permissions)
-        self.context = run.context.copy(permissions=permissions, metadata={**run.context.metadata, **context.metadata})
+        self.context = run.context.copy(
+            permissions=permissions,
+            metadata={**run.context.metadata, **context.metadata},
+            canceled=run.context.canceled or context.canceled,
+        )
         self._run = run
 
     @property

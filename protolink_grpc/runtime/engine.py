@@ -304,6 +304,9 @@ def _never_accepted() -> UnavailableError:
 MAX_REASON = 2000
 """Characters of an error text that go into the log."""
 
+RUN_LOST = "run lost"
+"""How the reason begins of a task that failed because its run did not end by itself."""
+
 
 def closing(state: TaskState, task: Task, usage: BudgetUsage | None = None) -> TaskStatusChanged:
     """The status with which a handler's answer ends the run; a task that was left working is completed."""
@@ -316,7 +319,7 @@ def closing(state: TaskState, task: Task, usage: BudgetUsage | None = None) -> T
 
 def lost(state: TaskState, why: str) -> TaskStatusChanged:
     """The status of a task whose run did not end by itself."""
-    return TaskStatusChanged(state, TaskState.FAILED, f"run lost: {why}")
+    return TaskStatusChanged(state, TaskState.FAILED, f"{RUN_LOST}: {why}")
 
 
 def canceled(state: TaskState, request: CancelRequested) -> TaskStatusChanged:

@@ -114,10 +114,16 @@ class Prepared:
 
 @dataclass(slots=True)
 class Done:
-    """What carrying out an action gave; `usage` is that of delegated work."""
+    """What carrying out an action gave.
+
+    Args:
+        usage: Of delegated work.
+        exception: It failed, after it has used that.
+    """
 
     result: Any = None
     usage: BudgetUsage | None = None
+    exception: ProtolinkError | None = None
 
 
 @dataclass(slots=True)
@@ -135,7 +141,7 @@ class Outcome:
         if self.exception is not None:
             raise self.exception
         if self.error is not None:
-            raise _error_from(self.error)
+            raise error_from(self.error)
         return self.result
 
 
@@ -347,6 +353,8 @@ class Passage:
         done = Done()
         try:
             done = await self.prepared.execute(action)
+            if done.exception is not None:
+                raise done.exception
         except ToolFailedError as raised:
             exception = scene.shown(raised)
         except BudgetExceededError as raised:
@@ -458,7 +466,7 @@ def _refusal(error: ProtolinkError) -> dict[str, Any]:
     return {"status": "denied", "changes_made": False, "code": error.reason, "message": str(error)}
 
 
-def _error_from(value: Any) -> ProtolinkError:
+def error_from(value: Any) -> ProtolinkError:
     """An exception that says what a recorded `error` says."""
     found = value if isinstance(value, dict) else {}
     message = str(found.get("message", value))
@@ -470,4 +478,4 @@ def _error_from(value: Any) -> ProtolinkError:
             suggestion=found.get("suggestion"),
         )
     kind = classes().get(str(found.get("code")), ToolFailedError)
-    return kind(message) if issubclass(kind, ToolError) else ToolFailedError(message)
+    return kind(message) if issubclass(kind, ToolError | BudgetExceededError) else ToolFailedError(message)

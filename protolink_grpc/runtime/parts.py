@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from protolink_grpc.errors import ProtolinkError, TaskExecutionError, ToolRejectedError, classes
+from protolink_grpc.errors import ProtolinkError, ToolRejectedError
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
 from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
@@ -28,12 +27,9 @@ from protolink_grpc.runtime.gate import error_value
 from protolink_grpc.runtime.inference import RunSurroundings
 from protolink_grpc.runtime.run import Run
 
-TOOL_TASK = "protolink.tool_call"
-"""Metadata key of a task that asks for a tool and nothing else: also an agent with a handler of its own runs it by default."""
-
 
 class Conversations(Protocol):
-    """What an agent remembers of what was said, by session."""
+    """What an agent remembers of what a principal and it have said, by session."""
 
     async def history(self, session_id: str) -> list[LLMMessage]: ...
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> Any:
@@ -47,14 +43,14 @@ class Mind:
 
     Args:
         instructions: Its author's system prompt.
-        conversations: None where each question stands alone.
+        conversations: What is remembered of a principal; None where each question stands alone.
         peers: Agents that the model may delegate to.
     """
 
     model: LanguageModel | None = None
     instructions: str = ""
     settings: InferSettings = field(default_factory=InferSettings)
-    conversations: Conversations | None = None
+    conversations: Callable[[str], Conversations | None] | None = None
     peers: Callable[[], Awaitable[Sequence[AgentCard]]] | None = None
 
 
@@ -129,7 +125,7 @@ class PartExecutor:
         mind = self._mind
         if mind.model is None:
             raise ValueError("there is no model to ask")
-        memory = mind.conversations
+        memory = mind.conversations(run.principal) if mind.conversations is not None else None
         request = InferenceRequest(
             key=position,
             query=query,
@@ -165,17 +161,6 @@ def _asking(task: Task, run: Run) -> Message | Artifact | None:
     """The item that says what to do: the latest, but for what earlier runs of the same turn have answered to it."""
     item, journal = task.get_last_item(), run.journal
     return journal.item if journal is not None and item is not None and item.id in journal.made else item
-
-
-def ended_error(fold: TaskFold) -> ProtolinkError:
-    """The error by which a task ended, as the exception that its code names as far as that is known."""
-    message = fold.messages[-1] if fold.messages else None
-    for part in message.parts if message is not None else ():
-        if part.type == "error" and isinstance(part.content, dict):
-            kind = classes().get(str(part.content.get("code")))
-            if kind is not None:
-                return kind(str(part.content.get("message", fold.reason)))
-    return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)
 
 
 def _artifact_id(task_id: str, position: str) -> str:

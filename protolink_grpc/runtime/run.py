@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from protolink_grpc.errors import ApprovalRequiredError, InvalidArgumentError, InvalidTransitionError, ToolFailedError
@@ -46,7 +46,7 @@ GROUP = 64
 """Facts that one append takes at most while a handler reports faster than the store writes."""
 
 DEFAULT_STEPS = 10
-"""Steps of the inference loop in a task where neither its caller nor its agent says otherwise."""
+"""Steps of one inference where neither the task's caller nor its agent has limited them."""
 
 _current: ContextVar["Run | None"] = ContextVar("protolink_run", default=None)
 
@@ -145,16 +145,14 @@ class Run:
     def budget(self) -> BudgetEnforcer:
         """What this run may use up, and has: the agent's limits and the caller's, whichever is smaller.
 
-        A run whose steps nobody has limited may take `DEFAULT_STEPS`.
+        Where nobody has limited the steps, each inference may take `DEFAULT_STEPS`.
         """
         if self._budget is None:
             limits = effective(self._controls.budget, self.context.budget)
-            if limits.max_steps is None:
-                limits = replace(limits, max_steps=DEFAULT_STEPS)
             spent = self._live.fold.usage if self.journal is None else self.journal.usage
             # The clock has run since the run began, though nobody has looked at it.
             so_far = BudgetUsage(runtime_seconds=time.monotonic() - self._since)
-            self._budget = BudgetEnforcer(limits)
+            self._budget = BudgetEnforcer(limits, default_steps=DEFAULT_STEPS)
             warned = self.journal.warned if self.journal is not None else ()
             self._budget.restore_usage(so_far if spent is None else spent.plus(so_far), warned=warned)
         return self._budget

@@ -432,10 +432,6 @@ class TaskService:
         """One page of the heads of the principal's tasks, last changed first."""
         return await self.store.find(query)
 
-    async def session_owner(self, session_id: str) -> str | None:
-        """To whom a session belongs: the principal of its first task; None for a session without tasks."""
-        return await self.store.session_owner(self.agent_name, session_id)
-
     async def _known(self, task_id: str, principal: str) -> LiveTask:
         return await self._load(await self.head(task_id, principal))
 

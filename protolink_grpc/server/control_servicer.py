@@ -5,18 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from protolink_pb.v1 import control_service_pb2 as pb
-from protolink_pb.v1 import control_service_pb2_grpc, part_pb2
+from protolink_pb.v1 import control_service_pb2_grpc
 
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.action import ApprovalState
-from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport
-from protolink_grpc.runtime.parts import TOOL_TASK, ended_error
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.tool_task import run_tool
 from protolink_grpc.server.call import Context, caller
 from protolink_grpc.server.convert import required_id
 from protolink_grpc.state.control import StateControl
@@ -26,7 +23,7 @@ from protolink_grpc.wire.actions import approval_decision_from_pb, approval_stat
 from protolink_grpc.wire.cards import skill_to_pb
 from protolink_grpc.wire.events import unframe
 from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
-from protolink_grpc.wire.parts import part_to_pb, tool_call_from_pb
+from protolink_grpc.wire.parts import tool_call_from_pb, tool_output_to_pb
 from protolink_grpc.wire.state import (
     compact_request_from_pb,
     compact_result_to_pb,
@@ -124,38 +121,19 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
     async def CallTool(self, request: pb.CallToolRequest, context: Context) -> pb.CallToolResponse:
         call = tool_call_from_pb(request.call, "call")
-        self._toolbox.get(call.tool_name).validate(call.args)
-        turn = await self._service.submit(tool_submission(call, request), caller())
-        fold = await self._service.settled(turn)
+        task_id, output = await run_tool(
+            self._service,
+            self._toolbox,
+            call,
+            caller(),
+            session_id=check_id(request.session_id, "session_id"),
+            request_id=check_id(request.request_id, "request_id"),
+        )
         frames: list[bytes] = []
-        async with aclosing(self._service.watch(turn.task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
+        async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
             async for each in batches:
                 frames += each
-        return pb.CallToolResponse(output=tool_output_of(fold), events=[unframe(frame) for frame in frames])
-
-
-def tool_submission(call: ToolCall, request: pb.CallToolRequest) -> Submission:
-    """The task that a tool called from outside is: recorded, resumed and approved like any other."""
-    part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
-    return Submission(
-        messages=[Message(role="user", parts=[part])],
-        metadata={TOOL_TASK: True},
-        session_id=check_id(request.session_id, "session_id"),
-        request_id=check_id(request.request_id, "request_id"),
-    )
-
-
-def tool_output_of(fold: TaskFold) -> part_pb2.ToolOutput:
-    """What the call gave, its failure included.
-
-    Raises:
-        ProtolinkError: It was not allowed to run, or was canceled.
-    """
-    for artifact in fold.artifacts:
-        for part in artifact.parts:
-            if isinstance(part.content, ToolOutput):
-                return part_to_pb(part).tool_output
-    raise ended_error(fold)
+        return pb.CallToolResponse(output=tool_output_to_pb(output), events=[unframe(frame) for frame in frames])
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:

@@ -3,7 +3,7 @@
 from protolink_grpc.state.conversation import ConversationMemory
 from protolink_grpc.state.in_memory_storage import InMemoryStorage
 from protolink_grpc.state.sqlite_storage import SQLiteStorage
-from protolink_grpc.state.state import State
+from protolink_grpc.state.state import PrincipalState, State
 from protolink_grpc.state.storage import Conversation, Storage
 from protolink_grpc.state.tool_memory import SessionMemory, ToolMemory
 
@@ -11,6 +11,7 @@ __all__ = [
     "Conversation",
     "ConversationMemory",
     "InMemoryStorage",
+    "PrincipalState",
     "SQLiteStorage",
     "SessionMemory",
     "State",

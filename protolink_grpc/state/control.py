@@ -1,23 +1,21 @@
 """Who may look at an agent's memory, make it smaller, or make it forget. What that means for a store is the module's business.
 
-A session belongs to a principal. To anyone else it does not exist: it is described as empty, and cannot be found to change it.
+A session belongs to a principal, because its memory does. To anyone else it does not exist: it is described as empty, and cannot be
+found to change it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from protolink_grpc.errors import InvalidArgumentError, StoreError, TaskNotFoundError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError, SessionNotFoundError, StoreError, UnimplementedError
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult, LLMMessage
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.state.conversation import ConversationMemory, estimated_tokens
-from protolink_grpc.state.state import MODULES, State, check_module
+from protolink_grpc.state.state import MODULES, PrincipalState, State, check_module
 from protolink_grpc.state.tool_memory import ToolMemory
 
 Authorize = Callable[[str, str, str], Awaitable[None]]
 """Operation (`state.describe`, `state.reset`, `state.compact`, `llm.history.compact`), session or "", principal; raises
 ActionDeniedError."""
-
-OwnerOf = Callable[[str], Awaitable[str | None]]
-"""The principal of a session; None where it is not known, which is nobody's."""
 
 Summarize = Callable[[list[LLMMessage], int], Awaitable[str]]
 """Puts messages into words, in at most so many tokens."""
@@ -29,8 +27,7 @@ class StateControl:
     """The control plane of one agent's memory.
 
     Args:
-        authorize: Asked after it is clear that the session is the caller's, and before anything is read or changed.
-        owner_of: Whose a session is.
+        authorize: Asked after it is clear that the session is the caller's, and before anything is shown or changed.
         summarize: Needed for the compaction strategy `summary`.
         count: Tokens of a text.
     """
@@ -39,14 +36,12 @@ class StateControl:
         self,
         state: State,
         authorize: Authorize,
-        owner_of: OwnerOf,
         *,
         summarize: Summarize | None = None,
         count: Callable[[str], int] = estimated_tokens,
     ) -> None:
         self._state = state
         self._authorize = authorize
-        self._owner_of = owner_of
         self._summarize = summarize
         self._count = count
 
@@ -59,34 +54,32 @@ class StateControl:
         """
         stores, session_id = _stores(request), request.session_id or None
         await self._authorize("state.describe", session_id or "", principal)
-        hidden = session_id is not None and await self._owner_of(session_id) != principal
+        own = self._state.of(principal)
 
         async def describe(module: Module) -> StateStoreReport:
-            if hidden:
-                return StateStoreReport(module.name)
-            among = await self._own(module, principal) if session_id is None else None
-            return await module.describe(session_id, request.include_data, among=among)
+            return await module.describe(session_id, request.include_data)
 
-        return StateOperationResult("describe", session_id, [await self._each(store, describe) for store in stores])
+        return StateOperationResult("describe", session_id, [await _each(own, store, describe) for store in stores])
 
     async def reset(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
         """Forget a session, or all sessions of the caller. A store that fails says so in its report; the others go on.
 
         Raises:
             InvalidArgumentError: A store that does not exist.
-            TaskNotFoundError: The session is not known, or not the caller's.
+            SessionNotFoundError: Nothing is known of the session, or it is not the caller's.
             ActionDeniedError: As `authorize` says.
+            StoreError: Whether there is such a session cannot be read.
         """
         stores, session_id = _stores(request), request.session_id or None
+        own = self._state.of(principal)
         if session_id is not None:
-            await self._check_owner(session_id, principal)
+            await _check_known(session_id, own.conversation, own.tools)
         await self._authorize("state.reset", session_id or "", principal)
 
         async def reset(module: Module) -> StateStoreReport:
-            among = await self._own(module, principal) if session_id is None else None
-            return await module.reset(session_id, among=among)
+            return await module.reset(session_id)
 
-        return StateOperationResult("reset", session_id, [await self._each(store, reset) for store in stores])
+        return StateOperationResult("reset", session_id, [await _each(own, store, reset) for store in stores])
 
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
         """Make the conversation of a session smaller.
@@ -95,7 +88,7 @@ class StateControl:
 
         Raises:
             InvalidArgumentError: No session, a store that cannot be compacted, or bounds that make no sense.
-            TaskNotFoundError: The session is not known, or not the caller's.
+            SessionNotFoundError: Nothing is known of the session, or it is not the caller's.
             ActionDeniedError: As `authorize` says.
             UnimplementedError: The agent keeps no conversations.
         """
@@ -104,10 +97,10 @@ class StateControl:
         if not request.session_id:
             raise InvalidArgumentError("name the session to compact", field="session_id")
         compaction, session_id = request.compaction, request.session_id
-        conversation = self._state.conversation
+        conversation = self._state.of(principal).conversation
         if conversation is None:
             raise UnimplementedError("this agent keeps no conversations")
-        await self._check_owner(session_id, principal)
+        await _check_known(session_id, conversation)
         for operation in ("state.compact", "llm.history.compact"):
             await self._authorize(operation, session_id, principal)
         done = await conversation.compact(session_id, compaction, self._summary(compaction), count=self._count)
@@ -126,21 +119,24 @@ class StateControl:
             return None
         return lambda messages: summarize(messages, compaction.summary_max_tokens)
 
-    async def _check_owner(self, session_id: str, principal: str) -> None:
-        if await self._owner_of(session_id) != principal:
-            raise TaskNotFoundError(f"there is no session {session_id}", session_id=session_id)
 
-    async def _own(self, module: Module, principal: str) -> list[str]:
-        return [each for each in await module.session_ids() if await self._owner_of(each) == principal]
+async def _check_known(session_id: str, *modules: Module | None) -> None:
+    for module in modules:
+        if module is not None and await module.knows(session_id):
+            return
+    raise SessionNotFoundError(f"nothing is remembered of session {session_id}", session_id=session_id)
 
-    async def _each(self, name: str, work: Callable[[Module], Awaitable[StateStoreReport]]) -> StateStoreReport:
-        module = self._state.conversation if name == ConversationMemory.name else self._state.tools
-        if module is None:
-            return StateStoreReport(name, enabled=False)
-        try:
-            return await work(module)
-        except StoreError as error:
-            return StateStoreReport(name, error=str(error))
+
+async def _each(
+    own: PrincipalState, name: str, work: Callable[[Module], Awaitable[StateStoreReport]]
+) -> StateStoreReport:
+    module = own.conversation if name == ConversationMemory.name else own.tools
+    if module is None:
+        return StateStoreReport(name, enabled=False)
+    try:
+        return await work(module)
+    except StoreError as error:
+        return StateStoreReport(name, error=str(error))
 
 
 def _stores(request: StateOperationRequest, default: Sequence[str] = MODULES) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """The conversations of an agent, session by session: what a turn reads before it begins and adds when it has succeeded."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,20 @@ class _Summary:
         return SummarySplit(self.split.head, self.split.older, list(messages[begun:])).joined(self.text)
 
 
+def check_window(window: int | None) -> int | None:
+    """The window itself.
+
+    Raises:
+        InvalidArgumentError: It would show nothing.
+    """
+    if window is not None and window < 1:
+        raise InvalidArgumentError("must be at least 1", field="window")
+    return window
+
+
 class ConversationMemory:
-    """What was said in each session. Any number of tasks, on any loop and in any process, may use one session at a time.
+    """What was said in each session of one principal. Any number of tasks, on any loop and in any process, may use one session at
+    a time.
 
     Args:
         storage: Says where it lies, asked at each use.
@@ -60,10 +72,8 @@ class ConversationMemory:
     name = "conversation"
 
     def __init__(self, storage: Callable[[], Storage], window: int | None = None) -> None:
-        if window is not None and window < 1:
-            raise InvalidArgumentError("must be at least 1", field="window")
         self._storage = storage
-        self.window = window
+        self.window = check_window(window)
 
     async def history(self, session_id: str, *, limit: int | None = None) -> list[LLMMessage]:
         """The messages of a session, oldest first: those of the window, or of `limit` where it is given."""
@@ -81,17 +91,17 @@ class ConversationMemory:
         """The sessions that have messages."""
         return list(await self._storage().sessions())
 
-    async def describe(
-        self, session_id: str | None = None, include_data: bool = False, *, among: Collection[str] | None = None
-    ) -> StateStoreReport:
-        """What is remembered of a session, or of all; of all, `among` keeps some.
+    async def knows(self, session_id: str) -> bool:
+        """Whether there is such a session; one that was reset is known and empty."""
+        return (await self._storage().load_messages(session_id, 1)).version > 0
+
+    async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
+        """What is remembered of a session, or of all.
 
         The content is `{"messages": [...]}`, or `{"sessions": {id: [...]}}`; where it is too much the latest messages of the first
         sessions are in it, and `metadata["truncated"]` says so.
         """
         counts = await self._storage().sessions(session_id)
-        if among is not None:
-            counts = {each: count for each, count in counts.items() if each in among}
         report = StateStoreReport(
             self.name, exists=bool(counts), item_count=len(counts), message_count=sum(counts.values())
         )
@@ -118,17 +128,12 @@ class ConversationMemory:
             contents[session_id] = latest[::-1]
         return contents
 
-    async def reset(self, session_id: str | None = None, *, among: Collection[str] | None = None) -> StateStoreReport:
-        """Forget what was said in a session, or in all; of all, `among` keeps some. A turn that ends later is remembered."""
-        before = await self.describe(session_id, among=among)
-        wanted = [session_id] if session_id is not None else await self.session_ids()
-        for each in wanted:
-            if among is None or each in among:
-                await self._empty(each)
-        after = await self.describe(session_id, among=among)
-        after.cleared = before.exists
-        after.metadata = {"before": before.to_dict(), "after": after.to_dict()}
-        return after
+    async def reset(self, session_id: str | None = None) -> StateStoreReport:
+        """Forget what was said in a session, or in all. A turn that ends later is remembered."""
+        before = await self.describe(session_id)
+        for each in [session_id] if session_id is not None else await self.session_ids():
+            await self._empty(each)
+        return (await self.describe(session_id)).cleared_since(before)
 
     async def _empty(self, session_id: str) -> None:
         for _ in range(ATTEMPTS):

@@ -2,10 +2,11 @@
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Self
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.state.conversation import ConversationMemory
+from protolink_grpc.state.conversation import ConversationMemory, check_window
 from protolink_grpc.state.in_memory_storage import InMemoryStorage
 from protolink_grpc.state.storage import Storage
 from protolink_grpc.state.tool_memory import ToolMemory
@@ -34,8 +35,16 @@ def check_module(name: str, field: str) -> str:
     raise InvalidArgumentError(f"{name!r} is not one of {', '.join(MODULES)}{hint}", field=field)
 
 
+@dataclass(frozen=True, slots=True)
+class PrincipalState:
+    """What an agent remembers of one principal; None for a module that is switched off."""
+
+    conversation: ConversationMemory | None
+    tools: ToolMemory | None
+
+
 class State:
-    """What one agent remembers.
+    """What one agent remembers, of each principal by itself: see `of`.
 
     Args:
         storage: Where it lies; by default memory of its own, which ends with the process.
@@ -43,7 +52,7 @@ class State:
         window: How many messages of a conversation a turn gets to see, latest whole turns; None means all.
 
     Attributes:
-        conversation, tools: The modules, None where they are switched off.
+        enabled: The modules that are switched on.
 
     Raises:
         InvalidArgumentError: A module that does not exist.
@@ -60,10 +69,21 @@ class State:
         self.enabled = frozenset(check_module(name, "enabled") for name in names)
         self._agent_name: str | None = None
         self._storage: Storage = storage if storage is not None else InMemoryStorage()
-        self.conversation = (
-            ConversationMemory(lambda: self._storage, window) if ConversationMemory.name in self.enabled else None
+        self._window = check_window(window)
+
+    def of(self, principal: str) -> PrincipalState:
+        """What is remembered of one principal; a session of another one does not exist in it, whatever its id.
+
+        A handler finds the owner of its task in `current_run().principal`, a tool in its context.
+        """
+
+        def storage() -> Storage:
+            return self._storage.of(principal)
+
+        return PrincipalState(
+            ConversationMemory(storage, self._window) if ConversationMemory.name in self.enabled else None,
+            ToolMemory(storage) if ToolMemory.name in self.enabled else None,
         )
-        self.tools = ToolMemory(lambda: self._storage) if ToolMemory.name in self.enabled else None
 
     @property
     def storage(self) -> Storage:

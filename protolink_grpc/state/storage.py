@@ -1,7 +1,8 @@
 """The port of an agent's memory: what a storage keeps, and what it promises. Who may look at it is decided elsewhere.
 
 A storage keeps three things, each per namespace: one value under the documented names (`save`, `load`, `update`, `delete`),
-conversations as rows of messages, and small items per session for tools.
+conversations as rows of messages, and small items per session for tools. Whose they are is part of the namespace (`of`): a session
+of one principal cannot be named by another, whatever its id.
 """
 
 from abc import ABC, abstractmethod
@@ -56,6 +57,16 @@ class Storage(ABC):
         other = copy(self)
         other.namespace = namespace
         return other
+
+    def of(self, principal: str) -> Self:
+        """What lies here of one principal: a namespace inside this one, which nobody else's name leads to.
+
+        Raises:
+            InvalidArgumentError: Empty, or no valid Unicode.
+        """
+        namespace = self.namespace or ""
+        # The length says where the namespace ends: no two pairs of texts make the same one.
+        return self.within(f"{len(namespace)}:{namespace}:{checked_id(principal, 'principal')}")
 
     async def open(self) -> None:  # noqa: B027 -- memory has nothing to open
         """Make sure that it works: raises now what the first use would raise. Nothing has to be opened."""

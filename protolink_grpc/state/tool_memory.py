@@ -1,6 +1,6 @@
 """What tools remember from one call to the next: small values by key, session by session. Conversations live elsewhere."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -61,7 +61,7 @@ def _checked(key: str) -> str:
 
 
 class ToolMemory:
-    """The memory of an agent's tools.
+    """What an agent's tools remember of one principal's sessions.
 
     Args:
         storage: Says where it lies, asked at each use.
@@ -80,17 +80,17 @@ class ToolMemory:
         """The sessions that have values."""
         return list(await self._storage().item_sessions())
 
-    async def describe(
-        self, session_id: str | None = None, include_data: bool = False, *, among: Collection[str] | None = None
-    ) -> StateStoreReport:
-        """What is kept for a session, or for all; of all, `among` keeps some.
+    async def knows(self, session_id: str) -> bool:
+        """Whether anything is kept for the session."""
+        return bool(await self._storage().item_sessions(session_id))
+
+    async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
+        """What is kept for a session, or for all.
 
         The content is the values by key, or `{"sessions": {id: {...}}}`; sessions that are too much are left out, and
         `metadata["truncated"]` says so.
         """
         counts = await self._storage().item_sessions(session_id)
-        if among is not None:
-            counts = {each: count for each, count in counts.items() if each in among}
         report = StateStoreReport(self.name, exists=bool(counts), item_count=sum(counts.values()))
         if include_data:
             contents = await self._contents(counts)
@@ -110,14 +110,9 @@ class ToolMemory:
             contents[session_id] = {key: from_json(text) for key, text in found.items()}
         return contents
 
-    async def reset(self, session_id: str | None = None, *, among: Collection[str] | None = None) -> StateStoreReport:
-        """Forget what is kept for a session, or for all; of all, `among` keeps some."""
-        before = await self.describe(session_id, among=among)
-        wanted = [session_id] if session_id is not None else await self.session_ids()
-        for each in wanted:
-            if among is None or each in among:
-                await self._storage().delete_items(each)
-        after = await self.describe(session_id, among=among)
-        after.cleared = before.exists
-        after.metadata = {"before": before.to_dict(), "after": after.to_dict()}
-        return after
+    async def reset(self, session_id: str | None = None) -> StateStoreReport:
+        """Forget what is kept for a session, or for all."""
+        before = await self.describe(session_id)
+        for each in [session_id] if session_id is not None else await self.session_ids():
+            await self._storage().delete_items(each)
+        return (await self.describe(session_id)).cleared_since(before)

@@ -66,12 +66,7 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
         case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
             return pb.Part(tool_call=tool_call_to_pb(content))
         case ToolOutput() if kind == PartType.TOOL_OUTPUT:
-            output = pb.ToolOutput(call_id=content.call_id)
-            if content.result is not None:
-                output.result_json = to_json(content.result)
-            if content.error is not None:
-                output.error_json = to_json(content.error)
-            return pb.Part(tool_output=output)
+            return pb.Part(tool_output=tool_output_to_pb(content))
         case RouteDecision() if kind == PartType.ROUTE and content.route_key:
             return pb.Part(route=_route_to_pb(content))
         case RouteDecision() if kind == PartType.DECISION and content.route_key:
@@ -100,6 +95,14 @@ def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
         InvalidArgumentError: The arguments are no JSON object; names the path below `field`.
     """
     return ToolCall(call.tool_name, json_object_from_pb(call.args_json, f"{field}.args_json"), call.call_id)
+
+
+def tool_output_to_pb(output: ToolOutput) -> pb.ToolOutput:
+    return pb.ToolOutput(
+        call_id=output.call_id,
+        result_json="" if output.result is None else to_json(output.result),
+        error_json="" if output.error is None else to_json(output.error),
+    )
 
 
 def _route_to_pb(decision: RouteDecision) -> pb.RouteDecision:

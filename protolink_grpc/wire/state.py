@@ -22,7 +22,8 @@ _STRATEGIES: dict[str, CompactionStrategy] = {
     "summary": "summary",
 }
 
-_BOUNDS = ("max_messages", "max_tokens", "preserve_recent", "summary_max_tokens")
+_BOUNDS = ("max_messages", "max_tokens", "summary_max_tokens")
+"""Those whose 0 stands for the default; `preserve_recent` is said or left out."""
 
 
 def describe_request_to_pb(request: StateOperationRequest) -> pb.DescribeStateRequest:
@@ -43,10 +44,10 @@ def reset_request_from_pb(request: pb.ResetStateRequest) -> StateOperationReques
 
 
 def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequest:
-    """Raises InvalidArgumentError for bounds that the contract cannot carry; on the wire a 0 stands for the default."""
-    for name in _BOUNDS:
-        if not 0 < getattr(request, name) <= MAX_INT32:
-            raise InvalidArgumentError(f"must be from 1 to {MAX_INT32} to be sent", field=name)
+    """Raises InvalidArgumentError for bounds that the contract cannot carry."""
+    for name, least in (*((name, 1) for name in _BOUNDS), ("preserve_recent", 0)):
+        if not least <= getattr(request, name) <= MAX_INT32:
+            raise InvalidArgumentError(f"must be from {least} to {MAX_INT32} to be sent", field=name)
     return pb.CompactStateRequest(
         scope=_scope_to_pb(request),
         strategy=request.strategy,
@@ -64,6 +65,8 @@ def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRe
         raise InvalidArgumentError("must be one of recent, tokens, summary", field="strategy")
     # Negative ones are refused where the request is carried out, by the same rules for every caller.
     bounds = {name: getattr(request, name) or getattr(_DEFAULTS, name) for name in _BOUNDS}
+    if request.HasField("preserve_recent"):
+        bounds["preserve_recent"] = request.preserve_recent
     return StateOperationRequest(session_id, stores, strategy=strategy, **bounds)
 
 

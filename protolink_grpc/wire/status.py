@@ -1,6 +1,6 @@
 """Errors between `errors.RULES` and `google.rpc.Status`, the shape in which they cross gRPC. The only such table is in `errors`."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
@@ -8,6 +8,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from protolink_grpc import errors
 from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.wire.scalars import json_object_from_pb
 
 M = TypeVar("M", bound=Message)
 
@@ -16,7 +18,8 @@ def to_status(error: ProtolinkError) -> status_pb2.Status:
     """The status that every edge derives its answer from: code, sentence, ErrorInfo; RetryInfo and BadRequest where they help."""
     rule = error.rule
     status = status_pb2.Status(code=code_pb2.Code.Value(rule.grpc), message=str(error))
-    _add(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=error.metadata))
+    metadata = error.metadata | _rejection(error) if isinstance(error, errors.ToolRejectedError) else error.metadata
+    _add(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=metadata))
     if isinstance(error, errors.ResourceExhaustedError):
         delay = Duration()
         delay.FromMilliseconds(round(error.retry_after_s * 1000))
@@ -25,6 +28,21 @@ def to_status(error: ProtolinkError) -> status_pb2.Status:
         violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.detail)
         _add(status, error_details_pb2.BadRequest(field_violations=[violation]))
     return status
+
+
+DETAILS, SUGGESTION = "details_json", "suggestion"
+"""Keys of what a refused tool call says besides its sentence."""
+
+MAX_DETAILS_BYTES = 2048
+"""Larger details stay behind: gRPC clients accept 8 KiB of trailing metadata, in which all of a status must fit."""
+
+
+def _rejection(error: errors.ToolRejectedError) -> dict[str, str]:
+    found = {} if error.suggestion is None else {SUGGESTION: error.suggestion}
+    text = to_json(error.details) if error.details else ""
+    if text and len(text.encode()) <= MAX_DETAILS_BYTES:
+        found[DETAILS] = text
+    return found
 
 
 def _add(status: status_pb2.Status, detail: Message) -> None:
@@ -53,12 +71,22 @@ def _build(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[
         field = metadata.get("field", "")
         return cls(status.message.removeprefix(f"{field}: ") if field else status.message, field=field)
     if issubclass(cls, errors.ToolRejectedError):
-        return cls(status.message, code=metadata.get("code", "rejected"))
+        details, suggestion = metadata.pop(DETAILS, ""), metadata.pop(SUGGESTION, None)
+        return cls(
+            status.message, code=metadata.get("code", "rejected"), details=_details(details), suggestion=suggestion
+        )
     if issubclass(cls, errors.ResourceExhaustedError):
         retry = _unpack(status, error_details_pb2.RetryInfo())
         after = retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else 1.0
         return cls(status.message, retry_after_s=after)
     return cls(status.message)
+
+
+def _details(text: str) -> dict[str, Any]:
+    try:
+        return json_object_from_pb(text, DETAILS)
+    except errors.InvalidArgumentError:
+        return {}  # the peer's code and sentence say something even so
 
 
 _BY_CODE: dict[str, type[ProtolinkError]] = {

@@ -443,7 +443,7 @@ class Writer:
 
 
 async def interleave(storage: Storage, plans: list[list[str]]) -> None:
-    memory = State(storage).conversation
+    memory = State(storage).of("ada").conversation
     assert memory is not None
     world: dict[str, Any] = {"turns": {}, "active": 0, "begun": 0}
     await asyncio.gather(*(Writer(name, memory, world).run(plan) for name, plan in zip("abc", plans, strict=False)))

@@ -1025,7 +1025,8 @@ async def test_a_tool_call_is_run_and_reported(link: Link) -> None:
     done = await link.client.send_task(None, Task.create_tool_call("power", {"base": 7, "exponent": 40}))
     assert done.get_output() == 7**40
     types = [event.type async for event in link.client.subscribe(done.id)]
-    assert types[2:5] == ["action.started", "task.progress", "action.completed"]
+    action = ["action.requested", "action.policy", "action.started", "task.progress", "action.completed"]
+    assert types[2:7] == action
     wrong = await link.client.send_task(None, Task.create_tool_call("powr"))
     assert wrong.state is TaskState.FAILED
     output = wrong.artifacts[0].parts[0].as_tool_output()

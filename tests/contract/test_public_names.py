@@ -316,6 +316,7 @@ NAMES: dict[str, list[str]] = {
         "Conversation",
         "ConversationMemory",
         "InMemoryStorage",
+        "PrincipalState",
         "SQLiteStorage",
         "SessionMemory",
         "State",

@@ -6,7 +6,7 @@ import pytest
 from cli_world import Done, protolink
 from typer.testing import CliRunner
 
-from protolink_grpc import Agent, AgentClient, Task
+from protolink_grpc import Agent, AgentClient, Task, current_run
 from protolink_grpc.cli.app import app
 from protolink_grpc.errors import StoreError
 from protolink_grpc.models.conversation import LLMMessage
@@ -28,10 +28,13 @@ class Listener(Agent):
     """Remembers what it is told."""
 
     async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
         assert self.state is not None
-        assert self.state.conversation is not None
+        conversation = self.state.of(run.principal).conversation
+        assert conversation is not None
         heard = [LLMMessage("user", task.messages[-1].text), LLMMessage("assistant", "I \x1b[31msee")]
-        await self.state.conversation.remember(task.session_id or "", task.id, heard)
+        await conversation.remember(run.session_id, task.id, heard)
         return task.complete("I see")
 
 
@@ -105,8 +108,8 @@ def test_a_reset_needs_a_session_or_all(arguments: list[str]) -> None:
 def test_what_cannot_be_is_told_with_its_reason(url: str) -> None:
     done = protolink("state", "reset", url, "unknown", "-o", "json")
     assert (done.code, done.out) == (1, "")
-    assert "TASK_NOT_FOUND" in done.err
-    assert "no session unknown" in done.err
+    assert "SESSION_NOT_FOUND" in done.err
+    assert "nothing is remembered of session unknown" in done.err
     done = protolink("state", "describe", url, "--store", "flow")
     assert done.code == 1
     assert "Task.flow_state" in done.err

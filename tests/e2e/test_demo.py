@@ -1,44 +1,64 @@
-"""The demo, run as a user runs it; then what its parts promise."""
+"""The demo, run as a user runs it, with and without a terminal; then what its parts promise."""
 
 import asyncio
 import contextlib
+import io
+import json
 import os
+import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import psutil
 import pytest
+from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
+from rich.console import Console
 
-from examples.vacation import demo, hotel, places, weather
+from examples.vacation import demo, hotel, places, thinker, weather
 from examples.vacation.advisor import advise
 from examples.vacation.bookings import Bookings
 from examples.vacation.coordinator import Coordinator
-from examples.vacation.show import event_line
+from examples.vacation.planner import Planner
+from examples.vacation.show import UNTOLD, Screen, Story
 from examples.vacation.trip import Day, Forecast, Offer
 from protolink_grpc import (
     Agent,
     AgentClient,
+    ApprovalRequiredError,
+    LlmCallCompleted,
+    LlmCallStarted,
+    LLMMessage,
     Message,
+    ModelError,
     Part,
     Registry,
+    RunEvent,
     SQLiteStore,
     Task,
     TaskState,
+    TextDelta,
     ToolRejectedError,
 )
+from protolink_grpc.llms import ModelRequest, ModelResponse
+from protolink_grpc.llms.providers import PROVIDERS
 
 ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-W", "error", "-m", "examples.vacation.demo"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+KEYS = {variable for row in PROVIDERS.values() for variable in row.key_variables}
+# No test asks a provider, whatever keys the machine has.
+ENVIRONMENT = {**{name: os.environ[name] for name in os.environ.keys() - KEYS}, "PYTHONPATH": str(ROOT)}
 EVENT = re.compile(r" *(\d+)  (coordinator|weather|hotel|advisor) +\S.*")
 
 
@@ -60,11 +80,11 @@ class Ran:
         return next(line.split()[1] for line in self.out.splitlines() if line.startswith(f"{name} "))
 
 
-def run(cwd: Path, *arguments: str) -> Ran:
+def run(cwd: Path, *arguments: str, **environment: str) -> Ran:
     done = subprocess.run(
         [*DEMO, *arguments],
         cwd=cwd,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -75,17 +95,23 @@ def run(cwd: Path, *arguments: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The demo without any argument, in an empty directory, without a terminal."""
-    return run(tmp_path_factory.mktemp("demo"))
+    """The demo as a script runs it, in an empty directory."""
+    return run(tmp_path_factory.mktemp("demo"), "--yes")
 
 
-# -- the demo, without arguments -----------------------------------------------------------------------------------------
+def told_lines(events: list[RunEvent]) -> list[str]:
+    story = Story()
+    return [line for event in events if (line := story.line(event)) is not None]
 
 
-def test_the_demo_needs_no_arguments_and_ends_with_a_booking(ran: Ran) -> None:
+# -- the demo, as scripts run it -----------------------------------------------------------------------------------------
+
+
+def test_a_script_that_says_yes_ends_with_a_booking(ran: Ran) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", ran.out)
     assert re.search(r"\| Hotel +\| .*, Santorini +\|", ran.out)
+    assert "The coordinator thinks with planner: rules in place of a language model, for no API key" in ran.out
 
 
 def test_registry_and_agents_are_five_processes_on_five_ports(ran: Ran) -> None:
@@ -95,9 +121,15 @@ def test_registry_and_agents_are_five_processes_on_five_ports(ran: Ran) -> None:
     assert len({port for _, port, _ in found}) == len({pid for _, _, pid in found}) == 5
 
 
-def test_every_event_is_shown_once_and_in_order(ran: Ran) -> None:
-    assert [int(line.split()[0]) for line in ran.events] == list(range(1, len(ran.events) + 1))
+async def test_every_event_with_something_to_tell_is_shown_once_and_in_order(ran: Ran) -> None:
+    numbers = [int(line.split()[0]) for line in ran.events]
+    assert numbers == sorted(set(numbers))
     assert ran.events[-1].endswith("coordinator  is completed")
+
+    logged = await events_in_the_log(ran)
+    # A model's text is one line, from the start of its call to its end: the start gives it its number.
+    told = {"llm.call.started"} | {event.type for event in logged} - UNTOLD - {"llm.call.completed"}
+    assert numbers == [event.sequence for event in logged if event.type in told]
 
 
 def test_the_stream_says_which_agent_does_what(ran: Ran) -> None:
@@ -108,9 +140,37 @@ def test_the_stream_says_which_agent_does_what(ran: Ran) -> None:
         ["hotel", "offers"],
         ["advisor", "advise"],
         ["hotel", "book"],
+        ["coordinator", "book"],
     ]
-    published = [line.split()[-1] for line in ran.events if " publishes " in line]
-    assert published == ["forecast", "offers", "advice", "booking"]
+    published = [line.split("publishes ")[1] for line in ran.events if " publishes " in line]
+    assert published == ["booking", "the answer"]
+
+
+def test_the_preview_and_the_approval_come_before_the_booking(ran: Ran) -> None:
+    places_of = [
+        ran.out.index(words)
+        for words in (
+            "asks for one",
+            "Preview: booking",
+            "EUR 489.25 at most",
+            "is told: approved",
+            "hotel        book",
+        )
+    ]
+    assert places_of == sorted(places_of)
+
+
+def test_the_report_says_what_the_run_did_and_used(ran: Ran) -> None:
+    report = dict(re.findall(r"^\| ([A-Z][a-z ]+?) +\| (.*?) +\|$", ran.out, re.MULTILINE))
+
+    assert (report["State"], report["Model"], report["Steps"]) == ("completed", "vacation planner", "6")
+    assert (report["Agent calls"], report["Tool calls"]) == ("5", "1")
+    assert re.fullmatch(r"[1-9][\d,]+ in, [1-9]\d+ out", report["Tokens"])
+    assert report["Cost"] == "USD 0.0000"
+    assert report["Budget"].startswith("6 of 16 steps, 6 of 20 model calls, ")
+    assert re.fullmatch(r"approved by anonymous after \d+\.\d s", report["Approvals"])
+    assert re.fullmatch(r"\d+\.\d s of work, \d+\.\d s of waiting", report["Time"])
+    assert int(report["Events"]) == int(ran.events[-1].split()[0])
 
 
 def test_piped_output_has_no_escape_codes(ran: Ran) -> None:
@@ -123,31 +183,48 @@ def test_the_log_is_kept_where_the_demo_says(ran: Ran) -> None:
     assert kept >= {f"{name}.db" for name in ("weather", "hotel", "advisor", "coordinator", "bookings")}
 
 
-async def test_the_kept_log_replays_from_its_first_event(ran: Ran) -> None:
+async def events_in_the_log(ran: Ran) -> list[RunEvent]:
     store = SQLiteStore(ran.cwd / ran.told("Log"))
     async with Agent(name="coordinator", url="grpc://127.0.0.1:0", store=store) as agent:
-        client = AgentClient(url=agent.card.url)
-        replayed = [event_line(event) async for event in client.subscribe(ran.told("Task"))]
-        tail = [event.sequence async for event in client.subscribe(ran.told("Task"), after=len(replayed) - 2)]
-
-    assert replayed == ran.events
-    assert tail == [len(replayed) - 1, len(replayed)]
+        return [event async for event in AgentClient(url=agent.card.url).subscribe(ran.told("Task"))]
 
 
-async def test_the_printed_commands_replay_the_task(ran: Ran) -> None:
-    serve, subscribe = (shlex.split(line) for line in ran.out.splitlines() if re.match(r"  \S*protolink ", line))
+async def test_the_kept_log_replays_from_its_first_event(ran: Ran) -> None:
+    logged = await events_in_the_log(ran)
+
+    assert [event.sequence for event in logged] == list(range(1, len(logged) + 1))
+    assert told_lines(logged) == ran.events
+
+
+def printed(ran: Ran) -> list[list[str]]:
+    """The commands that the demo prints at its end, by word."""
+    return [shlex.split(line) for line in ran.out.splitlines() if re.match(r"  \S*protolink ", line)]
+
+
+def shell(ran: Ran, words: list[str]) -> str:
+    """What a command prints, and nothing on stderr."""
+    done = subprocess.run(words, cwd=ran.cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+async def test_the_printed_commands_show_and_replay_the_task(ran: Ran) -> None:
+    report, replay, serve, subscribe, approvals = printed(ran)
+    count = int(ran.events[-1].split()[0])
     server = subprocess.Popen(serve, cwd=ran.cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         async with asyncio.timeout(60), grpc.aio.insecure_channel(serve[-1].removeprefix("grpc://")) as channel:
             await channel.channel_ready()
-        replay = subprocess.run(subscribe, cwd=ran.cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        replayed, asked = shell(ran, subscribe), shell(ran, approvals)
     finally:
         server.terminate()
         server.wait(timeout=30)
 
-    assert (replay.returncode, replay.stderr) == (0, "")
-    numbers = re.findall(r"^#(\d+) ", replay.stdout, re.MULTILINE)
-    assert [int(number) for number in numbers] == list(range(1, len(ran.events) + 1))
+    numbers = re.findall(r"^#(\d+) ", replayed, re.MULTILINE)
+    assert [int(number) for number in numbers] == list(range(1, count + 1))
+    assert re.search(r"approved.*\bbook\b|\bbook\b.*approved", asked)
+    assert re.search(r"Steps\W+6\b", shell(ran, report))
+    assert len(shell(ran, replay).splitlines()) >= count
 
 
 # -- arguments -----------------------------------------------------------------------------------------------------------
@@ -158,7 +235,7 @@ def test_the_arguments_are_what_is_booked(tmp_path: Path) -> None:
     ran = run(
         tmp_path,
         *("--to", "lisbon", "--nights", "3", "--guests", "4", "--budget", "5000", "--from-date", str(start)),
-        *("--dir", "kept"),
+        *("--dir", "kept", "--yes"),
     )
 
     assert (ran.code, ran.err) == (0, "")
@@ -191,6 +268,14 @@ def test_a_budget_that_is_too_small_is_an_answer_and_not_a_booking(tmp_path: Pat
         (["--from-date", "tomorrow"], "argument --from-date: 'tomorrow' is not a date such as 2030-05-17"),
         (["--from-date", "2020-01-01"], "argument --from-date: 2020-01-01 is not within the two years from today"),
         (["--form-date", "2030-01-01"], "unrecognized arguments: --form-date"),
+        (
+            ["--model", "opnai:gpt"],
+            "argument --model: 'opnai:gpt': provider: unknown provider 'opnai', did you mean 'openai'?",
+        ),
+        (
+            ["--model", "openai-compatible:x"],
+            "argument --model: 'openai-compatible:x': base_url: say where the server is",
+        ),
     ],
 )
 def test_a_wrong_value_is_a_clear_error(
@@ -209,6 +294,206 @@ def test_the_shell_sees_exit_code_two_for_a_wrong_value(tmp_path: Path) -> None:
 
     assert (ran.code, ran.out) == (2, "")
     assert "argument --guests: '0' is not a whole number from 1 to 12" in ran.err
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_booked(tmp_path: Path) -> None:
+    ran = run(tmp_path)
+
+    assert (ran.code, ran.err) == (1, "")
+    assert "| Price  | EUR 489.25 at most         |" in ran.out
+    assert "Nobody can be asked, the input is no terminal: not approved. --yes approves." in ran.out
+    assert ran.events[-1].endswith("is rejected: the booking was not approved: there was nobody to ask")
+    assert "Reference" not in ran.out
+
+
+# -- a person at a terminal ----------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A demo on a terminal of its own, and somebody who reads it."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.directory = directory
+        self.screen = ""
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*DEMO, "--dir", str(directory), *arguments],
+            cwd=directory,
+            env=ENVIRONMENT | {"TERM": "xterm-256color", "COLUMNS": "80"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+
+    def read_until(self, words: str) -> None:
+        """Read on until these words are on the screen."""
+        until = time.monotonic() + 90
+        while words not in self.screen and self._read(until):
+            pass
+        assert words in self.screen, self.screen
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def end(self) -> int:
+        """Read to the end; the exit code."""
+        until = time.monotonic() + 90
+        while self._read(until):
+            pass
+        return self.process.wait(timeout=30)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self, until: float) -> bool:
+        if not select.select([self._master], [], [], max(0.0, until - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self._master, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.screen += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+
+QUESTION = "May the coordinator book this? [y/n] "
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_a_yes_at_the_terminal_books_and_anything_unclear_is_asked_again(terminal: Terminal) -> None:
+    terminal.read_until(QUESTION)
+    before = terminal.screen
+    terminal.type("maybe\n")
+    terminal.read_until(f"{QUESTION}maybe\n{QUESTION}")
+    terminal.type("y\n")
+
+    assert terminal.end() == 0
+    assert "EUR 489.25 at most" in before
+    assert "Reference" not in before
+    assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", terminal.screen)
+
+
+def test_a_no_at_the_terminal_ends_without_a_booking_and_says_so(terminal: Terminal) -> None:
+    terminal.read_until(QUESTION)
+    terminal.type("n\n")
+
+    assert terminal.end() == 1
+    assert "Not booked: the booking was not approved: the traveller said no." in terminal.screen
+    assert "Reference" not in terminal.screen
+
+
+def test_an_answer_from_a_second_terminal_counts(terminal: Terminal) -> None:
+    terminal.read_until(QUESTION)
+    command = re.findall(r"In a second terminal: (.*)", terminal.screen)[0]
+    done = subprocess.run(
+        shlex.split(command), cwd=terminal.directory, env=ENVIRONMENT, capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert terminal.end() == 0
+    assert "Reference" in terminal.screen
+
+
+def test_ctrl_c_while_the_question_is_open_ends_the_demo_and_its_mesh(terminal: Terminal) -> None:
+    terminal.read_until(QUESTION)
+    terminal.process.send_signal(signal.SIGINT)
+
+    assert terminal.end() == 130
+    assert terminal.screen.endswith("\ninterrupted\n")
+    assert is_gone(terminal.directory)
+
+
+# -- the model -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_models_text_is_shown_as_it_grows_and_once() -> None:
+    out = io.StringIO()
+    screen = Screen(Console(file=out, width=80))
+    pieces = ["Let me", " see:\n", "the \x1b[2Jweather."]
+    grown = []
+    screen.show(RunEvent(payload=LlmCallStarted("c", "p", "m", step=1), sequence=4))
+    for piece in pieces:
+        screen.show(RunEvent(payload=TextDelta("c", sum(map(len, pieces)), piece)))
+        grown.append(out.getvalue())
+    screen.show(RunEvent(payload=LlmCallCompleted("c", text="".join(pieces)), sequence=5))
+
+    opening = "  4  coordinator  > "
+    assert grown == [f"{opening}Let me", f"{opening}Let me see:", f"{opening}Let me see: the [2Jweather."]
+    assert out.getvalue() == f"{grown[-1]}\n"
+
+
+def test_the_usual_model_is_that_of_the_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in KEYS:
+        monkeypatch.delenv(variable, raising=False)
+    nothing = thinker.usual_choice()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    found = thinker.usual_choice()
+
+    assert nothing.name == "planner"
+    assert nothing.why == "rules in place of a language model, for no API key is in the environment"
+    assert found.name == f"anthropic:{thinker.USUAL['anthropic']}"
+    assert found.why.startswith("ANTHROPIC_API_KEY is set")
+    assert "secret" not in repr(found)
+
+
+def test_a_key_without_its_package_leaves_the_planner_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModelError("the provider openai needs an extra: pip install 'protolink-grpc[openai]'")
+
+    for variable in KEYS:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setattr(thinker, "create_llm", missing)
+
+    chosen = thinker.usual_choice()
+    assert chosen.name == "planner"
+    assert "OPENAI_API_KEY is set, but the provider openai needs an extra" in chosen.why
+
+
+async def as_openai(asked: Asked) -> Answer:
+    """A server of OpenAI's wire format whose model is the planner."""
+    messages = []
+    for each in asked.body["messages"]:
+        calls = [
+            {"id": call["id"], "name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
+            for call in each.get("tool_calls") or ()
+        ]
+        messages.append(
+            LLMMessage(each["role"], each["content"] or "", tool_calls=calls, tool_call_id=each.get("tool_call_id"))
+        )
+    answer = [item async for item in Planner().generate(ModelRequest("", messages))][-1]
+    assert isinstance(answer, ModelResponse)
+    if not answer.tool_calls:
+        return openai_text(answer.text)
+    call = answer.tool_calls[0]
+    said = openai_chunk({"content": answer.text})
+    return openai_calls(said, openai_tool(0, json.dumps(call.arguments), call.call_id, call.name))
+
+
+async def test_the_same_demo_runs_with_a_model_of_a_provider(tmp_path: Path) -> None:
+    async with serving(as_openai) as server:
+        keys = {"OPENAI_API_KEY": "sk-very-secret-key", "OPENAI_BASE_URL": server.url, "NO_PROXY": "127.0.0.1"}
+        ran = await asyncio.to_thread(run, tmp_path, "--yes", **keys)
+
+    assert (ran.code, ran.err) == (0, ""), ran.out
+    model = thinker.USUAL["openai"]
+    assert (
+        f"The coordinator thinks with openai:{model}: OPENAI_API_KEY is set; --model planner needs no key." in ran.out
+    )
+    assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", ran.out)
+    assert re.search(r"\| Cost +\| unknown +\|", ran.out)
+    assert {asked.body["model"] for asked in server.asked} == {model}
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sk-very-secret-key" not in ran.out.encode() + kept
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------------
@@ -233,7 +518,7 @@ def is_gone(directory: Path) -> bool:
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A demo that stays up, its files in `tmp_path`."""
     process = subprocess.Popen(
-        [*DEMO, "--keep-running", "--dir", str(tmp_path)],
+        [*DEMO, "--keep-running", "--yes", "--dir", str(tmp_path)],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
@@ -299,7 +584,7 @@ def test_the_commands_for_a_second_terminal_work_while_the_mesh_is_up(
     )
 
     assert (replayed.returncode, listed.returncode) == (0, 0)
-    assert "hotel.book" in replayed.stdout
+    assert "tool.call 'book'" in replayed.stdout
     assert all(name in listed.stdout for name in ("weather", "hotel", "advisor", "coordinator"))
 
 
@@ -445,41 +730,78 @@ def test_the_weather_decides_which_extras_count() -> None:
     assert (fine.weather, bad.weather.split(":")[0]) == ("Good weather: 20 to 20 °C, no wet days.", "Poor weather")
 
 
-@pytest.fixture
-async def coordinator() -> AsyncIterator[Coordinator]:
-    """A coordinator among real peers, but for a hotel agent whose first choice is taken at the last moment."""
+@dataclass
+class World:
+    """The registry and the peers of a coordinator, real ones but for a hotel agent whose first choice is always taken."""
 
-    def book(order_id: str, hotel: str, start: date, nights: int, guests: int) -> dict[str, object]:
+    registry: Registry
+    booked: list[str] = field(default_factory=list)
+    forecasts: list[str] = field(default_factory=list)
+
+    def coordinator(self, **options: Any) -> Coordinator:
+        return Coordinator(
+            name="coordinator", url="grpc://127.0.0.1:0", llm=Planner(), registry=self.registry, **options
+        )
+
+    def forecast(self, destination: str, start: date, nights: int) -> Forecast:
+        self.forecasts.append(destination)
+        return weather.forecast(destination, start, nights)
+
+    def book(
+        self, order_id: str, hotel: str, start: date, nights: int, guests: int, at_most: float
+    ) -> dict[str, object]:
         if hotel == "Perissa Sands":
             raise ToolRejectedError("Perissa Sands is sold out", code="sold_out")
-        return {"reference": "TESTED", "hotel": hotel, "start": start, "total": 1.0}
+        self.booked.append(hotel)
+        return {"reference": "TESTED", "hotel": hotel, "start": start, "total": at_most}
 
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
     async with contextlib.AsyncExitStack() as stack:
-        registry = await stack.enter_async_context(Registry())
-        for name, tools in (
-            ("weather", [weather.forecast, weather.best_start]),
-            ("hotel", [hotel.offers, book]),
+        world = World(await stack.enter_async_context(Registry()))
+        peers: list[tuple[str, list[Any]]] = [
+            ("weather", [world.forecast, weather.best_start]),
+            ("hotel", [hotel.offers, world.book]),
             ("advisor", [advise]),
-        ):
-            peer = Agent(name=name, url="grpc://127.0.0.1:0", registry=registry, tools=tools)
+        ]
+        for name, tools in peers:
+            peer = Agent(name=name, url="grpc://127.0.0.1:0", registry=world.registry, tools=tools)
             await stack.enter_async_context(peer)
-        yield await stack.enter_async_context(
-            Coordinator(name="coordinator", url="grpc://127.0.0.1:0", registry=registry)
-        )
+        yield world
+
+
+@pytest.fixture
+async def coordinator(world: World) -> AsyncIterator[Coordinator]:
+    """A coordinator among its peers, and somebody who approves whatever it asks."""
+    async with world.coordinator() as agent:
+        approving = asyncio.create_task(approve_everything(AgentClient(url=agent.card.url)))
+        yield agent
+        approving.cancel()
+        await asyncio.wait([approving])
+
+
+async def approve_everything(client: AgentClient) -> None:
+    async with contextlib.aclosing(client.watch_approvals()) as approvals:
+        async for approval in approvals:
+            await client.respond_approval(None, approval.request.request_id, True)
 
 
 def wish(**trip: object) -> Task:
     return Task.create(Message.user("Please book.").add_part(Part.json(trip)))
 
 
-async def test_a_hotel_that_was_sold_meanwhile_gives_way_to_the_next(coordinator: Coordinator) -> None:
-    task = await AgentClient(url=coordinator.card.url).send_task(None, wish(to="Santorini", start=str(SUMMER)))
+async def test_a_hotel_that_was_sold_meanwhile_gives_way_to_the_next(coordinator: Coordinator, world: World) -> None:
+    client = AgentClient(url=coordinator.card.url)
+    task = await client.send_task(None, wish(to="Santorini", start=str(SUMMER)))
 
-    names = [artifact.name for artifact in task.artifacts]
-    booking = task.artifacts[-1].parts[0].content
-    assert (task.state, names) == (TaskState.COMPLETED, ["forecast", "offers", "advice", "booking"])
-    assert booking["hotel"] != "Perissa Sands"
-    assert "TESTED" in task.messages[-1].text
+    booking = next(artifact for artifact in task.artifacts if artifact.name == "booking").parts[0].content
+    asked = (await client.list_approvals(states=["approved"])).approvals
+    hotels = [approval.request.action.payload["arguments"]["hotel"] for approval in asked]
+    assert task.state is TaskState.COMPLETED
+    assert hotels == ["Perissa Sands", booking["hotel"]]
+    assert world.booked == [booking["hotel"]] != ["Perissa Sands"]
+    assert "TESTED" in task.get_output()
 
 
 async def test_a_wish_that_cannot_be_read_is_asked_for_again(coordinator: Coordinator) -> None:
@@ -495,8 +817,51 @@ async def test_a_wish_that_cannot_be_read_is_asked_for_again(coordinator: Coordi
     assert task.state is TaskState.COMPLETED
 
 
-async def test_a_destination_that_no_peer_knows_fails_the_task_with_the_reason(coordinator: Coordinator) -> None:
+async def test_a_destination_that_no_peer_knows_is_rejected_with_the_reason(coordinator: Coordinator) -> None:
     task = await AgentClient(url=coordinator.card.url).send_task(None, wish(to="Atlantis"))
 
-    assert task.state is TaskState.FAILED
-    assert "'Atlantis' is not a destination we know" in task.metadata["error"]
+    assert task.state is TaskState.REJECTED
+    assert "'Atlantis' is not a destination we know" in task.metadata["reject_reason"]
+
+
+async def test_a_booking_waits_for_its_approval_through_a_restart(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "coordinator.db"
+    async with world.coordinator(store=SQLiteStore(path)) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.submit_task(None, wish(to="Lisbon", start=str(SUMMER)))
+        async with asyncio.timeout(60), contextlib.aclosing(client.watch_approvals()) as approvals:
+            approval = await anext(approvals)
+    booked_before = list(world.booked)
+    async with world.coordinator(store=SQLiteStore(path)) as agent:
+        client = AgentClient(url=agent.card.url)
+        await client.respond_approval(None, approval.request.request_id, True, fingerprint=approval.fingerprint)
+        async with asyncio.timeout(60):
+            ended = await client.wait_task(task.id)
+
+    assert ended.state is TaskState.COMPLETED
+    assert booked_before == []
+    assert world.booked == [approval.request.action.payload["arguments"]["hotel"]]
+    assert world.forecasts == ["Lisbon"]
+
+
+async def test_nobody_books_past_the_approval_by_calling_the_tool_directly(world: World) -> None:
+    async with world.coordinator() as agent:
+        order = {"hotel": "Fira Steps", "start": str(SUMMER), "nights": 2, "guests": 2, "at_most": 500.0}
+        with pytest.raises(ApprovalRequiredError):
+            await agent.call_tool("book", **order)
+
+    assert world.booked == []
+
+
+def test_a_price_that_has_risen_is_not_booked(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Bookings()
+    monkeypatch.setattr(hotel, "bookings", desk)
+    offer = hotel.offers("Lisbon", SUMMER, 2, 2).offers[0]
+
+    with pytest.raises(ToolRejectedError) as refused:
+        hotel.book("order", offer.hotel, SUMMER, 2, 2, at_most=offer.total - 1)
+    booked = hotel.book("order", offer.hotel, SUMMER, 2, 2, at_most=offer.total)
+
+    assert refused.value.code == "too_dear"
+    assert booked.total == offer.total
+    desk.close()

@@ -42,10 +42,56 @@ completed 4
 2 tasks, newest first: [True, False]
 1 task.submitted
 2 task.status
-3 action.started
-4 action.completed
-5 task.artifact
-6 task.status
+3 action.requested
+4 action.policy
+5 action.started
+6 action.completed
+7 task.artifact
+8 task.status
+""",
+    "llm_agent.py": """\
+Leave the umbrella at home.
+""",
+    "golden_run.py": """\
+run 1: golden
+run 2: golden
+""",
+    "remote_approval.py": """\
+working, paid: []
+-- restart --
+waiting: pay {'to': 'ACME', 'amount': 90}
+approved by anonymous
+completed: The invoice is paid. paid: [80.0]
+""",
+    "report_and_replay.py": """\
+the key is in the report: False
+2 model calls, 1 tool call
+11 tool.call 'lookup_order'
+The order was sent yesterday.
+""",
+    "runtime_policy_and_approvals.py": """\
+1. With an approval
+approve publish_record? draft -> published: yes
+   8 action.requested   tool.call 'publish_record'
+   9 action.policy      records.write: approval required by rule 'records.write'
+  10 approval.required  approve tool.call 'publish_record'?
+  11 approval.decided   approved by operator
+  12 action.started     tool.call 'publish_record'
+  13 action.completed   tool.call 'publish_record'
+  20 task.status        completed
+completed: Record 42 is published. The record is published.
+2. The caller allows no writing
+   8 action.requested   tool.call 'publish_record'
+   9 action.policy      records.write: denied by permission 'records.write'
+  10 action.denied      tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'
+  13 task.status        failed
+failed: tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'. The record is draft.
+""",
+    "task_cancellation.py": """\
+20 %: page 1 of 5
+40 %: page 2 of 5
+task.status final=True: canceled, Stopped by user
+sent: nothing
 """,
     "registry_watch.py": """\
 up ferry
@@ -73,8 +119,9 @@ def test_no_example_goes_untested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUT, "__init__.py", "echo.py"}
 
 
-def test_a_whole_agent_takes_no_more_than_fifteen_lines() -> None:
-    assert len((EXAMPLES / "echo.py").read_text().splitlines()) <= 15
+@pytest.mark.parametrize("name", ["echo.py", "llm_agent.py"])
+def test_a_whole_agent_takes_no_more_than_fifteen_lines(name: str) -> None:
+    assert len((EXAMPLES / name).read_text().splitlines()) <= 15
 
 
 async def test_the_echo_agent_serves_until_it_is_asked_to_stop(tmp_path: Path) -> None:

@@ -1,14 +1,19 @@
 """Every snippet of the README runs, in the order in which a reader meets them."""
 
+import asyncio
 import os
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from protolink_grpc import AgentClient, Task
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -22,28 +27,73 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def start(script: Path) -> subprocess.Popen[str]:
+    """An agent of the README, listening."""
+    # The log line of the agent says when it listens.
+    code = f"import logging; logging.basicConfig(level='INFO'); import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=script.parent, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert any("serves at" in line for line in process.stderr)
+    return process
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The README's agent, running; only its port is another one, since 50051 may be taken."""
+    """The README's first agent, running; only its port is another one, since 50051 may be taken."""
     number = free_port()
-    folder = tmp_path_factory.mktemp("readme")
-    script = folder / "calculator.py"
+    script = tmp_path_factory.mktemp("readme") / "calculator.py"
     script.write_text(PYTHON[0].replace("50051", str(number)))
-    # The log line of the agent says when it listens.
-    start = f"import logging; logging.basicConfig(level='INFO'); import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
-    process = subprocess.Popen([sys.executable, "-c", start], stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        assert any("serves at" in line for line in process.stderr)
-        yield number
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
-        assert process.returncode == 0
+    process = start(script)
+    yield number
+    stop(process)
 
 
-def test_the_agent_has_at_most_fifteen_lines() -> None:
-    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 15
+@dataclass
+class Clerk:
+    """The README's second agent, in a directory of its own; only its port is another one."""
+
+    script: Path
+    port: int
+
+    @classmethod
+    def in_directory(cls, directory: Path) -> "Clerk":
+        clerk = cls(directory / "clerk.py", free_port())
+        clerk.script.write_text(clerk.own(PYTHON[2]))
+        return clerk
+
+    def own(self, text: str) -> str:
+        return text.replace("50052", str(self.port))
+
+
+@pytest.fixture
+def clerk(tmp_path: Path) -> Clerk:
+    return Clerk.in_directory(tmp_path)
+
+
+def shell(text: str, cwd: Path | None = None) -> str:
+    """What the commands of a block print."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", f"set -e\n{text}"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PATH": path},
+    )
+    assert done.returncode == 0, (text, done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_an_agent_has_at_most_fifteen_lines(index: int) -> None:
+    assert len([line for line in PYTHON[index].splitlines() if line.strip()]) <= 15
 
 
 def test_the_python_caller_prints_the_sum_and_the_events(port: int) -> None:
@@ -57,14 +107,46 @@ def test_the_python_caller_prints_the_sum_and_the_events(port: int) -> None:
 
 
 def test_the_shell_callers_work(port: int) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for text in SHELL[1:]:
-        command = "set -e\n" + text.replace("50051", str(port))
-        done = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}
-        )
-        assert done.returncode == 0, (text, done.stdout, done.stderr)
-        assert "3" in done.stdout or "ok" in done.stdout
+    blocks = [text for text in SHELL[1:] if "50051" in text]
+    assert blocks
+    for text in blocks:
+        said = shell(text.replace("50051", str(port)))
+        assert "3" in said or "ok" in said
+
+
+def test_an_approval_is_ten_lines_and_lets_the_model_act(clerk: Clerk) -> None:
+    process = start(clerk.script)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", clerk.own(PYTHON[3])], capture_output=True, text=True, timeout=60
+    )
+    commands = next(text for text in SHELL if "50052" in text)
+    listed = shell(clerk.own(commands), clerk.script.parent)
+    stop(process)
+
+    assert len(PYTHON[3].splitlines()) <= 10
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "pay {'amount': 90}\nThe invoice is paid.\n"
+    assert all(words in listed for words in ("approved", "completed", "conversation"))
+
+
+async def test_a_clerk_that_is_killed_goes_on_after_its_next_start(clerk: Clerk) -> None:
+    client = AgentClient(url=f"grpc://127.0.0.1:{clerk.port}")
+    process = start(clerk.script)
+    task = await client.submit_task(None, Task.create_infer(prompt="Pay the invoice of 90."))
+    async with asyncio.timeout(60), aclosing(client.watch_approvals()) as approvals:
+        approval = await anext(approvals)
+    process.kill()
+    process.communicate()
+    process = start(clerk.script)
+    await client.respond_approval(None, approval.request.request_id, True, fingerprint=approval.fingerprint)
+    async with asyncio.timeout(60):
+        ended = await client.wait_task(task.id)
+    events = [event.type async for event in client.subscribe(task.id)]
+    stop(process)
+
+    assert ended.get_output() == "The invoice is paid."
+    # Two steps of the model, asked once each: the first answer was in the log.
+    assert (events.count("llm.call.started"), events.count("action.started")) == (2, 1)
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:

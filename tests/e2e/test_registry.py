@@ -523,7 +523,7 @@ async def test_a_stream_that_is_closed_closes_what_it_reads_from(
 ) -> None:
     closed: list[str] = []
 
-    async def endless(*_: Any) -> AsyncGenerator[str, None]:
+    async def endless(*_: Any, **__: Any) -> AsyncGenerator[str, None]:
         try:
             while True:
                 yield "something"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from protolink_grpc import Agent, AgentCard, AgentClient, Principal, ServerOptions, Task
+from protolink_grpc import Agent, AgentCard, AgentClient, Principal, ScriptedLLM, ServerOptions, Task, current_run
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import (
     ActionDeniedError,
     InvalidArgumentError,
-    TaskNotFoundError,
+    SessionNotFoundError,
     UnimplementedError,
 )
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
@@ -31,12 +31,15 @@ class Listener(Agent):
     """Remembers what it is told, and one of its tools counts."""
 
     async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
         assert self.state is not None
-        if self.state.conversation is not None:
+        own = self.state.of(run.principal)
+        if own.conversation is not None:
             heard = [LLMMessage("user", task.messages[-1].text), LLMMessage("assistant", "I see")]
-            await self.state.conversation.remember(task.session_id or task.id, task.id, heard)
-        if self.state.tools is not None:
-            await self.state.tools.session(task.session_id or task.id).set("last", task.messages[-1].text)
+            await own.conversation.remember(run.session_id, task.id, heard)
+        if own.tools is not None:
+            await own.tools.session(run.session_id).set("last", task.messages[-1].text)
         return task.complete("I see")
 
 
@@ -122,7 +125,7 @@ async def test_wrong_requests_are_refused_by_name(agent: Listener) -> None:
         await ann.compact_history(None, HistoryCompactionRequest())
     with pytest.raises(InvalidArgumentError, match="language model"):
         await ann.compact_history(None, strategy="summary", session_id="s")
-    with pytest.raises(TaskNotFoundError, match="no session unknown"):
+    with pytest.raises(SessionNotFoundError, match="remembered of session unknown"):
         await ann.reset_state(session_id="unknown")
 
 
@@ -147,12 +150,59 @@ async def test_a_session_of_somebody_else_does_not_exist() -> None:
         assert result.missing == ["conversation", "tools"]
         assert result.stores == (await bob.describe_state(session_id="unknown", include_data=True)).stores
         assert counts(await bob.describe_state()) == {"conversation": (1, 2), "tools": (1, 0)}
-        with pytest.raises(TaskNotFoundError):
+        with pytest.raises(SessionNotFoundError):
             await bob.reset_state(session_id="s")
-        with pytest.raises(TaskNotFoundError):
+        with pytest.raises(SessionNotFoundError):
             await bob.compact_history(None, session_id="s", max_messages=2)
         await bob.reset_state()
         assert counts(await ann.describe_state(session_id="s")) == {"conversation": (1, 2), "tools": (1, 0)}
+
+
+@asynccontextmanager
+async def advising(path: Path) -> AsyncIterator[tuple[Agent, ScriptedLLM]]:
+    """An agent with a model and a tool that remembers; its tasks end with it, its memory is in a file."""
+    model = ScriptedLLM(["I see"])
+    agent = Agent(
+        AgentCard(name="advisor", description="advises", url="grpc://127.0.0.1:0"),
+        server=ServerOptions(authenticate=by_name),
+        llm=model,
+        state=State(SQLiteStorage(path), ("conversation", "tools")),
+    )
+
+    @agent.tool
+    async def note(context: ToolContext, text: str = "") -> Any:
+        """Note a text; returns the one before."""
+        before = await context.memory.get("text")
+        await context.memory.set("text", text)
+        return before
+
+    async with agent:
+        yield agent, model
+    await close_channels()
+
+
+async def noted(caller: AgentClient, text: str) -> Any:
+    task = await caller.send_task(None, Task.create_tool_call("note", {"text": text}, session_id="s"))
+    return task.raise_for_status().get_output()
+
+
+async def test_a_session_that_the_task_store_has_forgotten_is_still_its_principals(tmp_path: Path) -> None:
+    async with advising(tmp_path / "state.db") as (agent, _):
+        await tell(client(agent), "s", "my secret")
+        assert await noted(client(agent), "my note") is None
+    async with advising(tmp_path / "state.db") as (agent, model):
+        bob = client(agent, "bob")
+        await tell(bob, "s", "hello")
+        assert await noted(bob, "his note") is None
+        (asked,) = model.requests
+        assert "my secret" not in str(asked.messages)
+        assert counts(await bob.describe_state(session_id="s")) == {"conversation": (1, 2), "tools": (1, 0)}
+        await bob.reset_state()
+    async with advising(tmp_path / "state.db") as (agent, model):
+        await tell(client(agent), "s", "and now?")
+        (asked,) = model.requests
+        assert "my secret" in str(asked.messages)
+        assert await noted(client(agent), "another") == "my note"
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://listener"])

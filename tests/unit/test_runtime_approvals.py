@@ -658,7 +658,7 @@ async def test_a_session_is_closed_to_other_principals(opened: Open) -> None:
     service = await opened()
     first = await service.send(Submission([Message.user("")], session_id="trip"), "ada")
     assert first.state is TaskState.COMPLETED
-    assert await service.session_owner("trip") == "ada"
+    assert await service.store.session_owner("agent", "trip") == "ada"
     with pytest.raises(SessionConflictError):
         await service.send(Submission([Message.user("")], task_id="of-bob", session_id="trip"), "bob")
     with pytest.raises(SessionConflictError):

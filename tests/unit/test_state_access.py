@@ -5,16 +5,14 @@ import pytest
 from protolink_grpc.errors import (
     ActionDeniedError,
     InvalidArgumentError,
+    SessionNotFoundError,
     StoreError,
-    TaskNotFoundError,
     UnimplementedError,
 )
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
 from protolink_grpc.models.state import StateOperationRequest
-from protolink_grpc.state import InMemoryStorage, State
+from protolink_grpc.state import ConversationMemory, InMemoryStorage, State, ToolMemory
 from protolink_grpc.state.control import StateControl
-
-OWNERS = {"s": "ada", "a": "ada", "b": "bob"}
 
 
 class Gate:
@@ -30,28 +28,41 @@ class Gate:
             raise ActionDeniedError(f"{operation} is denied")
 
 
-async def owner_of(session_id: str) -> str | None:
-    return OWNERS.get(session_id)
-
-
 async def summarize(messages: list[LLMMessage], max_tokens: int) -> str:
     return f"{len(messages)} messages in {max_tokens} tokens"
 
 
-async def remembering(*sessions: str, storage: InMemoryStorage | None = None) -> State:
+def conversation_of(state: State, principal: str = "ada") -> ConversationMemory:
+    conversation = state.of(principal).conversation
+    assert conversation is not None
+    return conversation
+
+
+def tools_of(state: State, principal: str = "ada") -> ToolMemory:
+    tools = state.of(principal).tools
+    assert tools is not None
+    return tools
+
+
+async def remembering(*sessions: str, storage: InMemoryStorage | None = None, principal: str = "ada") -> State:
     state = State(storage, ("conversation", "tools"))
-    assert state.conversation is not None
-    assert state.tools is not None
     for session_id in sessions:
         for word in ("one", "two"):
             messages = [LLMMessage("user", f"{session_id} {word}"), LLMMessage("assistant", "yes")]
-            await state.conversation.remember(session_id, word, messages)
-        await state.tools.session(session_id).set("key", session_id)
+            await conversation_of(state, principal).remember(session_id, word, messages)
+        await tools_of(state, principal).session(session_id).set("key", session_id)
     return state
 
 
+async def remembering_two(*, mine: tuple[str, ...], theirs: tuple[str, ...]) -> State:
+    """What ada said in her sessions and bob in his."""
+    storage = InMemoryStorage()
+    await remembering(*theirs, storage=storage, principal="bob")
+    return await remembering(*mine, storage=storage)
+
+
 def control(state: State, gate: Gate | None = None) -> StateControl:
-    return StateControl(state, gate or Gate(), owner_of, summarize=summarize)
+    return StateControl(state, gate or Gate(), summarize=summarize)
 
 
 def asked(session_id: str | None = None, *stores: str, include_data: bool = False) -> StateOperationRequest:
@@ -72,18 +83,25 @@ async def test_a_session_is_described_store_by_store() -> None:
 
 
 async def test_a_session_of_somebody_else_looks_like_one_that_is_not_there() -> None:
-    state = await remembering("s", "unowned")
-    mine = control(state)
-    foreign, unowned, unknown = [
-        (await mine.describe(asked(name, include_data=True), "bob")).to_dict() | {"session_id": None}
-        for name in ("s", "unowned", "unknown")
+    state = await remembering("s")
+    foreign, unknown = [
+        (await control(state).describe(asked(name, include_data=True), "bob")).to_dict() | {"session_id": None}
+        for name in ("s", "unknown")
     ]
-    assert foreign == unowned == unknown
+    assert foreign == unknown
     assert foreign["missing"] == ["conversation", "tools"]
 
 
+async def test_two_principals_may_have_a_session_of_the_same_name() -> None:
+    state = await remembering_two(mine=("s",), theirs=("s",))
+    await control(state).reset(asked("s"), "bob")
+    result = await control(state).describe(asked("s"), "ada")
+    assert [(store.item_count, store.message_count) for store in result.stores] == [(1, 4), (1, 0)]
+
+
 async def test_without_a_session_the_callers_own_are_meant() -> None:
-    result = await control(await remembering("s", "a", "b", "unowned")).describe(asked(include_data=True), "ada")
+    state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
+    result = await control(state).describe(asked(include_data=True), "ada")
     conversation, tools = result.stores
     assert sorted(conversation.data["sessions"]) == sorted(tools.data["sessions"]) == ["a", "s"]
     assert (conversation.item_count, conversation.message_count, tools.item_count) == (2, 8, 2)
@@ -110,10 +128,10 @@ async def test_a_store_that_does_not_exist_is_refused(operation: str) -> None:
 async def test_a_denied_look_shows_nothing_of_any_session() -> None:
     gate = Gate("state.describe")
     denied = control(await remembering("s"), gate)
-    for session_id in ("s", "b", None):
+    for session_id in ("s", "unknown", None):
         with pytest.raises(ActionDeniedError):
             await denied.describe(asked(session_id), "ada")
-    assert gate.asked == [("state.describe", each, "ada") for each in ("s", "b", "")]
+    assert gate.asked == [("state.describe", each, "ada") for each in ("s", "unknown", "")]
 
 
 # -- resetting -----------------------------------------------------------------------------------------------------------
@@ -137,24 +155,30 @@ async def test_a_reset_of_one_store_leaves_the_other() -> None:
 
 
 async def test_a_reset_of_everything_ends_at_the_callers_own() -> None:
-    state = await remembering("s", "a", "b", "unowned")
+    state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
     assert (await control(state).reset(asked(), "ada")).cleared == ["conversation", "tools"]
-    assert state.conversation is not None
-    assert state.tools is not None
-    assert await state.conversation.session_ids() == ["b", "unowned"]
-    assert await state.tools.session_ids() == ["b", "unowned"]
+    assert await conversation_of(state).session_ids() == await tools_of(state).session_ids() == []
+    assert await conversation_of(state, "bob").session_ids() == ["b", "s"]
+    assert await tools_of(state, "bob").session_ids() == ["b", "s"]
 
 
-@pytest.mark.parametrize("session_id", ["s", "unowned", "unknown"])
+@pytest.mark.parametrize("session_id", ["s", "unknown"])
 @pytest.mark.parametrize("operation", ["reset", "compact"])
 async def test_a_session_of_somebody_else_cannot_be_found_to_change_it(operation: str, session_id: str) -> None:
-    state, gate = await remembering("s", "unowned"), Gate()
-    with pytest.raises(TaskNotFoundError) as caught:
+    state, gate = await remembering("s"), Gate()
+    with pytest.raises(SessionNotFoundError) as caught:
         await getattr(control(state, gate), operation)(asked(session_id), "bob")
     assert caught.value.metadata == {"session_id": session_id}
     assert gate.asked == []
-    assert state.conversation is not None
-    assert await state.conversation.session_ids() == ["s", "unowned"]
+    assert await conversation_of(state).session_ids() == ["s"]
+
+
+async def test_a_session_of_tools_alone_can_be_reset() -> None:
+    state = State(enabled=("conversation", "tools"))
+    await tools_of(state).session("s").set("key", 1)
+    assert (await control(state).reset(asked("s"), "ada")).cleared == ["tools"]
+    with pytest.raises(SessionNotFoundError):
+        await control(state).compact(StateOperationRequest("s"), "ada")
 
 
 async def test_a_denied_reset_changes_nothing() -> None:
@@ -193,8 +217,7 @@ async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
     history = HistoryCompactionRequest("summary", preserve_recent=2, summary_max_tokens=77, session_id="a")
     done = await control(state).compact_history(history, "ada")
     assert (done.strategy, done.summary_created, done.after_messages) == ("summary", True, 3)
-    assert state.conversation is not None
-    assert "2 messages in 77 tokens" in (await state.conversation.history("a"))[0].content
+    assert "2 messages in 77 tokens" in (await conversation_of(state).history("a"))[0].content
 
 
 @pytest.mark.parametrize("denied", ["state.compact", "llm.history.compact"])
@@ -206,8 +229,7 @@ async def test_either_capability_can_be_denied_whichever_way_the_request_comes(d
         await control(state, Gate(denied)).compact_history(
             HistoryCompactionRequest(max_messages=2, session_id="s"), "ada"
         )
-    assert state.conversation is not None
-    assert len(await state.conversation.history("s")) == 4
+    assert len(await conversation_of(state).history("s")) == 4
 
 
 @pytest.mark.parametrize(
@@ -228,7 +250,7 @@ async def test_a_compaction_that_makes_no_sense_is_refused(request_: StateOperat
 
 
 async def test_a_summary_without_a_model_is_refused() -> None:
-    plain = StateControl(await remembering("s"), Gate(), owner_of)
+    plain = StateControl(await remembering("s"), Gate())
     with pytest.raises(InvalidArgumentError, match="language model"):
         await plain.compact(StateOperationRequest("s", strategy="summary"), "ada")
 

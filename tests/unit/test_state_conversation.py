@@ -95,8 +95,6 @@ async def test_a_session_is_described_by_its_counts(memory: ConversationMemory) 
     assert (report.item_count, report.message_count, report.data) == (1, 4, None)
     everything = await memory.describe()
     assert (everything.item_count, everything.message_count) == (2, 6)
-    some = await memory.describe(among=["r", "unknown"])
-    assert (some.item_count, some.message_count) == (1, 2)
 
 
 async def test_a_session_that_is_not_known_does_not_exist(memory: ConversationMemory) -> None:
@@ -113,7 +111,6 @@ async def test_the_content_is_shown_where_it_is_asked_for(memory: ConversationMe
     shown = (await memory.describe(None, True)).data["sessions"]
     assert sorted(shown) == ["r", "s"]
     assert shown["s"] == messages
-    assert list((await memory.describe(None, True, among=["r"])).data["sessions"]) == ["r"]
 
 
 async def test_content_that_is_too_much_ends_with_the_latest_messages(
@@ -149,14 +146,19 @@ async def test_a_reset_of_nothing_clears_nothing(memory: ConversationMemory) -> 
     assert (report.cleared, report.exists) == (False, False)
 
 
-async def test_a_reset_of_all_sessions_keeps_those_of_others(memory: ConversationMemory) -> None:
+async def test_a_reset_without_a_session_forgets_them_all(memory: ConversationMemory) -> None:
     for session_id in ("a", "b", "c"):
         await speak(memory, "one", session_id=session_id)
-    report = await memory.reset(among=["a", "c"])
-    assert (report.cleared, report.metadata["before"]["item_count"]) == (True, 2)
-    assert await memory.session_ids() == ["b"]
-    await memory.reset()
+    report = await memory.reset()
+    assert (report.cleared, report.metadata["before"]["item_count"]) == (True, 3)
     assert await memory.session_ids() == []
+
+
+async def test_a_session_that_was_reset_is_known_and_empty(memory: ConversationMemory) -> None:
+    await speak(memory, "one")
+    await memory.reset("s")
+    assert await memory.knows("s")
+    assert not await memory.knows("r")
 
 
 async def test_a_turn_that_ends_during_a_reset_does_not_stop_it(storage: Moving, memory: ConversationMemory) -> None:

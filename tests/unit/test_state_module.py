@@ -3,19 +3,22 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError, StoreError
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, SQLiteStorage, State
 
 
-def conversation(state: State) -> ConversationMemory:
-    assert state.conversation is not None
-    return state.conversation
+def conversation(state: State, principal: str = "ada") -> ConversationMemory:
+    found = state.of(principal).conversation
+    assert found is not None
+    return found
 
 
-async def spoken(state: State) -> list[str]:
-    return [message.content for message in await conversation(state).history("s")]
+async def spoken(state: State, principal: str = "ada") -> list[str]:
+    return [message.content for message in await conversation(state, principal).history("s")]
 
 
 async def speak(state: State, word: str) -> None:
@@ -23,16 +26,15 @@ async def speak(state: State, word: str) -> None:
 
 
 def test_conversation_alone_is_switched_on_by_default() -> None:
-    state = State()
-    assert state.conversation is not None
-    assert state.tools is None
+    assert State().of("ada").conversation is not None
+    assert State().of("ada").tools is None
 
 
 @pytest.mark.parametrize("enabled", ["tools", ("tools",), ["tools", "tools"]])
 def test_modules_are_switched_on_by_name(enabled: str | list[str]) -> None:
     state = State(enabled=enabled)
-    assert state.tools is not None
-    assert state.conversation is None
+    assert state.of("ada").tools is not None
+    assert state.of("ada").conversation is None
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,9 @@ async def test_a_namespace_that_was_given_is_kept() -> None:
 
 async def test_every_module_follows_to_another_storage() -> None:
     state = State(enabled=("conversation", "tools")).bind("agent")
-    assert state.tools is not None
-    memory = state.tools.session("s")
+    tools = state.of("ada").tools
+    assert tools is not None
+    memory = tools.session("s")
     await speak(state, "one")
     await memory.set("key", 1)
     old, state.storage = state.storage, InMemoryStorage()
@@ -97,6 +100,36 @@ async def test_every_module_follows_to_another_storage() -> None:
     state.storage = old
     assert await spoken(state) == ["one"]
     assert await memory.all() == {"key": 1}
+
+
+def test_a_window_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="window"):
+        State(window=0)
+
+
+async def test_principals_share_a_session_id_and_no_memory(tmp_path: Path) -> None:
+    for storage in (InMemoryStorage(), SQLiteStorage(tmp_path / "state.db")):
+        state = State(storage).bind("agent")
+        await speak(state, "hello")
+        assert await spoken(state) == ["hello"]
+        assert await spoken(state, "bob") == []
+        await storage.close()
+
+
+@given(
+    pairs=st.lists(st.tuples(st.text(":0123ab", max_size=6), st.text(":0123ab", min_size=1, max_size=6)), unique=True)
+)
+def test_no_two_namespaces_and_principals_meet(pairs: list[tuple[str, str]]) -> None:
+    storage = InMemoryStorage()
+    places = {storage.within(namespace).of(principal).namespace for namespace, principal in pairs}
+    assert len(places) == len(pairs)
+
+
+@pytest.mark.parametrize("principal", ["", "half \ud800"])
+async def test_memory_that_is_nobodys_is_refused(principal: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await conversation(State(), principal).history("s")
+    assert caught.value.field == "principal"
 
 
 def test_a_state_belongs_to_one_agent() -> None:

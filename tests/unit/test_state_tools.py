@@ -107,9 +107,9 @@ async def test_sessions_are_described_and_reset(tools: ToolMemory) -> None:
     report = await tools.describe("a", True)
     assert (report.name, report.exists, report.item_count, report.data) == ("tools", True, 1, {"key": "a"})
     assert (await tools.describe(None, True)).data == {"sessions": {"a": {"key": "a"}, "b": {"key": "b"}}}
-    assert (await tools.describe(among=["b"])).item_count == 1
-    done = await tools.reset(among=["a"])
+    done = await tools.reset("a")
     assert (done.cleared, done.exists, done.metadata["before"]["item_count"]) == (True, False, 1)
+    assert not await tools.knows("a")
     assert await tools.session_ids() == ["b"]
     assert (await tools.reset("b")).cleared
     assert not (await tools.reset()).cleared

@@ -29,7 +29,7 @@ requests = st.builds(
     strategy=st.sampled_from(["recent", "tokens", "summary"]),
     max_messages=bounds,
     max_tokens=bounds,
-    preserve_recent=bounds,
+    preserve_recent=st.integers(0, 2**31 - 1),
     summary_max_tokens=bounds,
     metadata=objects,
 )
@@ -133,8 +133,19 @@ def test_negative_bounds_are_refused_where_they_are_used() -> None:
     assert caught.value.field == "max_messages"
 
 
-@pytest.mark.parametrize("name", ["max_messages", "max_tokens", "preserve_recent", "summary_max_tokens"])
-@pytest.mark.parametrize("value", [0, -1, 2**31])
+def test_no_recent_messages_are_preserved_only_where_that_is_said() -> None:
+    assert wire.compact_request_from_pb(pb.CompactStateRequest()).preserve_recent == 6
+    assert wire.compact_request_from_pb(pb.CompactStateRequest(preserve_recent=0)).preserve_recent == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in ("max_messages", "max_tokens", "summary_max_tokens") for value in (0, -1, 2**31)),
+        ("preserve_recent", -1),
+        ("preserve_recent", 2**31),
+    ],
+)
 def test_bounds_that_would_change_their_meaning_are_not_sent(name: str, value: int) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         wire.compact_request_to_pb(StateOperationRequest("s", **{name: value}))  # type: ignore[arg-type]  # by name

@@ -117,7 +117,7 @@ class WatchApprovalsResponse(_message.Message):
     APPROVALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.Approval]:
-        """Approvals that are new or changed. Set by the server."""
+        """Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown."""
 
     def __init__(
         self,
@@ -487,7 +487,7 @@ class CompactStateRequest(_message.Message):
     max_tokens: _builtins.int
     """Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000."""
     preserve_recent: _builtins.int
-    """Latest messages that stay as they are. Set by the caller. 0, the default, means 6."""
+    """Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6."""
     summary_max_tokens: _builtins.int
     """Tokens of the summary. Set by the caller. 0, the default, means 512."""
     @_builtins.property
@@ -501,14 +501,16 @@ class CompactStateRequest(_message.Message):
         strategy: _builtins.str = ...,
         max_messages: _builtins.int = ...,
         max_tokens: _builtins.int = ...,
-        preserve_recent: _builtins.int = ...,
+        preserve_recent: _builtins.int | None = ...,
         summary_max_tokens: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preserve_recent", b"_preserve_recent", "preserve_recent", b"preserve_recent", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_messages", b"max_messages", "max_tokens", b"max_tokens", "preserve_recent", b"preserve_recent", "scope", b"scope", "strategy", b"strategy", "summary_max_tokens", b"summary_max_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preserve_recent", b"_preserve_recent", "max_messages", b"max_messages", "max_tokens", b"max_tokens", "preserve_recent", b"preserve_recent", "scope", b"scope", "strategy", b"strategy", "summary_max_tokens", b"summary_max_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__preserve_recent: _TypeAlias = _typing.Literal["preserve_recent"]  # noqa: Y015
+    _WhichOneofArgType__preserve_recent: _TypeAlias = _typing.Literal["_preserve_recent", b"_preserve_recent"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preserve_recent) -> _WhichOneofReturnType__preserve_recent | None: ...
 
 Global___CompactStateRequest: _TypeAlias = CompactStateRequest  # noqa: Y015
 

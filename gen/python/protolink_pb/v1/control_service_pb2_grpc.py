@@ -106,6 +106,9 @@ class ControlServiceServicer(object):
 
     def WatchApprovals(self, request, context):
         """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+
+        The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,27 +142,27 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DescribeState(self, request, context):
-        """DescribeState says what an agent remembers.
+        """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetState(self, request, context):
-        """ResetState makes an agent forget.
+        """ResetState makes an agent forget a session, or all sessions of the caller.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompactState(self, request, context):
-        """CompactState makes an agent's memory smaller.
+        """CompactState makes an agent's memory of a session smaller.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,9 +176,12 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CallTool(self, request, context):
-        """CallTool runs one tool, under the same policy as a task's tool call, without a task.
+        """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        Errors: INVALID_ARGUMENT/TOOL_REJECTED, ABORTED/TOOL_FAILED, ABORTED/TOOL_TIMEOUT.
+        A tool that ran and failed is no error of the call: its output says so.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
+        PERMISSION_DENIED/SESSION_CONFLICT, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

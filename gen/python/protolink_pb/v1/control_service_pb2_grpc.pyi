@@ -42,7 +42,11 @@ class ControlServiceStub:
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _grpc.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]
-    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones."""
+    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+
+    The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    """
     RespondApproval: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]
     """RespondApproval answers one. A second answer changes nothing and says so.
 
@@ -59,26 +63,29 @@ class ControlServiceStub:
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]
-    """DescribeState says what an agent remembers.
+    """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]
-    """ResetState makes an agent forget.
+    """ResetState makes an agent forget a session, or all sessions of the caller.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]
-    """CompactState makes an agent's memory smaller.
+    """CompactState makes an agent's memory of a session smaller.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     ListTools: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListToolsRequest, _control_service_pb2.ListToolsResponse]
     """ListTools returns the agent's tools."""
     CallTool: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]
-    """CallTool runs one tool, under the same policy as a task's tool call, without a task.
+    """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    Errors: INVALID_ARGUMENT/TOOL_REJECTED, ABORTED/TOOL_FAILED, ABORTED/TOOL_TIMEOUT.
+    A tool that ran and failed is no error of the call: its output says so.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
+    PERMISSION_DENIED/SESSION_CONFLICT, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 @_typing.type_check_only
@@ -95,7 +102,11 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _aio.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]  # type: ignore[assignment]
-    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones."""
+    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+
+    The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    """
     RespondApproval: _aio.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]  # type: ignore[assignment]
     """RespondApproval answers one. A second answer changes nothing and says so.
 
@@ -112,26 +123,29 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]  # type: ignore[assignment]
-    """DescribeState says what an agent remembers.
+    """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]  # type: ignore[assignment]
-    """ResetState makes an agent forget.
+    """ResetState makes an agent forget a session, or all sessions of the caller.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]  # type: ignore[assignment]
-    """CompactState makes an agent's memory smaller.
+    """CompactState makes an agent's memory of a session smaller.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     ListTools: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListToolsRequest, _control_service_pb2.ListToolsResponse]  # type: ignore[assignment]
     """ListTools returns the agent's tools."""
     CallTool: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]  # type: ignore[assignment]
-    """CallTool runs one tool, under the same policy as a task's tool call, without a task.
+    """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    Errors: INVALID_ARGUMENT/TOOL_REJECTED, ABORTED/TOOL_FAILED, ABORTED/TOOL_TIMEOUT.
+    A tool that ran and failed is no error of the call: its output says so.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
+    PERMISSION_DENIED/SESSION_CONFLICT, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -157,7 +171,11 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.WatchApprovalsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_control_service_pb2.WatchApprovalsResponse], _abc.AsyncIterator[_control_service_pb2.WatchApprovalsResponse]]:
-        """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones."""
+        """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+
+        The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        """
 
     @_abc_1.abstractmethod
     def RespondApproval(
@@ -198,9 +216,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.DescribeStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.DescribeStateResponse, _abc.Awaitable[_control_service_pb2.DescribeStateResponse]]:
-        """DescribeState says what an agent remembers.
+        """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
 
     @_abc_1.abstractmethod
@@ -209,9 +227,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ResetStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ResetStateResponse, _abc.Awaitable[_control_service_pb2.ResetStateResponse]]:
-        """ResetState makes an agent forget.
+        """ResetState makes an agent forget a session, or all sessions of the caller.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
 
     @_abc_1.abstractmethod
@@ -220,9 +238,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.CompactStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.CompactStateResponse, _abc.Awaitable[_control_service_pb2.CompactStateResponse]]:
-        """CompactState makes an agent's memory smaller.
+        """CompactState makes an agent's memory of a session smaller.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
 
     @_abc_1.abstractmethod
@@ -239,9 +257,12 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.CallToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.CallToolResponse, _abc.Awaitable[_control_service_pb2.CallToolResponse]]:
-        """CallTool runs one tool, under the same policy as a task's tool call, without a task.
+        """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        Errors: INVALID_ARGUMENT/TOOL_REJECTED, ABORTED/TOOL_FAILED, ABORTED/TOOL_TIMEOUT.
+        A tool that ran and failed is no error of the call: its output says so.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
+        PERMISSION_DENIED/SESSION_CONFLICT, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
 def add_ControlServiceServicer_to_server(servicer: ControlServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

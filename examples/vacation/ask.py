@@ -1,0 +1,102 @@
+"""Asking the person at the terminal whether an action may run, and telling the agent what he says."""
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+
+from examples.vacation.show import table
+from protolink_grpc import AgentClient, Approval, ApprovalRequest
+
+YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
+
+
+class Approver:
+    """Answers the approvals of one agent.
+
+    Args:
+        says_yes: Approve everything, as a script wants it.
+        command: What to type in a second terminal, without its arguments.
+    """
+
+    def __init__(self, client: AgentClient, console: Console, *, says_yes: bool, command: str) -> None:
+        self._client = client
+        self._console = console
+        self._says_yes = says_yes
+        self._command = command
+
+    async def answer(self, request: ApprovalRequest) -> None:
+        """Show what would be done, have it decided, and say so to the agent. Canceling it withdraws the question only here."""
+        approval = await self._pending(request)
+        if approval is None:
+            return  # somebody was faster
+        self._show(approval)
+        approved, reason = await self._decided(request)
+        await self._client.respond_approval(
+            None, request.request_id, approved, reason=reason, fingerprint=approval.fingerprint
+        )
+
+    async def _pending(self, request: ApprovalRequest) -> Approval | None:
+        """The approval as the agent lists it, with the fingerprint of what would really run."""
+        waiting = (await self._client.list_approvals(task_id=request.task_id)).approvals
+        return next((each for each in waiting if each.request.request_id == request.request_id), None)
+
+    def _show(self, approval: Approval) -> None:
+        action = approval.request.action
+        self._console.print()
+        for artifact in action.artifacts:
+            for part in artifact.parts:
+                if isinstance(part.content, dict):
+                    self._console.print(table(f"Preview: {artifact.name}", part.content))
+        if not action.artifacts:
+            self._console.print(table(f"Preview: {action.name}", action.payload))
+
+    async def _decided(self, request: ApprovalRequest) -> tuple[bool, str]:
+        """The decision and its reason."""
+        if self._says_yes:
+            self._console.print("Approved by --yes.\n")
+            return True, "--yes"
+        if not sys.stdin.isatty():
+            self._console.print(
+                "Nobody can be asked, the input is no terminal: not approved. --yes approves.\n", soft_wrap=True
+            )
+            return False, "there was nobody to ask"
+        other = shlex.join([self._command, "approvals", "approve", self._client.url or "", request.request_id])
+        self._console.print(f"In a second terminal: {other}", soft_wrap=True)
+        while True:
+            self._console.print("May the coordinator book this? [y/n] ", end="")
+            self._console.file.flush()
+            try:
+                line = await _line()
+            except asyncio.CancelledError:
+                self._console.print()
+                raise
+            said = line.strip().casefold()
+            if said in YES or said in NO or not line:
+                self._console.print()
+                return said in YES, "" if said in YES else "the traveller said no"
+
+
+async def _line() -> str:
+    """The next line of the terminal, empty at its end. Unlike `input`, it can be given up: no thread stays behind."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    stdin = sys.stdin.fileno()
+    # A terminal is readable when a whole line is there.
+    loop.add_reader(stdin, _once(ready))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(stdin)
+    return os.read(stdin, 4096).decode(errors="replace")
+
+
+def _once(ready: "asyncio.Future[None]") -> Callable[[], None]:
+    def callback() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    return callback

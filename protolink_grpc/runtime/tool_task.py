@@ -1,0 +1,71 @@
+"""A tool called from outside: a task of its own, recorded, resumed and approved like any other. No edge is known here."""
+
+from typing import Any
+
+from protolink_grpc.errors import ProtolinkError, TaskExecutionError, classes
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part, ToolCall, ToolOutput
+from protolink_grpc.runtime.gate import error_from
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.tools.toolbox import Toolbox
+
+TOOL_TASK = "protolink.tool_call"
+"""Metadata key of a task that asks for a tool and nothing else: also an agent with a handler of its own runs it by default."""
+
+
+async def run_tool(
+    service: TaskService,
+    toolbox: Toolbox,
+    call: ToolCall,
+    principal: str,
+    *,
+    session_id: str = "",
+    request_id: str = "",
+) -> tuple[str, ToolOutput]:
+    """Run a tool and wait for its end.
+
+    Returns:
+        The id of its task, and what the tool gave, its failure included.
+
+    Raises:
+        ToolRejectedError: There is no such tool, or the arguments are wrong; there is no task then.
+        ProtolinkError: As `TaskService.send`; or the call was not allowed to run, or was canceled.
+    """
+    toolbox.get(call.tool_name).validate(call.args)
+    part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
+    submission = Submission(
+        messages=[Message(role="user", parts=[part])],
+        metadata={TOOL_TASK: True},
+        session_id=session_id,
+        request_id=request_id,
+    )
+    fold = await service.send(submission, principal)
+    return fold.task_id, _output_of(fold)
+
+
+def value_of(output: ToolOutput) -> Any:
+    """The result of a call; raises ProtolinkError where it has an error instead."""
+    if output.error is not None:
+        raise error_from(output.error)
+    return output.result
+
+
+def _output_of(fold: TaskFold) -> ToolOutput:
+    for artifact in fold.artifacts:
+        for part in artifact.parts:
+            if isinstance(part.content, ToolOutput):
+                return part.content
+    raise _ended_error(fold)
+
+
+def _ended_error(fold: TaskFold) -> ProtolinkError:
+    """The error by which a task ended, as the exception that its code names as far as that is known."""
+    message = fold.messages[-1] if fold.messages else None
+    for part in message.parts if message is not None else ():
+        if part.type == "error" and isinstance(part.content, dict):
+            kind = classes().get(str(part.content.get("code")))
+            if kind is not None:
+                return kind(str(part.content.get("message", fold.reason)))
+    return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)

@@ -1,0 +1,210 @@
+"""An agent that dies where it is told to, and is started again: `test_resume` runs this file in a process of its own.
+
+The process imports once and forks for each life, because a life is short and an import is long. Each plan is a list of deaths; each
+but the last life of a plan must end with one of them, by SIGKILL. The last one goes on to the end and prints what there is to see.
+A death is a number, the length of the log at which it comes, or "before book", "after book": around what that tool does.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from protolink_grpc import (
+    Agent,
+    AgentClient,
+    Approvals,
+    ApprovalState,
+    CapabilityPolicy,
+    Message,
+    Part,
+    SQLiteStore,
+    Task,
+    ToolContext,
+)
+from protolink_grpc.llms.mock import ScriptedLLM, place
+from protolink_grpc.llms.port import ModelItem, ModelRequest
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
+from protolink_grpc.store.port import Append, RequestRecord
+
+TASK_ID = "the task"
+TOOLS = ("look", "book", "mail")
+AT_ONCE = {"effect": "ask", "expires_s": 1e-6}
+"""Of questions that are over when they are asked."""
+
+SCRIPT = [*({"type": "tool_call", "tool": name, "args": {}} for name in TOOLS), "all done"]
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)  # never over: the signal ends the process first
+
+
+class Mortal(SQLiteStore):
+    """Ends its process as soon as a log has so many events, 0 for never; an append that has more of them is cut there.
+
+    What a run emits may be committed in any groups, so each such cut is one that a crash can make. The events with which a run ends
+    are one fact, and are never cut.
+    """
+
+    def __init__(self, path: Path, dies_at: int) -> None:
+        super().__init__(path)
+        self._dies_at = dies_at
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        if not append.expected_sequence < self._dies_at <= append.head.sequence:
+            return await super().append(append)
+        count = self._dies_at - append.expected_sequence
+        if append.head.state not in TERMINAL and count < len(append.events):
+            append = await self._cut(append, count)
+        await super().append(append)
+        die()
+        raise AssertionError("the process is dead")
+
+    async def _cut(self, append: Append, count: int) -> Append:
+        last = append.expected_sequence + count
+        before = await self.head(append.head.task_id)
+        state = TaskState.SUBMITTED if before is None else before.state
+        approvals = [row for row in append.approvals if max(row.ask_sequence, row.answer_sequence) <= last]
+        head = replace(append.head, sequence=last, state=state)
+        return replace(append, head=head, events=append.events[:count], approvals=approvals)
+
+
+class Noted(ScriptedLLM):
+    """Notes in a file each time that it is asked, and for which step of the script."""
+
+    def __init__(self, notes: Path) -> None:
+        super().__init__(SCRIPT)
+        self._notes = notes
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        note(self._notes, str(place(request.messages)[1] + 1))
+        async for item in super().generate(request):
+            yield item
+
+
+class ByHand(Agent):
+    """A handler of the user's that calls its tools itself."""
+
+    async def handle_task(self, task: Task) -> Task:
+        return task.complete(", ".join([await self.call_tool(name) for name in TOOLS]))
+
+
+def note(path: Path, line: str) -> None:
+    with path.open("a") as file:
+        print(line, file=file)
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
+    dies_at = death if isinstance(death, int) else 0
+    cls = ByHand if kind == "handler" else Agent
+    agent = cls(
+        name="mortal",
+        description="dies",
+        url="runtime://mortal",
+        store=Mortal(folder / "tasks.db", dies_at),
+        llm=Noted(folder / "thought") if kind == "model" else None,
+        policy=CapabilityPolicy({"money.spend": AT_ONCE if kind == "expiring" else "ask"}),
+        approvals=Approvals(),
+        recovery=recovery,
+        grace_s=0,
+    )
+    for name in TOOLS:
+        add_tool(agent, name, folder / "ran", str(death))
+    return agent
+
+
+def add_tool(agent: Agent, name: str, ran: Path, death: str) -> None:
+    async def tool(context: ToolContext) -> str:
+        if death == f"before {name}":
+            die()
+        note(ran, f"{name} {context.action_id}")
+        if death == f"after {name}":
+            die()
+        return f"{name} done"
+
+    capabilities = ["money.spend"] if name == "book" else []
+    agent.tool(name, idempotent=name == "look", capabilities=capabilities)(tool)
+
+
+def task_of(kind: str) -> Task:
+    calls = [Part.tool_call(name, {}, f"call {name}") for name in TOOLS]
+    parts = calls if kind in ("parts", "expiring") else [Part.text("go")]
+    return Task(TASK_ID, messages=[Message(role="user", parts=parts)])
+
+
+async def person(client: AgentClient, folder: Path) -> None:
+    """Approves everything once, but lets nothing be repeated that has happened."""
+    async for approval in client.watch_approvals():
+        request, action = approval.request, approval.request.action
+        if approval.state is ApprovalState.PENDING:
+            uncertain = bool(request.metadata.get("uncertain"))
+            happened = f"{action.name} {action.action_id}" in lines(folder / "ran")
+            note(folder / "asked", f"{'uncertain' if uncertain else 'new'} {action.name}")
+            await client.respond_approval(None, request.request_id, not (uncertain and happened))
+
+
+async def life(kind: str, folder: Path, death: Any, recovery: Any, *, begins: bool) -> dict[str, Any]:
+    """Take the task to its end, if death lets it. Returns what there is to see then."""
+    async with agent_of(kind, folder, death, recovery) as agent:
+        client = AgentClient(url=agent.card.url)
+        asking = asyncio.create_task(person(client, folder))
+        if begins:
+            await client.submit_task(None, task_of(kind))
+        task = await client.wait_task(TASK_ID)
+        events = [event.to_dict() async for event in client.subscribe(TASK_ID)]
+        asking.cancel()
+        await asyncio.wait([asking])
+    seen = {name: lines(folder / name) for name in ("ran", "asked", "thought")}
+    return {"task": task.to_dict(), "events": events, **seen}
+
+
+def lived(kind: str, folder: Path, death: Any, recovery: Any, *, begins: bool) -> int:
+    """Live in a process of its own. Returns how it ended, as `os.waitpid` says it; no zombie stays that would look alive."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    status = 1
+    try:
+        seen = asyncio.run(asyncio.wait_for(life(kind, folder, death, recovery, begins=begins), 30))
+        print(json.dumps(seen), flush=True)
+        status = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def main() -> None:
+    kind, recovery, folder, plans = sys.argv[1], sys.argv[2], Path(sys.argv[3]), json.loads(sys.argv[4])
+    # What is imported on the way is imported once, for all lives.
+    asyncio.run(life(kind, made(folder / f"{os.getpid()}"), None, recovery, begins=True))
+    for index, plan in enumerate(plans):
+        place_of_plan = made(folder / f"{os.getpid()} {index}")
+        begins = True
+        for death in [*plan, None]:
+            ended = lived(kind, place_of_plan, death, recovery, begins=begins)
+            begins = False
+            if ended == 0:
+                break
+            if ended != signal.SIGKILL:
+                print(json.dumps({"plan": plan, "broken": ended}), flush=True)
+                break
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""A scene for actions: it keeps every fact in a list, and remembers what was committed when somebody was asked."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from protolink_grpc.errors import ToolFailedError
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.events import ApprovalDecided, Payload, RunEvent
+from protolink_grpc.policy.budget import BudgetEnforcer
+from protolink_grpc.runtime.actions import Actions
+from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.gate import Gate
+from protolink_grpc.runtime.journal import ActionRecord, Journal
+from protolink_grpc.runtime.run import nobody_to_ask
+from protolink_grpc.tools.tool import Tool
+from protolink_grpc.tools.toolbox import Toolbox
+
+Answers = Callable[[ApprovalRequest], ApprovalDecision]
+
+FIRST_MICROS = 1_700_000_000_000_000
+
+
+def at(events: Iterable[Any], *, first: int = 1) -> list[RunEvent]:
+    """Facts as a log has them: one second apart."""
+    made = (each if isinstance(each, RunEvent) else RunEvent(payload=each) for each in events)
+    return [
+        replace(event, sequence=sequence, timestamp=iso_from_micros(FIRST_MICROS + sequence * 1_000_000))
+        for sequence, event in enumerate(made, first)
+    ]
+
+
+class Scene:
+    """`runtime.gate.Scene` without a run.
+
+    Args:
+        answers: Who is asked; None is nobody.
+        journal: What earlier runs did.
+
+    Attributes:
+        log: The facts, oldest first.
+        committed: How many of them had to be on disk so far.
+        asked: The questions that were put to `answers`, each with the number of facts on disk by then.
+    """
+
+    def __init__(
+        self,
+        answers: Answers | None = None,
+        *,
+        context: RunContext | None = None,
+        budget: RunBudget | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.token = CancellationToken()
+        self.context = context or RunContext(run_id="run-1", session_id="session-1", agent_chain=["agent"])
+        self.budget = BudgetEnforcer(budget or RunBudget(), usage=None if journal is None else journal.usage)
+        self.task_id = "task-1"
+        self.principal = "ann"
+        self.log: list[RunEvent] = []
+        self.committed = 0
+        self.asked: list[tuple[ApprovalRequest, int]] = []
+        self.answers = answers
+        self.on_emit: Callable[[RunEvent], None] = lambda event: None
+        self._journal = journal
+
+    @property
+    def types(self) -> list[str]:
+        return [event.type for event in self.log]
+
+    def payload(self, kind: str) -> Any:
+        """The payload of the only event of that type."""
+        (event,) = (each for each in self.log if each.type == kind)
+        return event.payload
+
+    def recorded(self, position: str) -> ActionRecord | None:
+        return None if self._journal is None else self._journal.actions.get(position)
+
+    async def emit(self, item: Payload | RunEvent) -> None:
+        event = item if isinstance(item, RunEvent) else RunEvent(payload=item)
+        self.log.append(event)
+        self.on_emit(event)
+
+    async def flush(self) -> None:
+        self.committed = len(self.log)
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        self.asked.append((request, self.committed))
+        if self.answers is None:
+            raise nobody_to_ask(request)
+        decision = self.answers(request)
+        await self.emit(RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id))
+        return decision
+
+    def shown(self, error: ToolFailedError) -> ToolFailedError:
+        return error
+
+
+def journal_of(*logs: list[RunEvent]) -> Journal:
+    """What a run that takes over finds after those of `logs`, one per run."""
+    journal = Journal()
+    journal.take(at(event for log in logs for event in log))
+    return journal
+
+
+def actions_of(*tools: Tool, policy: Any = None, expires_s: float | None = None) -> Actions:
+    toolbox = Toolbox()
+    for tool in tools:
+        toolbox.add(tool)
+    return Actions(toolbox, Gate(policy, expires_s))
+
+
+def yes(request: ApprovalRequest) -> ApprovalDecision:
+    return ApprovalDecision(True, request.request_id, decided_by="ann")
+
+
+def no(request: ApprovalRequest) -> ApprovalDecision:
+    return ApprovalDecision(False, request.request_id, "not today", decided_by="ann")
+
+
+@asynccontextmanager
+async def nothing() -> AsyncIterator[None]:
+    yield
