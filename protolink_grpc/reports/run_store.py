@@ -23,7 +23,7 @@ from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports.builder import ReportBuilder
 from protolink_grpc.reports.report import RunReport
 from protolink_grpc.store.database import connect, explain
-from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore
+from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore, split_row
 from protolink_grpc.wire.events import event_from_frame, replay
 
 
@@ -310,25 +310,26 @@ def _task_of(db: sqlite3.Connection, run_id: str) -> str | None:
     latest = _heads(db, "run_id = ?", [run_id], 1) if run_id else []
     if latest:
         return str(latest[0]["task_id"])
-    candidates = db.execute("SELECT frame FROM events WHERE instr(frame, ?)", (run_id.encode(),)) if run_id else ()
-    for (frame,) in candidates:
-        # An id may also be mentioned.
-        event = event_from_frame(frame)
-        if event.run_id == run_id:
-            return event.task_id
+    sql = "SELECT frames, lengths FROM events WHERE instr(frames, ?)"
+    for row in db.execute(sql, (run_id.encode(),)) if run_id else ():
+        for frame in split_row(*row):
+            # An id may also be mentioned.
+            event = event_from_frame(frame)
+            if event.run_id == run_id:
+                return event.task_id
     return None
 
 
 def _trace_of(db: sqlite3.Connection, task_id: str) -> str | None:
-    row = db.execute("SELECT frame FROM events WHERE task_id = ? AND sequence = 1", (task_id,)).fetchone()
-    opening = None if row is None else event_from_frame(row[0]).payload
+    frame = next(_log(db, task_id), None)
+    opening = None if frame is None else event_from_frame(frame).payload
     return RunContext.from_task(opening.task).trace_id if isinstance(opening, TaskSubmitted) else None
 
 
 def _log(db: sqlite3.Connection, task_id: str) -> Iterator[bytes]:
     """The task's events as they come from the file, one at a time."""
-    rows = db.execute("SELECT frame FROM events WHERE task_id = ? ORDER BY sequence", (task_id,))
-    return (frame for (frame,) in rows)
+    rows = db.execute("SELECT frames, lengths FROM events WHERE task_id = ? ORDER BY sequence", (task_id,))
+    return (frame for row in rows for frame in split_row(*row))
 
 
 def _task(db: sqlite3.Connection, task_id: str) -> Task:

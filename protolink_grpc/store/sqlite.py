@@ -15,8 +15,9 @@ import queue
 import sqlite3
 import threading
 import time
+from array import array
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ MIGRATIONS = (
     CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
     CREATE INDEX tasks_in_sessions ON tasks(agent_name, session_id) WHERE session_id <> task_id;
     CREATE TABLE events(
-      task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frame BLOB NOT NULL, PRIMARY KEY(task_id, sequence)
+      task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frames BLOB NOT NULL, lengths BLOB, PRIMARY KEY(task_id, sequence)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE requests(
       agent_name TEXT NOT NULL, principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL,
@@ -87,6 +88,9 @@ MIGRATIONS = (
     """,
 )
 """Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited."""
+
+ROW_BYTES = 1 << 18
+"""Events of one append share a row up to this many bytes: a row costs as much as several events."""
 
 GROUP = 512
 """Appends per commit at most: bounds how long the first of a group waits."""
@@ -115,6 +119,7 @@ _SESSION_OWNER = f"{_IN_NAMED} UNION ALL {_IN_DEFAULT} LIMIT 1"
 # One statement: a question of its own would cost every task as much as its row.
 _INSERT = f"INSERT OR IGNORE INTO tasks SELECT {_PLACES} WHERE coalesce(({_IN_NAMED} LIMIT 1), ({_IN_DEFAULT}), ?) = ?"
 
+_INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 _REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 _FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
@@ -404,19 +409,22 @@ class SQLiteStore:
         if self._reader is None:
             raise StoreError("the store is closed")
         rows = self._reader.execute(
-            "SELECT frame FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+            "SELECT sequence, frames, lengths FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
             (task_id, after, limit),
         )
         frames: list[bytes] = []
         total = 0
-        for (frame,) in rows:
+        for last, joined, lengths in rows:
             # Counted row by row: a log of large events must not be in memory before it is cut.
-            total += len(frame)
+            total += len(joined)
             if frames and total > READ_BYTES:
                 break
-            frames.append(frame)
+            found = split_row(joined, lengths)
+            frames += found[after - last :] if 0 < last - after < len(found) else found
+            if len(frames) >= limit:
+                break
         rows.close()
-        return frames
+        return bounded(frames[:limit])
 
     async def wait(self, task_id: str, after: int) -> None:
         known = self._tails.get(task_id)
@@ -613,14 +621,43 @@ def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
         if request_id:
             db.execute(_FORGET_REQUEST, key)
         raise _refusal(db, append, refused)
-    first = append.expected_sequence + 1
-    db.executemany(
-        "INSERT INTO events VALUES (?, ?, ?)",
-        [(head.task_id, first + index, frame) for index, frame in enumerate(append.events)],
-    )
+    events = append.events
+    if len(events) == 1:
+        db.execute(_INSERT_EVENTS, (head.task_id, head.sequence, events[0], None))
+    else:
+        for last, some in _row_cuts(append.expected_sequence, events):
+            lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
+            db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
     for row in append.approvals:
         approval_table.put(db, row)
     return None
+
+
+def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Consecutive events that share a row, with the sequence of the last: all of an append, unless they are large."""
+    some: list[bytes] = []
+    size = 0
+    for event in events:
+        if some and size + len(event) > ROW_BYTES:
+            yield after, some
+            some, size = [], 0
+        some.append(event)
+        size += len(event)
+        after += 1
+    if some:
+        yield after, some
+
+
+def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
+    """The events of one row, oldest first."""
+    if lengths is None:
+        return [joined]
+    frames: list[bytes] = []
+    at = 0
+    for length in array("I", lengths):
+        frames.append(joined[at : at + length])
+        at += length
+    return frames
 
 
 def _put_head(db: sqlite3.Connection, append: Append) -> int:

@@ -32,7 +32,7 @@ from protolink_grpc.store import database, liveness, sqlite
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
-from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore, now_micros
+from protolink_grpc.store.sqlite import MIGRATIONS, ROW_BYTES, SQLiteStore, now_micros, split_row
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -86,6 +86,16 @@ def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 @asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SQLiteStore]:
+    store = SQLiteStore(path)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
 async def held_writer(store: SQLiteStore) -> AsyncIterator[None]:
     """Keep the writer thread busy: what is asked for meanwhile becomes one group when it is let go."""
     busy, release = threading.Event(), threading.Event()
@@ -124,7 +134,8 @@ async def test_commits_go_through_a_write_ahead_log_and_wait_for_the_disk(store:
 
 async def test_an_answered_append_is_in_the_file(store: SQLiteStore, path: Path) -> None:
     await store.append(addition("task", b"one", b"two", request_id="request"))
-    assert rows(path, "SELECT sequence, frame FROM events ORDER BY sequence") == [(1, b"one"), (2, b"two")]
+    ((last, joined, lengths),) = rows(path, "SELECT sequence, frames, lengths FROM events")
+    assert (last, split_row(joined, lengths)) == (2, [b"one", b"two"])
     assert rows(path, "SELECT task_id, sequence, state FROM tasks") == [("task", 2, "working")]
     assert rows(path, "SELECT principal, request_id, task_id, after_sequence FROM requests") == [
         ("ada", "request", "task", 0)
@@ -165,6 +176,29 @@ async def test_nobody_sees_an_append_before_its_commit(store: SQLiteStore, path:
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(writer, reader)
     assert await store.read("task", 1, 10) == [b"two"]
+
+
+async def test_events_of_one_append_are_read_from_any_of_them(path: Path) -> None:
+    first, second = [b"a" * size for size in (1, 200, 3)], [b"b", b"c"]
+    async with opened(path) as store:
+        await store.append(addition("task", *first))
+        await store.append(addition("task", *second, after=3))
+        await store.append(addition("task", b"d", after=5))
+    log = [*first, *second, b"d"]
+    # Opened anew: nothing is in memory.
+    async with opened(path) as store:
+        for after in range(len(log) + 1):
+            for limit in range(1, len(log) + 2):
+                assert await store.read("task", after, limit) == log[after : after + limit]
+
+
+async def test_large_events_of_one_append_do_not_share_a_row(path: Path) -> None:
+    large = [bytes([number]) * (ROW_BYTES // 2 + 1) for number in range(3)]
+    async with opened(path) as store:
+        await store.append(addition("task", b"small", *large, b"small"))
+    assert rows(path, "SELECT sequence FROM events ORDER BY sequence") == [(2,), (3,), (5,)]
+    async with opened(path) as store:
+        assert await store.read("task", 0, 10) == [b"small", *large, b"small"]
 
 
 async def test_closing_waits_for_the_appends_that_were_accepted(path: Path) -> None:
