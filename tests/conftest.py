@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -85,9 +86,10 @@ class Program:
 async def launch(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Program]]]:
     """Starts Python source in a process of its own; what is still running at the end of the test is killed."""
     programs: list[Program] = []
+    numbers = count()
 
     async def start(source: str, *arguments: object) -> Program:
-        path = tmp_path / f"program_{len(programs)}.py"
+        path = tmp_path / f"program_{next(numbers)}.py"
         path.write_text(dedent(source))
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from examples.vacation.process import DIRECTORY, LIFELINE, REGISTRY
+from examples.vacation.process import DIRECTORY, LIFELINE
 from protolink_grpc import AgentChangeKind, RegistryClient
 
 T = TypeVar("T")
@@ -58,9 +58,12 @@ class Mesh:
 
     async def __aenter__(self) -> Self:
         try:
+            # All at once: agents take their time to load, and need the registry's URL only then.
             registry = await self._start("registry", stdout=asyncio.subprocess.PIPE)
+            agents = [await self._start(name) for name in AGENTS]
             self.registry_url = await self.while_up(_first_line(registry))
-            await asyncio.gather(*(self._start(name) for name in AGENTS))
+            for agent in agents:
+                _tell(agent, self.registry_url)
             await self.while_up(self._registered())
         except BaseException:
             await self.aclose()
@@ -112,20 +115,23 @@ class Mesh:
     async def _start(self, name: str, *, stdout: int | None = None) -> Child:
         path = self.directory / f"{name}.log"
         with path.open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", f"examples.vacation.{name}", LIFELINE),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log if stdout is None else stdout,
-                stderr=log,
-                env={
-                    **os.environ,
-                    **self._environment,
-                    DIRECTORY: str(self.directory),
-                    REGISTRY: self.registry_url,
-                },
-                # Ctrl-C in a terminal reaches this process only, which then ends the others in order.
-                start_new_session=True,
+            starting = asyncio.ensure_future(
+                asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", f"examples.vacation.{name}", LIFELINE),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=log if stdout is None else stdout,
+                    stderr=log,
+                    env={**os.environ, **self._environment, DIRECTORY: str(self.directory)},
+                    # Ctrl-C in a terminal reaches this process only, which then ends the others in order.
+                    start_new_session=True,
+                )
             )
+            try:
+                process = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                # It may be up already, and somebody has to end it.
+                self._children.append(Child(name, await starting, path))
+                raise
         child = Child(name, process, path)
         self._children.append(child)
         return child
@@ -141,6 +147,12 @@ class Mesh:
                         return
         except TimeoutError:
             raise MeshError(f"{', '.join(sorted(missing))} did not register within {START_S:.0f} s") from None
+
+
+def _tell(child: Child, url: str) -> None:
+    if child.process.stdin is None:
+        raise RuntimeError(f"{child.name} was started without a pipe to write to")
+    child.process.stdin.write(f"{url}\n".encode())
 
 
 async def _first_line(child: Child) -> str:

@@ -17,14 +17,23 @@ DIRECTORY = "VACATION_DIR"
 """Environment variable with the directory for the agents' files; without it they keep everything in memory."""
 
 LIFELINE = "--until-stdin-closes"
-"""Argument that ties a process to its parent, which holds the other end of its stdin."""
+"""Argument that ties a process to its parent, which holds the other end of its stdin and tells agents the registry's URL by it."""
 
 GRACE_S = 6.0
 """How long a process may take to end after its parent is gone."""
 
 
 def registry_url() -> str | None:
-    return os.environ.get(REGISTRY)
+    """The registry's URL: from the parent, which says it as soon as the registry is up, else from the environment."""
+    if LIFELINE not in sys.argv:
+        return os.environ.get(REGISTRY)
+    line = b""
+    while not line.endswith(b"\n"):
+        read = os.read(0, 1)
+        if not read:
+            raise SystemExit("the parent is gone")
+        line += read
+    return line.decode().strip()
 
 
 def own_file(name: str) -> Path | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -21,7 +20,6 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
@@ -147,55 +145,46 @@ class Peers:
         task: Task,
         request_id: str | None = None,
         *,
-        accepted: Callable[[], None] | None = None,
+        sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
     ) -> Task:
         """Send a task and return it when it ends or waits. Canceling the wait because the run is canceled cancels the task.
 
         Args:
-            accepted: Called when it is certain that the work has begun.
+            sending: Called when the peer is there, and before it gets the task.
             relay: Is given the task's events.
         """
         url = await self.url_of(target)
+        await self.client.connect(url)
+        if sending is not None:
+            sending()
         run, request = current_run(), request_id or new_request_id()
         try:
             if relay is not None:
-                return await self._relayed(url, task, request, accepted, relay)
-            if accepted is not None:
-                answer = await self.client.submit_task(url, task, request_id=request)
-                accepted()
-                return answer if _is_settled(answer) else await self._sent(url, task, request, reached=True)
+                return await self._relayed(url, task, request, relay)
             return await self._sent(url, task, request)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
                 self._spawn(self._cancel(url, task.id, run.token.reason if run is not None else None))
             raise
 
-    async def _sent(self, url: str, task: Task, request: str, *, reached: bool = False) -> Task:
-        """In one call, as long as nothing goes wrong; the request of a task that was `reached` before only waits."""
-        began = time.monotonic()
+    async def _sent(self, url: str, task: Task, request: str) -> Task:
+        """In one call, as long as nothing goes wrong."""
         try:
             return await self.client.send_task(url, task, request_id=request)
         except (DeadlineExceededError, UnavailableError) as error:
-            reached = reached or time.monotonic() - began > UNREACHED_S
-            if error.metadata.get("unreached") and not reached:
-                raise
             # The work goes on there; only our patience with one call is over, or the connection was cut.
             try:
                 return await self._ended(url, task.id)
             except TaskNotFoundError:
                 raise error from None
 
-    async def _relayed(
-        self, url: str, task: Task, request: str, accepted: Callable[[], None] | None, relay: Relay
-    ) -> Task:
+    async def _relayed(self, url: str, task: Task, request: str, relay: Relay) -> Task:
         task_id = task.id
         stream = self.client.send_task_streaming(url, task, request_id=request, deltas=relay.deltas)
         async with aclosing(stream) as events:
             async for event in events:
                 task_id = event.task_id or task_id
-                if accepted is not None:
-                    accepted()
                 await relay.give(event)
         return await self._ended(url, task_id)
 
@@ -236,9 +225,6 @@ FIRST_CARDS_S = 2.0
 FAREWELL_S = 2.0
 """How long going down waits for cancellations that were sent to peers."""
 
-UNREACHED_S = 3.0
-"""A call that has lasted longer was answered by somebody once, whatever it says: nobody tries to connect for so long."""
-
 OUTAGE_S = 15.0
 """How long a peer that works for us may be away before its work counts as lost: a restart takes less."""
 
@@ -247,10 +233,6 @@ ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 
 RELAYED_EVENTS = 256
 """Events of a peer's task that wait for a slow reader, before the peer waits for it too."""
-
-
-def _is_settled(task: Task) -> bool:
-    return task.state in TERMINAL or task.state in INTERRUPTED
 
 
 async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:

@@ -50,6 +50,9 @@ app.add_typer(state_app, name="state")
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
+RequestIdOption = Annotated[
+    str, typer.Option("--request-id", metavar="ID", help="The same id again is the same request: never a second run.")
+]
 DeltasOption = Annotated[
     bool | None,
     typer.Option(
@@ -135,10 +138,7 @@ def send(
     session: Annotated[
         str, typer.Option("--session", "--context-id", metavar="ID", help="The session of a new task.")
     ] = "",
-    request_id: Annotated[
-        str,
-        typer.Option("--request-id", metavar="ID", help="The same id again is the same request: never a second run."),
-    ] = "",
+    request_id: RequestIdOption = "",
     asynchronous: Annotated[bool, typer.Option("--async", help="Do not wait: print the ids and return.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print the events as they come.")] = False,
     deltas: DeltasOption = None,
@@ -152,7 +152,7 @@ def send(
 
 @app.command()
 @with_settings
-def call(
+def call(  # noqa: PLR0917 -- one per option
     settings: Settings,
     agent: AgentArgument,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
@@ -160,11 +160,15 @@ def call(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE|KEY:=JSON", help="Its arguments, read by the tool's schema, or as JSON."),
     ] = None,
+    session: Annotated[
+        str, typer.Option("--session", "--context-id", metavar="ID", help="The session of the call.")
+    ] = "",
+    request_id: RequestIdOption = "",
 ) -> None:
     """Call a tool of an agent and print its result."""
     from protolink_grpc.cli.call_command import call as run_call
 
-    run_call(settings, agent, tool, arguments or ())
+    run_call(settings, agent, tool, arguments or (), session=session, request_id=request_id)
 
 
 @task_app.command("get")

@@ -5,20 +5,19 @@ from typing import Any
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import WAIT_S, agent_client, nearest, run, url_of
-from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.failure import CommandError, explained, usage
 from protolink_grpc.cli.settings import Settings
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ToolRejectedError
 from protolink_grpc.models.card import AgentSkill
-from protolink_grpc.models.json_value import from_json, plain
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.part import ToolOutput
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.json_value import from_json
 
 MAX_REFERENCES = 20
 """Schemas that only name another one, in a row; a circle of them says nothing about the value."""
 
 
-def call(settings: Settings, agent: str, tool: str, arguments: Sequence[str]) -> None:
+def call(
+    settings: Settings, agent: str, tool: str, arguments: Sequence[str], *, session: str = "", request_id: str = ""
+) -> None:
     """Call the tool and print its result.
 
     Raises:
@@ -26,14 +25,19 @@ def call(settings: Settings, agent: str, tool: str, arguments: Sequence[str]) ->
     """
     given = parse_arguments(arguments)
 
-    async def work() -> Task:
+    async def work() -> Any:
         url = await url_of(settings, agent)
         client = agent_client(settings, WAIT_S)
         skill = find_skill((await client.get_agent_card(url)).skills, tool, agent)
         coerced = {name: value if raw else coerce(value, name, skill.input_schema) for name, raw, value in given}
-        return await client.send_task(url, Task.create_tool_call(tool, coerced))
+        try:
+            return await client.call_tool(url, tool, coerced, session_id=session or None, request_id=request_id or None)
+        except ToolRejectedError as error:
+            raise _rejected(error) from error
+        except DeadlineExceededError as error:
+            raise _still_running(error, agent) from error
 
-    result = result_of(run(work(), agent))
+    result = run(work(), agent)
     if settings.json:
         output.document(result)
     else:
@@ -131,39 +135,19 @@ def _resolved(reference: str, schema: dict[str, Any]) -> Any:
     return here
 
 
-def result_of(task: Task) -> Any:
-    """The result of a tool call as JSON's own types.
-
-    Raises:
-        CommandError: It was rejected or failed, or the agent answered otherwise.
-    """
-    part = task.get_last_part()
-    output_of_tool = part.content if part is not None and isinstance(part.content, ToolOutput) else None
-    if output_of_tool is not None and output_of_tool.error is not None:
-        raise _refused(output_of_tool.error, task)
-    if task.state is not TaskState.COMPLETED:
-        reason = task.metadata.get("error") or task.metadata.get("cancel_reason") or ""
-        raise CommandError(
-            f"the call did not succeed: the task is {task.state}" + (f", {reason}" if reason else ""),
-            hint=f"see it with: protolink task get AGENT {task.id}",
-            code="TASK_FAILED",
-            metadata={"task_id": task.id, "state": str(task.state)},
-        )
-    return plain(output_of_tool.result if output_of_tool is not None else task.get_output())
-
-
-def _refused(error: Any, task: Task) -> CommandError:
-    found = error if isinstance(error, dict) else {"message": str(error)}
-    details = found.get("details")
-    problems = details.get("errors", []) if isinstance(details, dict) else []
-    paths = [str(each.get("path", "")) for each in problems if isinstance(each, dict)]
-    metadata = {"task_id": task.id, "code": str(found.get("code", ""))}
-    if paths:
-        metadata["paths"] = ", ".join(paths)
-    rejected = found.get("status") == "rejected"
-    return CommandError(
-        str(found.get("message", "the call failed")),
-        hint=str(found.get("suggestion") or ""),
-        code="TOOL_REJECTED" if rejected else str(found.get("code", "TOOL_FAILED")),
-        metadata=metadata,
+def _rejected(error: ToolRejectedError) -> CommandError:
+    """What the agent refused before anything happened, with the paths of the arguments that are wrong."""
+    problems = error.details.get("errors", [])
+    paths = (
+        [str(each.get("path", "")) for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
     )
+    refused = explained(error)
+    if paths:
+        refused.metadata = {**refused.metadata, "paths": ", ".join(paths)}
+    return refused
+
+
+def _still_running(error: DeadlineExceededError, agent: str) -> CommandError:
+    late = explained(error, agent)
+    late.hint = f"it goes on there, perhaps waiting for an approval: protolink task list {agent}"
+    return late

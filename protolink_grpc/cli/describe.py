@@ -10,7 +10,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 
 SHORT_CHARS = 100
@@ -90,14 +90,12 @@ def part_text(part: Part, *, compact: bool = False) -> str:
     match part.type:
         case "text" | "infer_output" if isinstance(content, str):
             return content
-        case "tool_call":
-            call = part.as_tool_call()
-            return f"{call.tool_name} {to_json(call.args)}"
-        case "tool_output":
-            output = part.as_tool_output()
-            if output.error is None:
-                return output.result if isinstance(output.result, str) else show(plain(output.result))
-            return _error_text(output.error)
+        case "tool_call" if isinstance(content, ToolCall):
+            return f"{content.tool_name} {to_json(content.args)}"
+        case "tool_output" if isinstance(content, ToolOutput):
+            if content.error is None:
+                return content.result if isinstance(content.result, str) else show(plain(content.result))
+            return _error_text(content.error)
         case "error":
             return _error_text(content)
     if isinstance(content, FileContent):

@@ -110,6 +110,12 @@ class AgentClient:
             return LocalAgent(SCHEME + url)
         return GrpcAgent(Address.parse(url, field="agent_url"), self._options)
 
+    async def connect(self, agent_url: str | None = None) -> None:
+        """Make sure that the agent can be reached; what fails after this may have reached it. Raises UnavailableError."""
+        agent = self._agent(agent_url)
+        if not agent.is_connected:
+            await agent.card(self.timeout)
+
     async def get_agent_card(self, agent_url: str | None = None) -> AgentCard:
         """Who the agent is and what it can do."""
         return await self._agent(agent_url).card(self.timeout)

@@ -105,6 +105,11 @@ def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address.target, arguments)
 
 
+def is_connected(address: Address, options: ChannelOptions) -> bool:
+    """Whether what is sent there now goes out at once, as far as is known here."""
+    return channel_to(address, options).get_state() is grpc.ChannelConnectivity.READY
+
+
 async def close_channels() -> None:
     """Close every channel of the running loop; the next call opens new ones."""
     for channel in _channels.pop(asyncio.get_running_loop(), {}).values():

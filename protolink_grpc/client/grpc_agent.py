@@ -7,7 +7,7 @@ from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
 from protolink_pb.v1 import control_service_pb2 as control
 
-from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
+from protolink_grpc.client.channel import ChannelOptions, channel_to, is_connected, typed_errors
 from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
@@ -67,6 +67,10 @@ class GrpcAgent:
 
     def _call(self, timeout_s: float | None) -> dict[str, Any]:
         return {"timeout": timeout_s, "metadata": joined_to_trace(self._options.metadata)}
+
+    @property
+    def is_connected(self) -> bool:
+        return is_connected(self.address, self._options)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):

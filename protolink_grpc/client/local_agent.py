@@ -25,7 +25,6 @@ from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     UnavailableError,
-    UnimplementedError,
 )
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
@@ -41,7 +40,7 @@ from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.runtime.tool_task import run_tool
-from protolink_grpc.state.control import StateControl
+from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
@@ -144,6 +143,10 @@ class LocalAgent:
             raise DeadlineExceededError(
                 f"{self.url} did not answer in time; the task goes on there", url=self.url, task_id=task_id
             ) from None
+
+    @property
+    def is_connected(self) -> bool:
+        return True
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())
@@ -266,14 +269,14 @@ class LocalAgent:
                 yield tuple(export.lines(events))
 
     async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
-        copy, endpoint = ToolCall.from_dict(call.to_dict()), self._find()
+        copy, endpoint = ToolCall(call.tool_name, plain(call.args), call.call_id), self._find()
         request, session = check_id(request_id, "request_id"), check_id(session_id, "session_id")
 
         async def work(service: TaskService) -> ToolOutput:
             _, output = await run_tool(
                 service, endpoint.toolbox, copy, self._principal, session_id=session, request_id=request
             )
-            return ToolOutput.from_dict(output.to_dict())
+            return ToolOutput(output.call_id, plain(output.result), plain(output.error))
 
         return await self._on_its_loop(work, timeout_s, endpoint=endpoint)
 
@@ -310,9 +313,7 @@ class LocalAgent:
         self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None
     ) -> StateOperationResult:
         endpoint = self._find()
-        state = endpoint.state
-        if state is None:
-            raise UnimplementedError("this agent keeps no state", url=self.url)
+        state = kept(endpoint.state)
         return await self._on_its_loop(lambda _: work(state), timeout_s, endpoint=endpoint)
 
 

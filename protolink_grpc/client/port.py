@@ -95,6 +95,11 @@ class AgentPort(Protocol):
     sequence; each stream tells a text from its beginning.
     """
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether what is sent now goes out at once; False says nothing about the agent."""
+        ...
+
     async def card(self, timeout_s: float | None) -> AgentCard: ...
 
     async def send(

@@ -117,7 +117,7 @@ class LanguageModel(Protocol):
         Closing the iterator gives the call up.
 
         Raises:
-            ModelUnavailableError: Overloaded, rate limited, not reachable: worth another try, after `retry_after_s` where it says so.
+            ModelUnavailableError: Overloaded, rate limited, not reachable: worth another try, after `retry_after_s` if it says so.
             ModelTimeoutError: `timeout_s` is over.
             ModelError: The provider refused: a wrong key, an unknown model, a prompt that it does not take.
         """

@@ -221,9 +221,19 @@ class TaskFold:
             self.context = payload.context
         if payload.usage is not None:
             self.usage = payload.usage
+        if self.state is TaskState.CANCELED:
+            self.context = self._canceled_context()
         if self.asked and self.state in TERMINAL:
             self.pending_approvals.clear()
             self.asked.clear()
+
+    def _canceled_context(self) -> RunContext:
+        """The context says it, too, and with the same words; also of a task that came without one."""
+        known = self.context
+        if known is None:
+            begun = iso_from_micros(self.create_micros)
+            known = RunContext(self.task_id, self.session_id, created_at=begun)
+        return known.cancel(self.reason)
 
     def _add_messages(self, messages: Sequence[Message], encoded: tuple[bytes, ...]) -> None:
         self.messages.extend(messages)

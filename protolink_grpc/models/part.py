@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
@@ -53,7 +53,7 @@ class ToolCall:
     def from_dict(cls, data: object) -> Self:
         source = reader.as_object(data)
         return cls(
-            tool_name=reader.required_text(source, "tool_name"),
+            tool_name=reader.filled_text(source, "tool_name"),
             args=reader.mapping(source, "args"),
             call_id=reader.text(source, "call_id") or new_call_id(),
         )
@@ -74,7 +74,7 @@ class ToolOutput:
     def from_dict(cls, data: object) -> Self:
         source = reader.as_object(data)
         return cls(
-            call_id=reader.required_text(source, "call_id"),
+            call_id=reader.given_text(source, "call_id"),
             result=reader.copied(source.get("result"), "result"),
             error=reader.copied(source.get("error"), "error"),
         )
@@ -93,7 +93,7 @@ class RouteDecision:
         return {
             "route_key": self.route_key,
             "reason": self.reason,
-            "confidence": self.confidence,
+            "confidence": plain(self.confidence),
             "metadata": plain(self.metadata),
         }
 
@@ -103,7 +103,7 @@ class RouteDecision:
         source = reader.as_object(data)
         name = next((name for name in ("route_key", "route", "key") if source.get(name) is not None), "route_key")
         return cls(
-            route_key=reader.required_text(source, name),
+            route_key=reader.filled_text(source, name),
             reason=reader.optional_text(source, "reason"),
             confidence=reader.optional_double(source, "confidence"),
             metadata=reader.mapping(source, "metadata"),
@@ -142,6 +142,8 @@ class FileContent:
         )
 
 
+Typed = TypeVar("Typed", ToolCall, ToolOutput, RouteDecision)
+
 _FILE_KEYS = frozenset({"name", "media_type", "uri"})
 _TYPED = (ToolCall, ToolOutput, RouteDecision, FileContent)
 
@@ -152,13 +154,23 @@ def _read_text(content: object) -> str:
     return content
 
 
-def _read_file(content: object) -> Any:
-    """A FileContent when the content has exactly its shape, otherwise the content as it is: it is free here."""
+def _read_file(content: object) -> FileContent:
+    """A FileContent when the content has exactly its shape: less is free here."""
     if isinstance(content, dict) and content.keys() - {"data"} == _FILE_KEYS:
+        return FileContent.from_dict(content)
+    raise InvalidArgumentError("is no file")
+
+
+def _read(kind: str, content: object) -> Any:
+    """The content in the class of its type where it has its shape. Else it stays what it is, as it does on the wire: a log can be
+    read back whatever was put into it.
+    """
+    typed = _READERS.get(kind)
+    if typed is not None:
         try:
-            return FileContent.from_dict(content)
+            return typed(content)
         except InvalidArgumentError:
-            pass  # looks like a file and is none
+            pass  # said with its field by whoever asks for the typed content
     return plain(content)
 
 
@@ -187,8 +199,8 @@ class Part:
 
     `content` by type: text is str; tool_call, tool_output, route, decision are their classes here; infer is an object
     of `prompt`, `user`, `output_schema`, `metadata`; error is `{code, message, retryable}`, warning `{code, message}`,
-    status `{state, message}`; json and every other type are any value that `to_json` takes. Contents are checked when
-    read, never when constructed.
+    status `{state, message}`; json and every other type are any value that `to_json` takes. Contents are checked where
+    they are used, by `as_tool_call` and its kin, never when constructed: a part carries whatever its sender put into it.
     """
 
     type: str
@@ -208,14 +220,14 @@ class Part:
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The part of a JSON object; types that this version does not know keep their content.
+        """The part of a JSON object; a content that is not of its type's shape, or of no known type, stays as it is.
 
         Raises:
-            InvalidArgumentError: No object, no `type`, or a content that its type does not allow; names the field.
+            InvalidArgumentError: No object, no `type`, or a content that is too deep; names the field.
         """
         source = reader.as_object(data)
-        kind = reader.required_text(source, "type")
-        content = reader.nested(source, "content", _READERS.get(kind, plain))
+        kind = reader.filled_text(source, "type")
+        content = reader.nested(source, "content", lambda found: _read(kind, found))
         return cls(
             kind, content, reader.optional_mapping(source, "metadata"), reader.optional_text(source, "media_type")
         )
@@ -313,26 +325,27 @@ class Part:
         return cls("decision", RouteDecision(route_key, reason, confidence, {} if metadata is None else metadata))
 
     def as_tool_call(self) -> ToolCall:
-        """The content as a ToolCall, read from a dict if need be. Raises InvalidArgumentError for another type."""
-        self._expect("tool_call")
-        content = self.content
-        return content if isinstance(content, ToolCall) else ToolCall.from_dict(content)
+        """The content as a ToolCall, read from a dict if need be.
+
+        Raises:
+            InvalidArgumentError: Another type, or a content that is no such thing; names the field.
+        """
+        return _typed(self, ToolCall, "tool_call")
 
     def as_tool_output(self) -> ToolOutput:
-        """The content as a ToolOutput, read from a dict if need be. Raises InvalidArgumentError for another type."""
-        self._expect("tool_output")
-        content = self.content
-        return content if isinstance(content, ToolOutput) else ToolOutput.from_dict(content)
+        """The content as a ToolOutput. Raises as `as_tool_call`."""
+        return _typed(self, ToolOutput, "tool_output")
 
     def as_route_decision(self) -> RouteDecision:
-        """The content as a RouteDecision, read from a dict if need be. Raises InvalidArgumentError for another type."""
-        self._expect("route", "decision")
-        content = self.content
-        return content if isinstance(content, RouteDecision) else RouteDecision.from_dict(content)
+        """The content as a RouteDecision. Raises as `as_tool_call`."""
+        return _typed(self, RouteDecision, "route", "decision")
 
-    def _expect(self, *types: str) -> None:
-        if self.type not in types:
-            raise InvalidArgumentError(f"a {self.type} part is no {' or '.join(types)}", field="type")
+
+def _typed(part: Part, kind: type[Typed], *types: str) -> Typed:
+    if part.type not in types:
+        raise InvalidArgumentError(f"a {part.type} part is no {' or '.join(types)}", field="type")
+    content = part.content
+    return content if isinstance(content, kind) else reader.nested({"content": content}, "content", kind.from_dict)
 
 
 def _file_content(data: bytes | None, uri: str | None, name: str | None, media_type: str) -> FileContent:

@@ -45,6 +45,22 @@ def required_text(data: dict[str, Any], key: str) -> str:
     return value
 
 
+def filled_text(data: dict[str, Any], key: str) -> str:
+    """A text that somebody wrote, if only spaces: what the contract's fields can carry."""
+    value = given_text(data, key)
+    if not value:
+        raise InvalidArgumentError("must be a non-empty string", field=key)
+    return value
+
+
+def given_text(data: dict[str, Any], key: str) -> str:
+    """A text that must be there; it may be empty."""
+    value = optional_text(data, key)
+    if value is None:
+        raise InvalidArgumentError("must be a string", field=key)
+    return value
+
+
 def moment(data: dict[str, Any], key: str) -> str:
     """A point in time, kept as its writer spelled it; now when absent."""
     value = optional_text(data, key)

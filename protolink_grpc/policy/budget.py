@@ -55,11 +55,6 @@ class Reservation:
         held: dict[str, Any] = dict(zip(_COUNTED, self._held, strict=True))
         return BudgetUsage(**held)
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether anything is held that is missing elsewhere meanwhile."""
-        return any(self._held)
-
     def settle(self, usage: BudgetUsage | None) -> None:
         """Give back what is left; only the first call counts.
 

@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from protolink_grpc.errors import ProtolinkError, ToolFailedError, ToolRejectedError
+from protolink_grpc.errors import (
+    DeadlineExceededError,
+    InternalError,
+    ProtolinkError,
+    RemoteError,
+    StoreError,
+    ToolFailedError,
+    ToolRejectedError,
+    UnavailableError,
+)
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
@@ -54,7 +63,7 @@ class PeerPort(Protocol):
         task: Task,
         request_id: str,
         *,
-        accepted: Callable[[], None] | None = None,
+        sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
     ) -> Task:
         """Send a task to an agent, by name or URL, and return it when it ends or waits; the same id is the same request.
@@ -62,7 +71,8 @@ class PeerPort(Protocol):
         Where the caller is canceled, the task is canceled, too.
 
         Args:
-            accepted: Called when it is certain that the work has begun, before the wait for its end. Costs a call.
+            sending: Called once the agent is found and answers, before it gets the task: from here on, nobody can be sure that
+                the work did not begin.
         """
         ...
 
@@ -218,25 +228,25 @@ class Actions:
         own = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
         before = _usage(task) if task.id != scene.task_id else None
         share = await _reserve(scene, own.budget if own is not None else None)
-        begun, used = False, share.whole
+        used = BudgetUsage()
+        answer: Task | None = None
 
-        def accepted() -> None:
-            nonlocal begun
-            begun = True
+        def sending() -> None:
+            nonlocal used
+            used = share.whole
 
         try:
             child = _child_task(task, own, scene.context, share.budget)
-            # Where nothing is held, it makes no difference whether it began.
-            told = accepted if share.is_limited else None
-            answer = await self._peers.run(target, child, action.action_id, accepted=told, relay=relay)
-            begun = True
+            answer = await self._peers.run(target, child, action.action_id, sending=sending, relay=relay)
             if not _is_lost(answer):
                 used = (_usage(answer) or BudgetUsage()).minus(before)
             return Done(result(answer), used)
         except ProtolinkError as error:
-            return Done(None, used if begun else None, error)
+            if answer is None and not isinstance(error, UNCLEAR):
+                used = BudgetUsage()
+            return Done(None, used, error)
         finally:
-            share.settle(used if begun else BudgetUsage())
+            share.settle(used)
 
 
 def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:
@@ -272,6 +282,9 @@ async def _reserve(scene: Scene, wanted: RunBudget | None) -> Reservation:
 
 
 TICK_S = 0.001
+
+UNCLEAR = (DeadlineExceededError, InternalError, RemoteError, StoreError, UnavailableError)
+"""Answers to a request that may have been accepted all the same; all others say that it was refused."""
 
 
 def _usage(task: Task) -> BudgetUsage | None:

@@ -262,7 +262,8 @@ class ApprovalDesk:
         """Record an answer. Returns the approval as it is then, and whether it had been decided before, so that nothing changed."""
         if not self._remote:
             raise UnimplementedError(
-                f"approvals of agent {self._agent_name} cannot be answered from outside", agent=self._agent_name
+                f"approvals of agent {self._agent_name} cannot be answered from outside: it was given no approvals setting",
+                agent=self._agent_name,
             )
         known = await self._find(decision.request_id, principal)
         if not self._setting.entitles(principal, known.row.principal, known.approval.request):

@@ -240,7 +240,7 @@ class Run:
         await self.emit(TaskArtifactUpdated(copy_artifact(artifact), append, last_chunk))
 
     def has_artifact(self, artifact_id: str) -> bool:
-        """Whether an artifact of that id is in the log."""
+        """Whether an artifact of that id is in the log; what was emitted is there after `flush`."""
         return self._live.fold.artifact(artifact_id) is not None
 
     async def message(self, message: Message) -> None:

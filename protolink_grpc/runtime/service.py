@@ -190,8 +190,8 @@ class TaskService:
 
     @property
     def active_task_ids(self) -> list[str]:
-        """Tasks that run or wait for a slot in this process."""
-        return list(self._attempts)
+        """Tasks that run or wait for a slot in this process, and are in the store: they can be canceled."""
+        return [task_id for task_id, attempt in self._attempts.items() if attempt.live.fold.sequence]
 
     def attempt(self, task_id: str) -> Attempt | None:
         """The attempt under way at that task in this process."""

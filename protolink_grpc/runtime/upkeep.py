@@ -65,8 +65,10 @@ class Upkeep:
 
     async def recover(self) -> None:
         """Settle or resume tasks that are submitted or working while their worker is dead."""
-        for head in await self._service.store.orphans(self._service.agent_name):
-            if head.task_id in self._service.active_task_ids:
+        orphans = await self._service.store.orphans(self._service.agent_name)
+        active = set(self._service.active_task_ids) if orphans else set()
+        for head in orphans:
+            if head.task_id in active:
                 continue
             try:
                 await self._take_over(head)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from protolink_pb.v1 import control_service_pb2 as pb
 from protolink_pb.v1 import control_service_pb2_grpc
 
-from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport
@@ -16,7 +16,7 @@ from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.runtime.tool_task import run_tool
 from protolink_grpc.server.call import Context, caller
 from protolink_grpc.server.convert import required_id
-from protolink_grpc.state.control import StateControl
+from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import approval_decision_from_pb, approval_state_from_pb, approval_to_pb
@@ -64,21 +64,15 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
     async def DescribeState(self, request: pb.DescribeStateRequest, context: Context) -> pb.DescribeStateResponse:
         wanted = describe_request_from_pb(request)
-        return describe_result_to_pb(await self._kept.describe(wanted, caller()))
+        return describe_result_to_pb(await kept(self._state).describe(wanted, caller()))
 
     async def ResetState(self, request: pb.ResetStateRequest, context: Context) -> pb.ResetStateResponse:
         wanted = reset_request_from_pb(request)
-        return reset_result_to_pb(await self._kept.reset(wanted, caller()))
+        return reset_result_to_pb(await kept(self._state).reset(wanted, caller()))
 
     async def CompactState(self, request: pb.CompactStateRequest, context: Context) -> pb.CompactStateResponse:
         wanted = compact_request_from_pb(request)
-        return compact_result_to_pb(await self._kept.compact(wanted, caller()))
-
-    @property
-    def _kept(self) -> StateControl:
-        if self._state is None:
-            raise UnimplementedError("this agent keeps no state")
-        return self._state
+        return compact_result_to_pb(await kept(self._state).compact(wanted, caller()))
 
     async def ListApprovals(self, request: pb.ListApprovalsRequest, context: Context) -> pb.ListApprovalsResponse:
         page = await self._service.approvals(caller(), approval_query_from_pb(request))

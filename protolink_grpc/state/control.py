@@ -99,7 +99,7 @@ class StateControl:
         compaction, session_id = request.compaction, request.session_id
         conversation = self._state.of(principal).conversation
         if conversation is None:
-            raise UnimplementedError("this agent keeps no conversations")
+            raise UnimplementedError("this agent keeps no conversations: 'conversation' is not in its state")
         await _check_known(session_id, conversation)
         for operation in ("state.compact", "llm.history.compact"):
             await self._authorize(operation, session_id, principal)
@@ -118,6 +118,17 @@ class StateControl:
         if summarize is None:
             return None
         return lambda messages: summarize(messages, compaction.summary_max_tokens)
+
+
+def kept(control: StateControl | None) -> StateControl:
+    """The control of an agent's state.
+
+    Raises:
+        UnimplementedError: It remembers nothing.
+    """
+    if control is None:
+        raise UnimplementedError("this agent keeps no state: it was given neither storage nor state")
+    return control
 
 
 async def _check_known(session_id: str, *modules: Module | None) -> None:

@@ -38,8 +38,11 @@ MAX_DETAILS_BYTES = 2048
 
 
 def _rejection(error: errors.ToolRejectedError) -> dict[str, str]:
-    found = {} if error.suggestion is None else {SUGGESTION: error.suggestion}
-    text = to_json(error.details) if error.details else ""
+    found = {} if error.suggestion is None else {SUGGESTION: error.suggestion[:MAX_DETAILS_BYTES]}
+    try:
+        text = to_json(error.details) if error.details else ""
+    except (TypeError, errors.InvalidArgumentError):
+        return found  # a tool's own refusal, with details that have no JSON form
     if text and len(text.encode()) <= MAX_DETAILS_BYTES:
         found[DETAILS] = text
     return found

@@ -536,6 +536,30 @@ async def test_a_task_that_waits_for_input_can_be_canceled(link: Link) -> None:
     assert (await link.client.cancel_task(None, task.id)).state is TaskState.CANCELED
 
 
+async def test_a_cancel_that_comes_before_its_task_is_refused_and_leaves_nothing_behind(link: Link) -> None:
+    task = Task.create("echo x")
+    with pytest.raises(TaskNotFoundError) as caught:
+        await link.client.cancel_task(None, task.id, reason="too early")
+    assert caught.value.metadata == {"task_id": task.id}
+    assert (await link.client.send_task(None, task)).state is TaskState.COMPLETED
+    with pytest.raises(TaskNotCancelableError):
+        await link.client.cancel_task(None, task.id, reason="too late")
+
+
+@pytest.mark.parametrize("sent", [None, RunContext(run_id="run-1", session_id="s")], ids=["no context", "a context"])
+async def test_the_context_of_a_canceled_task_is_canceled_for_the_same_reason(
+    link: Link, sent: RunContext | None
+) -> None:
+    task = await link.client.submit_task(None, Task.create("forever", context=sent))
+    await link.agent.gate.reached()
+    answers = [await link.client.cancel_task(None, task.id, reason="enough"), await link.client.get_task(task.id)]
+    for answer in answers:
+        context = RunContext.from_task(answer)
+        assert (context.canceled, context.cancel_reason) == (True, "enough")
+        assert context.run_id == ("run-1" if sent is not None else task.id)
+        assert context.session_id == ("s" if sent is not None else task.id)
+
+
 async def test_canceling_twice_is_the_same_as_once(link: Link) -> None:
     task = await link.send("ask city")
     await link.client.cancel_task(None, task.id, reason="first")

@@ -14,6 +14,7 @@ from protolink_grpc import (
     AgentClient,
     CancellationToken,
     Limits,
+    MemoryStore,
     Message,
     SQLiteStore,
     StopAt,
@@ -23,7 +24,7 @@ from protolink_grpc import (
     TaskNotFoundError,
     TaskState,
 )
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.store.port import Append, RequestRecord, TaskStore
 
 TRANSPORTS = ("grpc://127.0.0.1:0", "runtime://steered")
 
@@ -274,6 +275,40 @@ async def test_a_replica_cancels_what_a_dead_process_had_begun(
         canceled = await there.cancel_task(None, task.id)
         # Whichever was first, the look after the dead or the cancel: it has ended.
         assert canceled.is_terminal
+
+
+class LateStore(MemoryStore):
+    """Keeps new tasks waiting before it takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        if not append.expected_sequence:
+            self.asked.set()
+            await self.go.wait()
+        return await super().append(append)
+
+
+@pytest.mark.parametrize("url", TRANSPORTS)
+async def test_a_child_that_its_agent_has_not_accepted_yet_is_canceled_when_it_has(url: str, channel: object) -> None:
+    class Asks(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            return await self.call_agent(task.messages[0].text, Task.create("work"))
+
+    late = LateStore()
+    asks = Asks(AgentCard(name="asks", description="d", url="runtime://asks"))
+    async with Steered(url, late) as child, asks:
+        task = await AgentClient(url=asks.card.url).submit_task(None, Task.create(child.card.url))
+        await late.asked.wait()
+        assert (await asks.cancel_task(task.id, "changed my mind")).state is TaskState.CANCELED
+        late.go.set()
+        there = AgentClient(url=child.card.url)
+        while not (known := (await there.list_tasks()).tasks):
+            pass
+        ended = await there.wait_task(known[0].id)
+        assert (ended.state, ended.metadata["cancel_reason"]) == (TaskState.CANCELED, "changed my mind")
 
 
 async def test_agent_cancel_task_steers_active_tasks_only(channel: object) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
@@ -21,12 +22,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import control_service_pb2, control_service_pb2_grpc, task_pb2
+from protolink_pb.v1 import control_service_pb2, task_pb2
+from protolink_pb.v1.agent_service_pb2_grpc import AgentServiceStub
+from protolink_pb.v1.control_service_pb2_grpc import ControlServiceStub
 
 from protolink_grpc import (
     Agent,
     AgentCard,
     AgentClient,
+    Approvals,
     DeadlineExceededError,
     Limits,
     MemoryStore,
@@ -117,7 +121,10 @@ async def refused(call: Any) -> Refusal:
     """The status of a call that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await (call.read() if hasattr(call, "read") else call)
-    error = caught.value
+    return refusal(caught.value)
+
+
+def refusal(error: grpc.aio.AioRpcError) -> Refusal:
     status = rpc_status.from_call(error)
     assert status is not None, f"{error.code()} without details: {error.details()}"
     assert (status.code, status.message) == (error.code().value[0], error.details())
@@ -219,18 +226,48 @@ async def test_buf_curl_sends_a_task_by_reflection(worker: Worker, tmp_path: Pat
 # -- ControlService ----------------------------------------------------------------------------------------------------------
 
 CONTROL = control_service_pb2.DESCRIPTOR.services_by_name["ControlService"]
-HERE = {"ListTools"}
-"""Methods of ControlService whose behavior exists. The others must say that theirs does not."""
+AGENT = pb.DESCRIPTOR.services_by_name["AgentService"]
+ANSWERED = {"GetAgentCard", "ListTasks", "ListApprovals", "WatchApprovals", "ListTools"}
+"""Methods to which an empty request is a good one, on any agent."""
+SETTINGS = {
+    "RespondApproval": (control_service_pb2.RespondApprovalRequest(), "approvals"),
+    "DescribeState": (control_service_pb2.DescribeStateRequest(), "state"),
+    "ResetState": (control_service_pb2.ResetStateRequest(), "state"),
+    "CompactState": (
+        control_service_pb2.CompactStateRequest(scope=control_service_pb2.StateScope(session_id="s")),
+        "state",
+    ),
+}
+"""Methods whose behavior depends on what the agent was given: a request, and the name of the setting."""
+SETTINGS["RespondApproval"][0].decision.request_id = "nobody"
 
 
-@pytest.mark.parametrize("method", [method.name for method in CONTROL.methods if method.name not in HERE])
-async def test_a_method_without_behavior_says_so(worker: Worker, channel: Channel, method: str) -> None:
-    control = control_service_pb2_grpc.ControlServiceStub(channel(worker.card.url))
-    request = GetMessageClass(CONTROL.methods_by_name[method].input_type)()
-    answer = await refused(getattr(control, method)(request))
+async def reason_of(call: Any) -> str:
+    """Why a call is refused, empty for one that is answered."""
+    try:
+        await (call.read() if hasattr(call, "read") else call)
+    except grpc.aio.AioRpcError as error:
+        return refusal(error).info.reason
+    call.cancel()
+    return ""
+
+
+@pytest.mark.parametrize("method", [*AGENT.methods, *CONTROL.methods], ids=lambda method: method.name)
+async def test_every_method_has_its_behavior(channel: Channel, method: MethodDescriptor) -> None:
+    async with serving(state=["conversation", "tools"], approvals=Approvals()) as worker:
+        kind = AgentServiceStub if method.containing_service is AGENT else ControlServiceStub
+        call = getattr(kind(channel(worker.card.url)), method.name)
+        reason = await reason_of(call(GetMessageClass(method.input_type)()))
+    assert reason != "UNIMPLEMENTED"
+    assert bool(reason) == (method.name not in ANSWERED | {"DescribeState", "ResetState"})
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+async def test_a_method_without_its_setting_names_it(worker: Worker, channel: Channel, method: str) -> None:
+    request, setting = SETTINGS[method]
+    answer = await refused(getattr(ControlServiceStub(channel(worker.card.url)), method)(request))
     assert (answer.code, answer.info.reason) == ("UNIMPLEMENTED", "UNIMPLEMENTED")
-    assert answer.message == f"{method} is not implemented by this version"
-    assert dict(answer.info.metadata) == {"method": method}
+    assert setting in answer.message.partition(": ")[2]
 
 
 async def test_tools_are_listed_by_name_with_their_schemas(channel: Channel) -> None:
@@ -243,7 +280,7 @@ async def test_tools_are_listed_by_name_with_their_schemas(channel: Channel) -> 
         return a + b
 
     async with serving(tools=[subtract, add]) as worker:
-        control = control_service_pb2_grpc.ControlServiceStub(channel(worker.card.url))
+        control = ControlServiceStub(channel(worker.card.url))
         tools = (await control.ListTools(control_service_pb2.ListToolsRequest())).tools
     assert [(tool.id, tool.description) for tool in tools] == [("add", "Add."), ("subtract", "Take b from a.")]
     assert json.loads(tools[1].input_schema_json)["required"] == ["a"]

@@ -38,7 +38,7 @@ TOOLS = ("look", "book", "mail")
 AT_ONCE = {"effect": "ask", "expires_s": 1e-6}
 """Of questions that are over when they are asked."""
 
-SCRIPT = [*({"type": "tool_call", "tool": name, "args": {}} for name in TOOLS), "all done"]
+SCRIPT: list[Any] = [*({"type": "tool_call", "tool": name, "args": {}} for name in TOOLS), "all done"]
 
 
 def die() -> None:

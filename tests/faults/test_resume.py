@@ -112,7 +112,7 @@ def check_questions(seen: Seen) -> None:
 
 
 def check_model(seen: Seen) -> None:
-    asked = Counter(seen["thought"])
+    asked: Counter[str] = Counter(seen["thought"])
     for event in events_of(seen, "llm.call.completed"):
         finished = [end for end in deaths(seen) if event["sequence"] <= end]
         later = len(deaths(seen)) - len(finished)
@@ -174,7 +174,7 @@ async def test_a_run_that_dies_again_while_it_catches_up_is_finished_all_the_sam
     launch: Launch, tmp_path: Path
 ) -> None:
     (whole,) = await lives(launch, tmp_path, "model", [[]])
-    plans = [[end, end + 1 + end % 3, end + 3 + end % 5] for end in range(2, len(whole["events"]), 3)]
+    plans: list[list[Any]] = [[end, end + 1 + end % 3, end + 3 + end % 5] for end in range(2, len(whole["events"]), 3)]
     plans += [[first, "before book", "after mail"] for first in (8, "after look")]
     halves = await asyncio.gather(*(lives(launch, tmp_path, "model", plans[first::2]) for first in (0, 1)))
     died = [each for half in halves for each in half]

@@ -58,7 +58,7 @@ def test_what_is_missing_or_null_is_made_and_unknown_keys_are_skipped():
         ({"parts": {}}, "parts"),
         ({"parts": [None]}, "parts[0]"),
         ({"parts": [{"type": "text", "content": "x"}, {}]}, "parts[1].type"),
-        ({"parts": [{"type": "tool_call", "content": {}}]}, "parts[0].content.tool_name"),
+        ({"parts": [{"type": "json", "metadata": []}]}, "parts[0].metadata"),
         ({"timestamp": "soon"}, "timestamp"),
         ({"timestamp": 1.5}, "timestamp"),
     ],

@@ -96,16 +96,6 @@ def test_metadata_and_media_type_are_written_only_when_set():
         ({"content": "x"}, "type"),
         ({"type": ""}, "type"),
         ({"type": 5, "content": "x"}, "type"),
-        ({"type": "text"}, "content"),
-        ({"type": "text", "content": 5}, "content"),
-        ({"type": "tool_call", "content": None}, "content"),
-        ({"type": "tool_call", "content": {}}, "content.tool_name"),
-        ({"type": "tool_call", "content": {"tool_name": "a", "args": []}}, "content.args"),
-        ({"type": "tool_call", "content": {"tool_name": "a", "call_id": 1}}, "content.call_id"),
-        ({"type": "tool_output", "content": {"result": 1}}, "content.call_id"),
-        ({"type": "route", "content": {}}, "content.route_key"),
-        ({"type": "route", "content": {"key": 5}}, "content.key"),
-        ({"type": "decision", "content": {"route_key": "a", "confidence": "high"}}, "content.confidence"),
         ({"type": "json", "content": 1, "metadata": []}, "metadata"),
         ({"type": "json", "content": 1, "media_type": 1}, "media_type"),
     ],
@@ -113,6 +103,29 @@ def test_metadata_and_media_type_are_written_only_when_set():
 def test_a_wrong_part_names_its_field(data: object, field: str):
     with pytest.raises(InvalidArgumentError) as caught:
         Part.from_dict(data)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "field"),
+    [
+        ("tool_call", None, "content"),
+        ("tool_call", {}, "content.tool_name"),
+        ("tool_call", {"tool_name": ""}, "content.tool_name"),
+        ("tool_call", {"tool_name": "a", "args": []}, "content.args"),
+        ("tool_call", {"tool_name": "a", "call_id": 1}, "content.call_id"),
+        ("tool_output", {"result": 1}, "content.call_id"),
+        ("route", {}, "content.route_key"),
+        ("route", {"key": 5}, "content.key"),
+        ("decision", {"route_key": "a", "confidence": "high"}, "content.confidence"),
+    ],
+)
+def test_a_content_of_another_shape_is_kept_and_refused_where_it_is_used(kind: str, content: Any, field: str):
+    part = Part.from_dict({"type": kind, "content": content})
+    assert part.content == content
+    use = {"tool_call": part.as_tool_call, "tool_output": part.as_tool_output}.get(kind, part.as_route_decision)
+    with pytest.raises(InvalidArgumentError) as caught:
+        use()
     assert caught.value.field == field
 
 

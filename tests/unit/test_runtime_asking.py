@@ -26,7 +26,8 @@ CONTEXT = RunContext(run_id="run-1", permissions={"money.spend": "ask"})
 
 
 async def silence() -> ApprovalDecision:
-    return await asyncio.get_running_loop().create_future()
+    never: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
+    return await never
 
 
 async def ask(

@@ -11,7 +11,7 @@ from wire_values import FACTS, FILE_TYPES, FULL_PARTS, PART_TYPES, fields_define
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import FileContent, Part, RouteDecision, ToolCall, ToolOutput
-from protolink_grpc.models.json_value import normalize
+from protolink_grpc.models.json_value import from_json, normalize, to_json
 from protolink_grpc.wire.parts import part_from_pb, part_to_pb, parts_from_pb, tool_output_from_pb
 
 # A shared machine's pauses are no failure; each kind or type gets its own examples, so a few are many.
@@ -33,6 +33,33 @@ def test_every_documented_content_comes_back_equal_and_of_its_class(part: Part) 
     back = travelled(part)
     assert back == part
     assert type(back.content) is type(part.content)
+
+
+@relaxed
+@given(part=parts.map(travelled))
+def test_every_part_that_the_wire_yields_can_be_read_from_its_json(part: Part) -> None:
+    shape = from_json(to_json(part))
+    back = Part.from_dict(shape)
+    if not isinstance(part.content, dict):
+        assert type(back.content) is type(part.content)
+        assert back.to_dict() == shape
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.Part(tool_output=pb.ToolOutput(result_json="1")),
+        pb.Part(tool_call=pb.ToolCall(tool_name=" ", call_id=" ")),
+        pb.Part(route=pb.RouteDecision(route_key=" ")),
+        pb.Part(file=pb.FileContent(kind="image")),
+        pb.Part(custom=pb.CustomContent(type=" ")),
+        pb.Part(custom=pb.CustomContent(type="text", content_json="[1]")),
+        pb.Part(custom=pb.CustomContent(type="tool_call")),
+    ],
+)
+def test_what_the_contract_only_just_allows_survives_its_json(message: pb.Part) -> None:
+    part = part_from_pb(message)
+    assert Part.from_dict(part.to_dict()) == part
 
 
 @pytest.mark.parametrize("kind", PART_TYPES)
