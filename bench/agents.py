@@ -1,6 +1,7 @@
 """What the measured servers do with a task: as little as can be, on the floor and on ours alike. No measuring happens here."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -72,6 +73,32 @@ class LogAgent(Agent):
         elif verb == "tell":
             await _tell(int(amount))
         return task.complete("done") if verb in ("emit", "tell") else task.require_input(Message.agent("go on"))
+
+
+class ChainAgent(Agent):
+    """Hands its work down a chain of agents whose URLs are the words of the message; the last one hangs until it is canceled.
+
+    Attributes:
+        begun: How often this process was the last one.
+        interrupted_at: When its work was last interrupted, by the clock that all processes of a machine share.
+    """
+
+    begun = 0
+    interrupted_at = 0.0
+
+    def __init__(self, store: TaskStore, name: str) -> None:
+        super().__init__(_card(name, ANY_PORT), store=store)
+
+    async def handle_task(self, task: Task) -> Task:
+        below, _, rest = task.messages[-1].parts[0].content.partition(" ")
+        if below != "hang":
+            return await self.call_agent(below, Task.create(rest))
+        ChainAgent.begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ChainAgent.interrupted_at = time.monotonic()
+        return task
 
 
 def _run() -> Run:

@@ -26,7 +26,7 @@ AGENTS = (100, 10_000)
 MATCHING = 20
 
 
-async def _timed(work: Callable[[], Awaitable[int]]) -> Sample:
+async def timed(work: Callable[[], Awaitable[int]]) -> Sample:
     """Work of this process, with its CPU time."""
     start, spent = time.perf_counter(), time.process_time()
     done = await work()
@@ -58,7 +58,7 @@ async def runtime(plan: Plan) -> list[Row]:
         await calls()
         await closed_loop(bare, request, 16, min(0.3, plan.seconds))
         for _ in range(plan.rounds):
-            ours.append(await _timed(calls))
+            ours.append(await timed(calls))
             floor.append(await measured(server, lambda: closed_loop(bare, request, 16, plan.seconds / 2)))
     row = row_of("runtime.memory", "requests", ours, floor)
     row.in_flight, row.bytes = 1, 100
@@ -119,7 +119,7 @@ async def _appends(path: Path, waiting: int, seconds: float) -> Sample:
         return sum(counts)
 
     try:
-        return await _timed(load)
+        return await timed(load)
     finally:
         await own.close()
 
@@ -168,7 +168,7 @@ async def _lists(service: RegistryService, wanted: AgentFilter, count: int) -> S
                 raise RuntimeError(f"found {len(page.agents)} agents instead of {MATCHING}")
         return count
 
-    sample = await _timed(calls)
+    sample = await timed(calls)
     sample.latencies_s = latencies
     return sample
 

@@ -80,6 +80,11 @@ class Server:
         """Its memory, garbage not counted."""
         return (await self._ask("rss"))["rss"]
 
+    async def chain(self) -> tuple[int, float]:
+        """How often the last agent of a chain has begun, and when it was last interrupted, in `time.monotonic()`."""
+        seen = await self._ask("chain")
+        return int(seen["begun"]), seen["interrupted_at"]
+
     async def stop(self) -> None:
         """Close its stdin, which ends it."""
         if self.process.stdin is not None:

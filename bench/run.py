@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench import history, local, process, registry, send, streams
+from bench import cancel, history, local, process, registry, send, steps, streams
 from bench.plan import QUICK, Plan, say
 from bench.profiles import profile
 from bench.report import print_table, write_json
@@ -29,6 +29,9 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "runtime": local.runtime,
     "store": local.store,
     "registry": registry.registry,
+    "infer": steps.infer,
+    "tools": steps.tools,
+    "cancel": cancel.cancel,
 }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import grpc.aio
 import psutil
 
-from bench.agents import EchoAgent, LogAgent, floor_handler
+from bench.agents import ChainAgent, EchoAgent, LogAgent, floor_handler
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.runtime.loops import run
 from protolink_grpc.store.port import TaskStore
@@ -59,6 +59,13 @@ async def _log(options: Options) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
+async def _chain(options: Options) -> AsyncIterator[str]:
+    async with ChainAgent(_store(options), options.kind) as agent:
+        agent.grace_s = 0
+        yield agent.card.url
+
+
+@asynccontextmanager
 async def _registry(options: Options) -> AsyncIterator[str]:
     async with Registry() as registry:
         yield registry.url
@@ -70,6 +77,9 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[str]]] = {
     "echo-sqlite": _echo,
     "log-memory": _log,
     "log-sqlite": _log,
+    "chain-1": _chain,
+    "chain-2": _chain,
+    "chain-3": _chain,
     "registry": _registry,
 }
 
@@ -100,10 +110,16 @@ def begin_profile() -> dict[str, float]:
     return {}
 
 
+def chain() -> dict[str, float]:
+    """What the last agent of a chain has seen."""
+    return {"begun": ChainAgent.begun, "interrupted_at": ChainAgent.interrupted_at}
+
+
 COMMANDS: dict[str, Callable[[], dict[str, float]]] = {
     "cpu": cpu_seconds,
     "rss": resident_bytes,
     "profile": begin_profile,
+    "chain": chain,
 }
 
 

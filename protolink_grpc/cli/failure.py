@@ -81,6 +81,13 @@ _HINTS = {
     "TASK_FINISHED": "a finished task takes no more messages; leave out --task to begin a new one",
     "TASK_ALREADY_RUNNING": "follow it with: protolink task subscribe {target} {task_id}",
     "TASK_NOT_CANCELABLE": "see how it ended with: protolink task get {target} {task_id}",
+    "APPROVAL_NOT_FOUND": "protolink approvals list {target} shows what you may answer",
+    "APPROVAL_CHANGED": "look at it again: protolink approvals show {target} {request_id}",
+    "APPROVAL_REQUIRED": "this agent has nobody to ask: its author gives it an approval_handler, or approvals for remote answers",
+    "ACTION_DENIED": "the agent's policy, or whoever was asked, does not allow it",
+    "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
+    "SESSION_CONFLICT": "another caller has that session; choose another --session, or none",
+    "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
     "UNIMPLEMENTED": "is there an agent at this address? protolink doctor {target} looks closer",
     "RESOURCE_EXHAUSTED": "it is busy; try again later",
@@ -105,9 +112,10 @@ def _hint(error: ProtolinkError, target: str) -> str:
     if isinstance(error, ToolRejectedError):
         return error.suggestion or ""
     target = target or error.metadata.get("url", "AGENT")
-    task_id = error.metadata.get("task_id", "")
+    task_id, request_id = error.metadata.get("task_id", ""), error.metadata.get("request_id", "")
     if error.reason == "DEADLINE_EXCEEDED" and task_id:
         return f"follow it with: protolink task subscribe {target} {task_id}"
     if isinstance(error, InvalidArgumentError):
         return ""
-    return _HINTS.get(error.reason, "").format(target=target, task_id=task_id or "TASK")
+    hint = _HINTS.get(error.reason, "")
+    return hint.format(target=target, task_id=task_id or "TASK", request_id=request_id or "REQUEST")

@@ -26,6 +26,10 @@ STYLES = {
     "up": "green",
     "down": "yellow",
     "expired": "red",
+    "pending": "yellow",
+    "approved": "green",
+    "denied": "red",
+    "withdrawn": "yellow",
 }
 """Words that are coloured on a terminal."""
 

@@ -66,7 +66,7 @@ class PartExecutor:
         """Do what the latest item asks for, and leave the task in the state that follows from it."""
         item = _asking(task, run)
         parts = list(item.parts) if item is not None else []
-        item_id = item.id if item is not None else ""
+        item_id = _place(item, run) if item is not None else ""
         asked = False
         for index, part in enumerate(parts):
             run.token.raise_if_cancelled()
@@ -155,6 +155,25 @@ class PartExecutor:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact)
+
+
+def _place(item: Message | Artifact, run: Run) -> str:
+    """What positions in the item begin with: the same in every run of the turn.
+
+    That is its id where the log has it. One that a handler has made has a new id in every run, so it is named by what it asks for.
+    """
+    if run.has_message(item.id) or run.has_artifact(item.id):
+        return item.id
+    return run.position("task.item", item.kind if isinstance(item, Artifact) else item.role, asked_for(item.parts))
+
+
+def asked_for(parts: Sequence[Part]) -> list[Any]:
+    """What parts ask for, without the ids that are new each time they are made."""
+    contents = (part.content for part in parts)
+    return [
+        ["tool_call", content.tool_name, content.args] if isinstance(content, ToolCall) else part.to_dict()
+        for part, content in zip(parts, contents, strict=True)
+    ]
 
 
 def _asking(task: Task, run: Run) -> Message | Artifact | None:

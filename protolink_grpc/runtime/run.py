@@ -243,6 +243,10 @@ class Run:
         """Whether an artifact of that id is in the log; what was emitted is there after `flush`."""
         return self._live.fold.artifact(artifact_id) is not None
 
+    def has_message(self, message_id: str) -> bool:
+        """Whether a message of that id is in the log."""
+        return message_id in self._live.fold.message_ids
+
     async def message(self, message: Message) -> None:
         """Publish a message now."""
         await self.emit(TaskMessagesAdded((copy_message(message),)))

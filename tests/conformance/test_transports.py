@@ -27,6 +27,7 @@ from protolink_grpc import (
     StopAt,
     Task,
     TaskExecutionError,
+    TaskNotCancelableError,
     TaskNotFoundError,
     TaskProgress,
     TaskState,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from cli_world import Done, protolink
-from typer.testing import CliRunner
 
 from protolink_grpc import (
     Agent,
@@ -25,7 +24,6 @@ from protolink_grpc import (
     ServerOptions,
     Task,
 )
-from protolink_grpc.cli.app import app
 from protolink_grpc.cli.approvals_commands import span
 
 
@@ -105,13 +103,6 @@ def hints(done: Done) -> list[list[str]]:
     """The commands that the hints show, without the program's name."""
     lines = [line for line in done.err.splitlines() if line.startswith("hint: ")]
     return [shlex.split(line.partition("protolink ")[2]) for line in lines]
-
-
-@pytest.mark.parametrize("command", [[], ["list"], ["show"], ["approve"], ["deny"]], ids=" ".join)
-def test_every_command_has_help(command: list[str]) -> None:
-    shown = CliRunner().invoke(app, ["approvals", *command, "--help"])
-    assert shown.exit_code == 0
-    assert "Usage:" in shown.output
 
 
 def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:

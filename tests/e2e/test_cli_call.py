@@ -69,3 +69,10 @@ def test_an_agent_that_answers_otherwise_is_not_taken_for_a_tool(world: World) -
     done = protolink("call", world.failing.card.url, "add")
     assert done.code == 1
     assert done.err.endswith("hint: its card names no tools\n")
+
+
+def test_a_repeated_request_is_one_call_in_its_session(world: World) -> None:
+    command = ["call", world.calc.card.url, "add", "--request-id", "once", "--session", "sums"]
+    assert protolink(*command, "a=1").out == "3\n"
+    assert protolink(*command, "a=5").out == "3\n"
+    assert AgentClient(url=world.calc.card.url).sync.list_tasks(session_id="sums").total_size == 1

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 from cli_world import COMMAND, END_S, environment, protolink
+from typer.main import get_group as command_of
 from typer.testing import CliRunner
 
 from protolink_grpc import __version__
@@ -25,6 +26,19 @@ COMMANDS = [
     ["task", "list"],
     ["task", "cancel"],
     ["task", "subscribe"],
+    ["approvals"],
+    ["approvals", "list"],
+    ["approvals", "show"],
+    ["approvals", "approve"],
+    ["approvals", "deny"],
+    ["run"],
+    ["run", "list"],
+    ["run", "report"],
+    ["run", "replay"],
+    ["state"],
+    ["state", "describe"],
+    ["state", "reset"],
+    ["state", "compact"],
     ["agents"],
     ["agents", "list"],
     ["agents", "watch"],
@@ -41,6 +55,14 @@ def test_every_command_has_help(command: list[str]) -> None:
     assert shown.exit_code == 0
     assert "Usage:" in shown.output
     assert "\x1b" not in shown.output
+
+
+def test_no_command_is_missing_above() -> None:
+    known = {tuple(command) for command in COMMANDS}
+    assert {(name,) for name in command_of(app).commands} <= known
+    for group in [command for command in COMMANDS if len(command) == 1]:
+        inner = command_of(app).commands[group[0]]
+        assert {(*group, name) for name in getattr(inner, "commands", {})} <= known
 
 
 def test_the_installed_program_is_this_one() -> None:

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from cli_world import Done, protolink
-from typer.testing import CliRunner
 
 from protolink_grpc import Agent, AgentClient, Task, current_run
-from protolink_grpc.cli.app import app
 from protolink_grpc.errors import StoreError
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.state import InMemoryStorage, State
@@ -52,13 +50,6 @@ def url() -> Iterator[str]:
 
 def table(done: Done) -> list[list[str]]:
     return [line.split() for line in done.out.splitlines()]
-
-
-@pytest.mark.parametrize("command", [[], ["describe"], ["reset"], ["compact"]], ids=" ".join)
-def test_every_command_has_help(command: list[str]) -> None:
-    shown = CliRunner().invoke(app, ["state", *command, "--help"])
-    assert shown.exit_code == 0
-    assert "Usage:" in shown.output
 
 
 def test_a_session_is_described_and_its_content_shown_on_request(url: str) -> None:

@@ -24,6 +24,7 @@ from protolink_grpc import (
     CapabilityPolicy,
     Message,
     Part,
+    RunContext,
     SQLiteStore,
     Task,
     ToolContext,
@@ -93,7 +94,16 @@ class ByHand(Agent):
     """A handler of the user's that calls its tools itself."""
 
     async def handle_task(self, task: Task) -> Task:
-        return task.complete(", ".join([await self.call_tool(name) for name in TOOLS]))
+        context = RunContext.from_task(task)
+        return task.complete(", ".join([await self.call_tool_in_context(name, context) for name in TOOLS]))
+
+
+class Rewriting(Agent):
+    """A handler of the user's that says in parts what it wants done, in a message that is new in every run."""
+
+    async def handle_task(self, task: Task) -> Task:
+        parts = [Part.tool_call(name, {}) for name in TOOLS]
+        return await self.execute_task(task.add_message(Message(role="agent", parts=parts)))
 
 
 def note(path: Path, line: str) -> None:
@@ -107,7 +117,8 @@ def lines(path: Path) -> list[str]:
 
 def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
     dies_at = death if isinstance(death, int) else 0
-    cls = ByHand if kind == "handler" else Agent
+    kinds: dict[str, type[Agent]] = {"handler": ByHand, "rewriting": Rewriting}
+    cls = kinds.get(kind, Agent)
     agent = cls(
         name="mortal",
         description="dies",
@@ -189,21 +200,27 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def main() -> None:
-    kind, recovery, folder, plans = sys.argv[1], sys.argv[2], Path(sys.argv[3]), json.loads(sys.argv[4])
-    # What is imported on the way is imported once, for all lives.
-    asyncio.run(life(kind, made(folder / f"{os.getpid()}"), None, recovery, begins=True))
-    for index, plan in enumerate(plans):
-        place_of_plan = made(folder / f"{os.getpid()} {index}")
-        begins = True
-        for death in [*plan, None]:
-            ended = lived(kind, place_of_plan, death, recovery, begins=begins)
-            begins = False
-            if ended == 0:
-                break
-            if ended != signal.SIGKILL:
+def follow(kind: str, folder: Path, plan: list[Any], recovery: Any) -> None:
+    """Live until a life is not cut short."""
+    for nth, death in enumerate([*plan, None]):
+        ended = lived(kind, folder, death, recovery, begins=nth == 0)
+        if ended != signal.SIGKILL:
+            if ended:
                 print(json.dumps({"plan": plan, "broken": ended}), flush=True)
-                break
+            return
+
+
+def main() -> None:
+    """Follow the plans that come in, a list in each line, and answer each plan with a line."""
+    folder = made(Path(sys.argv[1], f"{os.getpid()}"))
+    # What is imported on the way is imported once, for all lives.
+    asyncio.run(life("model", made(folder / "first"), None, "auto", begins=True))
+    plans = 0
+    for line in sys.stdin:
+        request = json.loads(line)
+        for plan in request["plans"]:
+            plans += 1
+            follow(request["kind"], made(folder / f"{plans}"), plan, request["recovery"])
 
 
 if __name__ == "__main__":

@@ -24,19 +24,33 @@ AROUND = [[f"{when} {tool}"] for tool in TOOLS for when in ("before", "after")]
 """Deaths right before and right after what a tool does."""
 
 
-async def lives(launch: Launch, folder: Path, kind: str, plans: list[list[Any]], recovery: str = "auto") -> list[Seen]:
-    """What there is to see at the end of each plan."""
-    program = await launch(PROGRAM.read_text(), kind, recovery, folder, json.dumps(plans))
-    program.process.stdout._limit = 1 << 24  # a whole log is one line
-    return [json.loads(await program.line()) for _ in plans]
+class Graveyard:
+    """Programs that follow plans, as many as there are processors to be had."""
+
+    def __init__(self, programs: list[Any]) -> None:
+        self._programs = programs
+
+    async def __call__(self, kind: str, plans: list[list[Any]], recovery: str = "auto") -> list[Seen]:
+        """What there is to see at the end of each plan."""
+        count = len(self._programs)
+        shares = [plans[first::count] for first in range(count)]
+        found = await asyncio.gather(
+            *(self._follow(each, kind, share, recovery) for each, share in zip(self._programs, shares, strict=True))
+        )
+        return [seen for share in found for seen in share]
+
+    @staticmethod
+    async def _follow(program: Any, kind: str, plans: list[list[Any]], recovery: str) -> list[Seen]:
+        program.say(json.dumps({"kind": kind, "plans": plans, "recovery": recovery}))
+        return [json.loads(await program.line()) for _ in plans]
 
 
-async def at_every_boundary(launch: Launch, folder: Path, kind: str, recovery: str) -> tuple[Seen, list[Seen]]:
-    """The undisturbed run, and those that died once: after each event, and around each side effect."""
-    (whole,) = await lives(launch, folder, kind, [[]], recovery)
-    plans: list[list[Any]] = [*([end] for end in range(1, len(whole["events"]))), *AROUND]
-    halves = await asyncio.gather(*(lives(launch, folder, kind, plans[first::2], recovery) for first in (0, 1)))
-    return whole, [each for half in halves for each in half]
+@pytest.fixture
+async def lives(launch: Launch, tmp_path: Path) -> Graveyard:
+    programs = [await launch(PROGRAM.read_text(), tmp_path) for _ in range(2)]
+    for program in programs:
+        program.process.stdout._limit = 1 << 24  # a whole log is one line
+    return Graveyard(programs)
 
 
 # Readings
@@ -105,10 +119,19 @@ def check_tools(seen: Seen) -> None:
 
 
 def check_questions(seen: Seen) -> None:
+    asked = [line for line in seen["asked"] if line.startswith("uncertain")]
     expected = [f"uncertain {name}" for end in deaths(seen) for name in sorted(under_way(seen, end) - {"look"})]
-    assert [line for line in seen["asked"] if line.startswith("uncertain")] == expected
+    if len(deaths(seen)) < 2:
+        assert asked == expected
+    else:  # a question that is open when its process dies is not asked again, and may have been seen or not
+        assert set(asked) <= set(expected)
     required = [event["payload"]["request"] for event in events_of(seen, "approval.required")]
     assert [each["action"]["name"] for each in required if "uncertain" not in each["metadata"]] == ["book"]
+    names = tool_of(seen)
+    begun = Counter(names[event["action_id"]] for event in events_of(seen, "action.started"))
+    repeated = Counter(each["action"]["name"] for each in required if "uncertain" in each["metadata"])
+    # Each start asks at most once whether it may be repeated.
+    assert all(count <= begun[name] for name, count in repeated.items())
 
 
 def check_model(seen: Seen) -> None:
@@ -153,9 +176,11 @@ KINDS = pytest.mark.parametrize(
 
 @KINDS
 async def test_a_run_that_dies_at_any_point_is_finished_by_the_next_process(
-    launch: Launch, tmp_path: Path, kind: str, recovery: str
+    lives: Graveyard, kind: str, recovery: str
 ) -> None:
-    whole, died = await at_every_boundary(launch, tmp_path, kind, recovery)
+    (whole,) = await lives(kind, [[]], recovery)
+    plans: list[list[Any]] = [*([end] for end in range(1, len(whole["events"]))), *AROUND]
+    died = await lives(kind, plans, recovery)
     assert whole["task"]["state"] == "completed"
     assert [line.split()[0] for line in whole["ran"]] == list(TOOLS)
     assert whole["asked"] == ["new book"]
@@ -170,23 +195,31 @@ async def test_a_run_that_dies_at_any_point_is_finished_by_the_next_process(
     assert states["failed"] >= 2
 
 
-async def test_a_run_that_dies_again_while_it_catches_up_is_finished_all_the_same(
-    launch: Launch, tmp_path: Path
-) -> None:
-    (whole,) = await lives(launch, tmp_path, "model", [[]])
-    plans: list[list[Any]] = [[end, end + 1 + end % 3, end + 3 + end % 5] for end in range(2, len(whole["events"]), 3)]
+async def test_a_run_that_dies_again_while_it_catches_up_is_finished_all_the_same(lives: Graveyard) -> None:
+    (whole,) = await lives("model", [[]])
+    plans: list[list[Any]] = [[end, end + 1 + end % 3, end + 3 + end % 5] for end in range(2, len(whole["events"]), 4)]
     plans += [[first, "before book", "after mail"] for first in (8, "after look")]
-    halves = await asyncio.gather(*(lives(launch, tmp_path, "model", plans[first::2]) for first in (0, 1)))
-    died = [each for half in halves for each in half]
+    died = await lives("model", plans)
     for seen in died:
         check(seen, whole)
     assert max(len(deaths(seen)) for seen in died) == 3
 
 
-async def test_a_question_that_expires_while_nothing_runs_counts_as_no(launch: Launch, tmp_path: Path) -> None:
-    (whole,) = await lives(launch, tmp_path, "expiring", [[]])
+async def test_what_a_handler_asks_for_in_a_message_of_its_own_is_not_done_twice_either(lives: Graveyard) -> None:
+    (whole,) = await lives("rewriting", [[]], "resume")
+    completed = [event["sequence"] for event in events_of(whole, "action.completed")]
+    for seen in await lives("rewriting", [*([end] for end in completed), *AROUND], "resume"):
+        check_log(seen)
+        check_tools(seen)
+        check_questions(seen)
+        names = list(tool_of(seen).values())
+        assert len(names) == len(set(names))
+
+
+async def test_a_question_that_expires_while_nothing_runs_counts_as_no(lives: Graveyard) -> None:
+    (whole,) = await lives("expiring", [[]])
     waiting = [event["type"] for event in whole["events"]].index("approval.required") + 1
-    (seen,) = await lives(launch, tmp_path, "expiring", [[waiting]])
+    (seen,) = await lives("expiring", [[waiting]])
     check_log(seen)
     assert [line.split()[0] for line in seen["ran"]] == ["look"]
     assert seen["task"]["state"] == "failed"
@@ -196,11 +229,11 @@ async def test_a_question_that_expires_while_nothing_runs_counts_as_no(launch: L
     assert deaths(seen) == [waiting]
 
 
-async def test_a_run_that_waits_goes_on_though_others_would_be_lost(launch: Launch, tmp_path: Path) -> None:
-    (whole,) = await lives(launch, tmp_path, "parts", [[]], "lost")
+async def test_a_run_that_waits_goes_on_though_others_would_be_lost(lives: Graveyard) -> None:
+    (whole,) = await lives("parts", [[]], "lost")
     types = [event["type"] for event in whole["events"]]
     waiting, begun = types.index("approval.required") + 1, types.index("action.started") + 1
-    went_on, lost = await lives(launch, tmp_path, "parts", [[waiting], [begun]], "lost")
+    went_on, lost = await lives("parts", [[waiting], [begun]], "lost")
     check(went_on, whole)
     assert went_on["task"]["state"] == "completed"
     assert lost["task"]["state"] == "failed"

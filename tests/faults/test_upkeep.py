@@ -73,7 +73,7 @@ async def test_a_damaged_log_keeps_neither_the_agent_nor_the_other_tasks_from_st
     store: Any = SQLiteStore(tmp_path / "tasks.db")
     await store.open()
     await store._write(lambda db: db.execute("UPDATE tasks SET state = 'submitted', worker = ''"))
-    damage = "UPDATE events SET frame = x'ff' WHERE sequence = 1 AND task_id = ?"
+    damage = "UPDATE events SET frames = x'ff', lengths = NULL WHERE task_id = ?"
     await store._write(lambda db: db.execute(damage, (turns[0].task_id,)))
     await store.close()
     new = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), at_once)

@@ -117,6 +117,32 @@ def test_the_code_of_a_refused_tool_call_comes_back() -> None:
     assert back.code == "unknown_tool"
 
 
+def test_a_rejected_call_keeps_what_it_says_besides_its_sentence() -> None:
+    details = {"errors": [{"path": "guests[0]", "message": "must be text"}], "n": 2**70}
+    sent = errors.ToolRejectedError("wrong", code="invalid_arguments", details=details, suggestion="look again")
+    back = travelled(sent)
+    assert isinstance(back, errors.ToolRejectedError)
+    assert (back.to_dict(), back.metadata) == (sent.to_dict(), sent.metadata)
+
+
+@pytest.mark.parametrize("details", [{"text": "x" * 10_000}, {"object": object()}, {"text": "\ud800"}])
+def test_details_that_cannot_travel_stay_behind(details: dict[str, Any]) -> None:
+    back = travelled(errors.ToolRejectedError("wrong", details=details, suggestion="s" * 10_000))
+    assert isinstance(back, errors.ToolRejectedError)
+    assert back.details == {}
+    assert len(to_status(back).SerializeToString()) < 8192
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null"])
+def test_details_of_a_peer_that_are_none_are_left_out(text: str) -> None:
+    info = error_details_pb2.ErrorInfo(
+        reason="TOOL_REJECTED", domain=errors.DOMAIN, metadata={"code": "x", "details_json": text}
+    )
+    back = from_status(status_of(code_pb2.INVALID_ARGUMENT, "wrong", info))
+    assert isinstance(back, errors.ToolRejectedError)
+    assert (back.code, back.details, back.suggestion) == ("x", {}, None)
+
+
 def test_every_detail_names_our_domain() -> None:
     info = error_details_pb2.ErrorInfo()
     to_status(errors.TaskNotFoundError("no task")).details[0].Unpack(info)
