@@ -11,7 +11,7 @@ from protolink_grpc.models import reader
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
 from protolink_grpc.models.json_value import plain
 
-TOOL_CALL = "tool.call"
+AGENT_CALL = "agent.call"
 
 
 @dataclass(slots=True)
@@ -234,7 +234,7 @@ class ReportTotals:
         return cls(
             steps=steps,
             llm_calls=sum(max(call.attempts, 1) for call in calls),
-            tool_calls=sum(each.kind == TOOL_CALL and each.starts > 0 for each in actions),
+            tool_calls=sum(each.kind != AGENT_CALL and each.starts > 0 for each in actions),
             actions=len(actions),
             input_tokens=_sum(call.input_tokens for call in calls),
             output_tokens=_sum(call.output_tokens for call in calls),

@@ -23,7 +23,8 @@ from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports.builder import ReportBuilder
 from protolink_grpc.reports.report import RunReport
 from protolink_grpc.store.database import connect, explain
-from protolink_grpc.store.sqlite import MIGRATIONS, SQLiteStore, split_row
+from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.store.task_table import MIGRATIONS, split_row
 from protolink_grpc.wire.events import event_from_frame, replay
 
 

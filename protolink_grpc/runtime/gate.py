@@ -216,7 +216,8 @@ class Passage:
     async def _charge(self) -> None:
         budget = self.scene.budget
         try:
-            warnings = budget.check_tool_call() if self.action.kind == TOOL_CALL else budget.check_runtime()
+            # Whatever a tool's own builder calls it, it is a tool's call.
+            warnings = budget.check_runtime() if self.action.kind == AGENT_CALL else budget.check_tool_call()
         except BudgetExceededError as error:
             await report_budget(self.scene, error.decision)
             raise

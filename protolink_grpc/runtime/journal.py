@@ -208,7 +208,7 @@ class Journal:
         record = self._by_action[action.action_id] = ActionRecord(action)
         if payload.position:
             self.actions[payload.position] = record
-        if action.kind == "tool.call":
+        if action.kind != "agent.call":
             self._spend(BudgetUsage(tool_calls=1))
 
     def _spend(self, used: BudgetUsage) -> None:

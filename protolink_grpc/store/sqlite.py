@@ -15,9 +15,7 @@ import queue
 import sqlite3
 import threading
 import time
-from array import array
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,21 +23,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import (
-    LeaseLostError,
     ProtolinkError,
-    SequenceConflictError,
     StoreError,
-    TaskNotFoundError,
 )
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.store import approval_table
+from protolink_grpc.store import approval_table, task_table
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.memory import bounded
 from protolink_grpc.store.port import (
-    READ_BYTES,
     Append,
     ApprovalQuery,
     ApprovalRow,
@@ -50,103 +43,20 @@ from protolink_grpc.store.port import (
     TaskPage,
     TaskQuery,
     Waiters,
-    in_foreign_session,
 )
+from protolink_grpc.store.tails import Tails
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-MIGRATIONS = (
-    """
-    CREATE TABLE tasks(
-      task_id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent_name TEXT NOT NULL, session_id TEXT NOT NULL,
-      state TEXT NOT NULL, sequence INTEGER NOT NULL, run_id TEXT NOT NULL,
-      create_micros INTEGER NOT NULL, update_micros INTEGER NOT NULL, worker TEXT NOT NULL, epoch INTEGER NOT NULL,
-      messages INTEGER NOT NULL, artifacts INTEGER NOT NULL, reason TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX tasks_by_change ON tasks(principal, agent_name, update_micros DESC, task_id DESC);
-    CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
-    CREATE INDEX tasks_in_sessions ON tasks(agent_name, session_id) WHERE session_id <> task_id;
-    CREATE TABLE events(
-      task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frames BLOB NOT NULL, lengths BLOB, PRIMARY KEY(task_id, sequence)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE requests(
-      agent_name TEXT NOT NULL, principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL,
-      after_sequence INTEGER NOT NULL, create_micros INTEGER NOT NULL, PRIMARY KEY(agent_name, principal, request_id)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE approvals(
-      request_id TEXT NOT NULL, agent_name TEXT NOT NULL, principal TEXT NOT NULL, task_id TEXT NOT NULL, state TEXT NOT NULL,
-      create_micros INTEGER NOT NULL, ask_sequence INTEGER NOT NULL, answer_sequence INTEGER NOT NULL,
-      revision INTEGER NOT NULL, PRIMARY KEY(agent_name, request_id)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX approvals_by_state ON approvals(agent_name, state, create_micros, request_id);
-    CREATE INDEX approvals_by_task ON approvals(agent_name, task_id);
-    CREATE UNIQUE INDEX approvals_by_change ON approvals(agent_name, revision);
-    CREATE TABLE workers(
-      worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    """,
-)
-"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited."""
-
-ROW_BYTES = 1 << 18
-"""Events of one append share a row up to this many bytes: a row costs as much as several events."""
-
 GROUP = 512
 """Appends per commit at most: bounds how long the first of a group waits."""
-
-TAIL_TASKS, TAIL_EVENTS = 1024, 512
-"""Latest events in memory: of how many tasks, and how many of each."""
 
 DAY_MICROS = 86_400 * 1_000_000
 """How long a worker that has gone silent stays listed."""
 
 POLL_S = 0.05
 """How late another process's append may be noticed."""
-
-_COLUMNS = (
-    "task_id, principal, agent_name, session_id, state, sequence, run_id, create_micros, update_micros, "
-    "worker, epoch, messages, artifacts, reason"
-)
-_SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
-_PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
-
-# A default session is that of one task, found by its id; the others have an index of their own, empty where nobody names any.
-# All tasks of a session have one principal: the first that is found tells.
-_IN_NAMED = "SELECT principal FROM tasks WHERE agent_name = ? AND session_id = ? AND session_id <> task_id"
-_IN_DEFAULT = "SELECT principal FROM tasks WHERE task_id = ? AND session_id = task_id AND agent_name = ?"
-_SESSION_OWNER = f"{_IN_NAMED} UNION ALL {_IN_DEFAULT} LIMIT 1"
-# One statement: a question of its own would cost every task as much as its row.
-_INSERT = f"INSERT OR IGNORE INTO tasks SELECT {_PLACES} WHERE coalesce(({_IN_NAMED} LIMIT 1), ({_IN_DEFAULT}), ?) = ?"
-
-_INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
-_THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
-_REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
-_FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
-
-
-def _values(head: TaskHead) -> tuple[Any, ...]:
-    return (
-        head.task_id,
-        head.principal,
-        head.agent_name,
-        head.session_id,
-        head.state.value,
-        head.sequence,
-        head.run_id,
-        head.create_micros,
-        head.update_micros,
-        head.worker,
-        head.epoch,
-        head.messages,
-        head.artifacts,
-        head.reason,
-    )
-
-
-def _head(row: tuple[Any, ...]) -> TaskHead:
-    (task_id, principal, agent_name, session_id, state), rest = row[:5], row[5:]
-    return TaskHead(task_id, principal, agent_name, session_id, TaskState(state), *rest)
 
 
 @dataclass(slots=True)
@@ -161,7 +71,7 @@ class _Job:
 
     def run(self, db: sqlite3.Connection) -> Any:
         if self.append is not None:
-            return _insert(db, self.append)
+            return task_table.insert(db, self.append)
         return self.work(db) if self.work is not None else None
 
 
@@ -188,7 +98,7 @@ class SQLiteStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()
         self._approval_waiters = Waiters()
-        self._tails: OrderedDict[str, tuple[int, list[bytes]]] = OrderedDict()
+        self._tails = Tails()
         self._poller: asyncio.Task[None] | None = None
         self._baseline: asyncio.Future[int]
         self._users = 0
@@ -211,9 +121,9 @@ class SQLiteStore:
                 self._loop, self._poller, self._users = asyncio.get_running_loop(), None, 1
             return
         self._loop = asyncio.get_running_loop()
-        connection = await asyncio.to_thread(connect, self.path, MIGRATIONS)
+        connection = await asyncio.to_thread(connect, self.path, task_table.MIGRATIONS)
         try:
-            self._reader = await asyncio.to_thread(connect, self.path, MIGRATIONS, read_only=True)
+            self._reader = await asyncio.to_thread(connect, self.path, task_table.MIGRATIONS, read_only=True)
         except BaseException:  # a store that did not open must not keep the file
             connection.close()
             raise
@@ -351,7 +261,7 @@ class SQLiteStore:
         for job in group:
             outcome, append = job.outcome, job.append
             if append is not None and outcome is None:
-                self._remember(append)
+                self._tails.add(append.head.task_id, append.expected_sequence, append.events)
                 self._waiters.wake(append.head.task_id)
                 if append.approvals:
                     self._approval_waiters.wake(append.head.agent_name)
@@ -361,21 +271,6 @@ class SQLiteStore:
                 job.future.set_exception(outcome)
             else:
                 job.future.set_result(outcome)
-
-    def _remember(self, append: Append) -> None:
-        task_id = append.head.task_id
-        known = self._tails.get(task_id)
-        if known is None or known[0] + len(known[1]) - 1 != append.expected_sequence:
-            self._tails[task_id] = (append.expected_sequence + 1, list(append.events))
-            if len(self._tails) > TAIL_TASKS:
-                self._tails.popitem(last=False)
-            return
-        first, frames = known
-        frames.extend(append.events)
-        if len(frames) > 2 * TAIL_EVENTS:
-            cut = len(frames) - TAIL_EVENTS
-            self._tails[task_id] = (first + cut, frames[cut:])
-        self._tails.move_to_end(task_id)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -396,39 +291,19 @@ class SQLiteStore:
         return self._reader.execute(sql, values).fetchall()
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
-        known = self._tails.get(task_id)
-        if known is not None and after + 1 >= known[0]:
-            start = after + 1 - known[0]
-            frames = known[1][start : start + limit]
-            # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
-            if frames:
-                return bounded(frames)
+        frames = self._tails.read(task_id, after, limit)
+        # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
+        if frames:
+            return bounded(frames)
         return await self._read(lambda: self._frames(task_id, after, limit))
 
     def _frames(self, task_id: str, after: int, limit: int) -> list[bytes]:
         if self._reader is None:
             raise StoreError("the store is closed")
-        rows = self._reader.execute(
-            "SELECT sequence, frames, lengths FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-            (task_id, after, limit),
-        )
-        frames: list[bytes] = []
-        total = 0
-        for last, joined, lengths in rows:
-            # Counted row by row: a log of large events must not be in memory before it is cut.
-            total += len(joined)
-            if frames and total > READ_BYTES:
-                break
-            found = split_row(joined, lengths)
-            frames += found[after - last :] if 0 < last - after < len(found) else found
-            if len(frames) >= limit:
-                break
-        rows.close()
-        return bounded(frames[:limit])
+        return task_table.frames(self._reader, task_id, after, limit)
 
     async def wait(self, task_id: str, after: int) -> None:
-        known = self._tails.get(task_id)
-        if known is not None and known[0] + len(known[1]) - 1 > after:
+        if self._tails.end(task_id) > after:
             return
         async with self._registered(self._waiters, task_id) as waiting:
             head = await self.head(task_id)
@@ -483,43 +358,26 @@ class SQLiteStore:
             "SELECT task_id, sequence FROM tasks WHERE task_id IN (SELECT value FROM json_each(?))", to_json(task_ids)
         )
         for task_id, sequence in rows:
-            known = self._tails.get(task_id)
-            if known is not None and sequence <= known[0] + len(known[1]) - 1:
+            if sequence <= self._tails.end(task_id):
                 continue
-            self._tails.pop(task_id, None)
+            self._tails.drop(task_id)
             self._waiters.wake(task_id)
             for listener in self.listeners:
                 listener.appended(task_id)
 
     async def head(self, task_id: str) -> TaskHead | None:
-        rows = await self._rows(_SELECT + " WHERE task_id = ?", task_id)
-        return _head(rows[0]) if rows else None
+        rows = await self._rows(task_table.SELECT + " WHERE task_id = ?", task_id)
+        return task_table.head_of(rows[0]) if rows else None
 
     async def find(self, query: TaskQuery) -> TaskPage:
-        where, values = ["principal = ?", "agent_name = ?"], [query.principal, query.agent_name]
-        if query.states:
-            where.append(f"state IN ({','.join('?' * len(query.states))})")
-            values += sorted(state.value for state in query.states)
-        if query.session_id:
-            where.append("session_id = ?")
-            values.append(query.session_id)
-        matching, counted = " AND ".join([*where, "update_micros > ?"]), [*values, query.updated_after_micros]
-        cursor, after = "", []
-        if query.after is not None:
-            cursor, after = " AND (update_micros, task_id) < (?, ?)", list(query.after)
-        rows = await self._rows(
-            f"{_SELECT} WHERE {matching}{cursor} ORDER BY update_micros DESC, task_id DESC LIMIT ?",
-            *counted,
-            *after,
-            query.page_size + 1,
-        )
-        total = (await self._rows(f"SELECT count(*) FROM tasks WHERE {matching}", *counted))[0][0]  # noqa: S608 -- fixed words only
-        heads = [_head(row) for row in rows[: query.page_size]]
+        rows = await self._rows(*task_table.page(query))
+        total = (await self._rows(*task_table.total(query)))[0][0]
+        heads = [task_table.head_of(row) for row in rows[: query.page_size]]
         more = len(rows) > query.page_size
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
 
     async def session_owner(self, agent_name: str, session_id: str) -> str | None:
-        rows = await self._rows(_SESSION_OWNER, agent_name, session_id, session_id, agent_name)
+        rows = await self._rows(task_table.SESSION_OWNER, agent_name, session_id, session_id, agent_name)
         return rows[0][0] if rows else None
 
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
@@ -548,7 +406,7 @@ class SQLiteStore:
                 await waiting
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
-        rows = await self._rows(_REQUEST, agent_name, principal, request_id)
+        rows = await self._rows(task_table.REQUEST, agent_name, principal, request_id)
         return RequestRecord(*rows[0]) if rows else None
 
     # -- workers ---------------------------------------------------------------------------------------------------------
@@ -582,9 +440,10 @@ class SQLiteStore:
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         rows = await self._rows(
-            _SELECT + " WHERE agent_name = ? AND state IN ('submitted', 'working') ORDER BY update_micros", agent_name
+            task_table.SELECT + " WHERE agent_name = ? AND state IN ('submitted', 'working') ORDER BY update_micros",
+            agent_name,
         )
-        heads = [_head(row) for row in rows]
+        heads = [task_table.head_of(row) for row in rows]
         dead = {worker: await self._is_dead(worker) for worker in {head.worker for head in heads}}
         return [head for head in heads if dead[head.worker]]
 
@@ -606,99 +465,6 @@ def _roll_back(db: sqlite3.Connection) -> None:
             db.execute("ROLLBACK")
     except sqlite3.Error:
         log.exception("cannot roll back")  # every later write will say why
-
-
-def _insert(db: sqlite3.Connection, append: Append) -> RequestRecord | None:
-    """One append inside the group's transaction; a refusal leaves no trace of it."""
-    head, request_id = append.head, append.request_id
-    if request_id:
-        key = (head.agent_name, head.principal, request_id)
-        record = (*key, head.task_id, append.expected_sequence, head.update_micros)
-        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", record).rowcount:
-            return RequestRecord(*db.execute(_REQUEST, key).fetchone())
-    refused = approval_table.taken(db, append.approvals) if append.approvals else None
-    if refused is not None or not _put_head(db, append):
-        if request_id:
-            db.execute(_FORGET_REQUEST, key)
-        raise _refusal(db, append, refused)
-    events = append.events
-    if len(events) == 1:
-        db.execute(_INSERT_EVENTS, (head.task_id, head.sequence, events[0], None))
-    else:
-        for last, some in _row_cuts(append.expected_sequence, events):
-            lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
-            db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
-    for row in append.approvals:
-        approval_table.put(db, row)
-    return None
-
-
-def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Consecutive events that share a row, with the sequence of the last: all of an append, unless they are large."""
-    some: list[bytes] = []
-    size = 0
-    for event in events:
-        if some and size + len(event) > ROW_BYTES:
-            yield after, some
-            some, size = [], 0
-        some.append(event)
-        size += len(event)
-        after += 1
-    if some:
-        yield after, some
-
-
-def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
-    """The events of one row, oldest first."""
-    if lengths is None:
-        return [joined]
-    frames: list[bytes] = []
-    at = 0
-    for length in array("I", lengths):
-        frames.append(joined[at : at + length])
-        at += length
-    return frames
-
-
-def _put_head(db: sqlite3.Connection, append: Append) -> int:
-    """Where the fence holds and the session is the principal's; returns how many heads that changed, 1 or 0."""
-    head = append.head
-    if not append.expected_sequence:
-        agent, session, owner = head.agent_name, head.session_id, head.principal
-        return db.execute(_INSERT, (*_values(head), agent, session, session, agent, owner, owner)).rowcount
-    return db.execute(
-        "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
-        "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
-        (
-            head.state.value,
-            head.sequence,
-            head.run_id,
-            head.update_micros,
-            head.worker,
-            head.epoch,
-            head.messages,
-            head.artifacts,
-            head.reason,
-            head.task_id,
-            append.expected_sequence,
-            append.expected_epoch,
-        ),
-    ).rowcount
-
-
-def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | None) -> ProtolinkError:
-    """Why nothing was done; a broken fence comes first, `refused` next."""
-    task_id = append.head.task_id
-    row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
-    if row is None and not append.expected_sequence:
-        return refused or in_foreign_session(append.head)
-    if row is None:
-        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
-    if append.expected_sequence and row[1] != append.expected_epoch:
-        return LeaseLostError("another worker runs this task", task_id=task_id)
-    if refused is not None and row[0] == append.expected_sequence:
-        return refused
-    return SequenceConflictError("another writer appended to this task first", task_id=task_id)
 
 
 def now_micros() -> int:

@@ -28,11 +28,12 @@ from protolink_grpc.errors import (
     StoreVersionError,
 )
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.store import database, liveness, sqlite
+from protolink_grpc.store import database, liveness, tails, task_table
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
-from protolink_grpc.store.sqlite import MIGRATIONS, ROW_BYTES, SQLiteStore, now_micros, split_row
+from protolink_grpc.store.sqlite import SQLiteStore, now_micros
+from protolink_grpc.store.task_table import MIGRATIONS, ROW_BYTES, split_row
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -293,8 +294,8 @@ async def test_a_read_from_the_file_is_cut_before_it_fills_the_memory(store: SQL
 
 
 async def test_what_is_kept_in_memory_agrees_with_the_file(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "TAIL_TASKS", 2)
-    monkeypatch.setattr(sqlite, "TAIL_EVENTS", 3)
+    monkeypatch.setattr(tails, "TAIL_TASKS", 2)
+    monkeypatch.setattr(tails, "TAIL_EVENTS", 3)
     lengths = {f"task {number}": 0 for number in range(4)}
     for step in range(60):
         task_id = f"task {step * 7 % 4}"
@@ -328,13 +329,13 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = SQLiteStore(path)
-    monkeypatch.setattr(sqlite, "MIGRATIONS", MIGRATIONS[:1])
+    monkeypatch.setattr(task_table, "MIGRATIONS", MIGRATIONS[:1])
     await older.open()
     await older.append(addition("task", b"one", request_id="request"))
     await older.close()
     assert rows(path, "PRAGMA user_version") == [(1,)]
     further = ("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('hello')", "DROP TABLE notes")
-    monkeypatch.setattr(sqlite, "MIGRATIONS", (*MIGRATIONS[:1], further[0]))
+    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS[:1], further[0]))
     newer = SQLiteStore(path)
     await newer.open()
     assert rows(path, "PRAGMA user_version") == [(2,)]
@@ -342,7 +343,7 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     assert await newer.read("task", 0, 10) == [b"one"]
     assert await newer.request("agent", "ada", "request") == RequestRecord("task", 0)
     await newer.close()
-    monkeypatch.setattr(sqlite, "MIGRATIONS", (*MIGRATIONS[:1], *further))
+    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS[:1], *further))
     await newer.open()
     assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
     await newer.close()
