@@ -25,7 +25,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     │   ├── ActionDeniedError                  policy or a person said no
     │   └── ApprovalRequiredError              it needs an approval and there is nobody to ask
     ├── ApprovalNotFoundError (LookupError)    no such approval, or not the caller's business
-    ├── ApprovalChangedError                   the answer is about another action than the one that waits
+    ├── ApprovalChangedError (ValueError)      the answer is about another action than the one that waits
     ├── UncertainExecutionError                an action began before a crash, and nobody knows how it ended
     ├── BudgetExceededError                    a limit of the run is reached
     ├── DelegationCycleError                   the work has passed through this agent before
@@ -263,7 +263,7 @@ class ApprovalNotFoundError(ProtolinkError, LookupError):
     reason = "APPROVAL_NOT_FOUND"
 
 
-class ApprovalChangedError(ProtolinkError):
+class ApprovalChangedError(ProtolinkError, ValueError):
     reason = "APPROVAL_CHANGED"
 
 

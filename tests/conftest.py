@@ -10,11 +10,16 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from hypothesis import settings
 from protolink_pb.v1 import agent_service_pb2_grpc
 
 from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.store.port import TaskStore
+
+# How long one example takes says something about the machine, not about the claim.
+settings.register_profile("claims", deadline=None)
+settings.load_profile("claims")
 
 START_S = 30.0
 """How long a program may take to say its first line; far more than it needs on a busy machine."""

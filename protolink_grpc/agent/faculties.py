@@ -19,7 +19,7 @@ from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.asking import ApprovalHandler
 from protolink_grpc.runtime.detached import ActionAuthorizer, Detached, Narrowed
-from protolink_grpc.runtime.gate import TOOL_CALL, Gate, Scene
+from protolink_grpc.runtime.gate import TOOL_CALL, Gate, Scene, charge_tool_call
 from protolink_grpc.runtime.parts import Mind, PartExecutor
 from protolink_grpc.runtime.run import Controls, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State, Storage
@@ -92,7 +92,11 @@ class Faculties:
         """Run a tool for code of the application: as an action of the run that the code works for, else outside of any task."""
         run = current_run()
         if run is not None and run.agent_name == agent_name:
-            scene: Scene = run if context is None else Narrowed(run, context)
+            scene: Scene = run
+            if context is not None:
+                scene = Narrowed(run, context)
+                if context.budget != RunBudget():
+                    await charge_tool_call(scene, self._budget_of(context))
             position = run.position(TOOL_CALL, tool_name, arguments)
             return (await self.actions.call_tool(scene, tool_name, arguments, position=position)).value()
         context = (context or RunContext()).with_agent(agent_name)

@@ -321,5 +321,6 @@ class AgentPeer:
         return part.content.result
 
     def call_tool_sync(self, tool_name: str, /, **arguments: Any) -> Any:
-        """`call_tool` for code that does not await."""
-        return background.run(self.call_tool(tool_name, **arguments))
+        """`call_tool` for code that does not await; in the thread of a tool as a part of its run."""
+        run, work = current_run(), self.call_tool(tool_name, **arguments)
+        return background.run(work) if run is None else run.wait_for(work)

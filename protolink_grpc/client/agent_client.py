@@ -41,7 +41,7 @@ from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmit
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports import RunReport
@@ -498,8 +498,13 @@ def answer_of(task: Task) -> Message:
         if task.messages[index].role in ("agent", "assistant"):
             return task.messages[index]
     if task.artifacts:
-        return Message(role="agent", parts=task.artifacts[-1].parts)
+        return Message(role="agent", parts=[_spoken(part) for part in task.artifacts[-1].parts])
     raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
+
+
+def _spoken(part: Part) -> Part:
+    """What a model answered, as the text that it is in a conversation."""
+    return Part.text(part.content) if part.type == "infer_output" and isinstance(part.content, str) else part
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from protolink_grpc.errors import (
     AgentConflictError,
     AgentNotFoundError,
     DeadlineExceededError,
-    InvalidArgumentError,
     UnavailableError,
 )
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
@@ -44,7 +43,7 @@ from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
-from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
+from protolink_grpc.wire.pages import cursor_from_token, page_size_of, token_from_cursor
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 
 T = TypeVar("T")
@@ -233,16 +232,14 @@ class LocalAgent:
         return await self._on_its_loop(work, timeout_s, task_id)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
-        if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:
-            raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
         query = TaskQuery(
             principal=self._principal,
             agent_name=self._find().service.agent_name,
             states=frozenset(wanted.states),
             session_id=wanted.session_id,
             updated_after_micros=micros_from_iso(wanted.updated_after) if wanted.updated_after else 0,
-            page_size=wanted.page_size or DEFAULT_PAGE_SIZE,
-            after=cursor_from_token(wanted.page_token) if wanted.page_token else None,
+            page_size=page_size_of(wanted.page_size),
+            after=cursor_from_token(wanted.page_token),
         )
         page = await self._on_its_loop(lambda service: service.find(query), timeout_s)
         return TaskList([_summary(head) for head in page.heads], token_from_cursor(page.next), page.total)
@@ -281,13 +278,11 @@ class LocalAgent:
         return await self._on_its_loop(work, timeout_s, endpoint=endpoint)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
-        if not 0 <= wanted.page_size <= MAX_PAGE_SIZE:
-            raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
         query = ApprovalQuery(
             states=frozenset(wanted.states) or frozenset({ApprovalState.PENDING}),
             task_id=wanted.task_id,
-            page_size=wanted.page_size or DEFAULT_PAGE_SIZE,
-            after=cursor_from_token(wanted.page_token) if wanted.page_token else None,
+            page_size=page_size_of(wanted.page_size),
+            after=cursor_from_token(wanted.page_token),
         )
         page = await self._on_its_loop(lambda service: service.approvals(self._principal, query), timeout_s)
         return ApprovalList(page.approvals, token_from_cursor(page.next))

@@ -213,7 +213,7 @@ class TaskFold:
         self.state = payload.new_state
         self.reason = payload.reason
         if payload.attempt:
-            self.stalled = self.stalled + 1 if self.sequence == self._begun + 1 and not self.suspended else 0
+            self.stalled = self.stalled + 1 if self.sequence == self._begun + 1 and not self.asked else 0
             self._begun = self.sequence
             self.attempt = payload.attempt
             self.cancel_requested = None

@@ -28,7 +28,8 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
 from protolink_grpc.runtime.engine import RUN_LOST
-from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Outcome, Prepared, Scene, report_budget
+from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Prepared, Scene, report_budget
+from protolink_grpc.runtime.outcome import Outcome
 from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
 from protolink_grpc.tools.tool import Tool, said
 from protolink_grpc.tools.toolbox import Toolbox

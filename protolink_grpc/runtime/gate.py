@@ -20,11 +20,9 @@ from protolink_grpc.errors import (
     ApprovalRequiredError,
     BudgetExceededError,
     ProtolinkError,
-    ToolError,
     ToolFailedError,
     ToolRejectedError,
     UncertainExecutionError,
-    classes,
 )
 from protolink_grpc.models.action import (
     ApprovalDecision,
@@ -52,6 +50,7 @@ from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.journal import UNCERTAIN, ActionRecord
+from protolink_grpc.runtime.outcome import Outcome, error_value, refusal_value
 
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
@@ -126,25 +125,6 @@ class Done:
     exception: ProtolinkError | None = None
 
 
-@dataclass(slots=True)
-class Outcome:
-    """How an action ended: exactly one of a result and an error. A recorded outcome has no exception."""
-
-    action_id: str
-    result: Any = None
-    error: Any = None
-    exception: ProtolinkError | None = None
-    rejected: bool = False
-
-    def value(self) -> Any:
-        """The result; raises what the action raised, or an equivalent of it."""
-        if self.exception is not None:
-            raise self.exception
-        if self.error is not None:
-            raise error_from(self.error)
-        return self.result
-
-
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What an agent allows.
@@ -215,14 +195,9 @@ class Passage:
 
     async def _charge(self) -> None:
         budget = self.scene.budget
-        try:
-            # Whatever a tool's own builder calls it, it is a tool's call.
-            warnings = budget.check_runtime() if self.action.kind == AGENT_CALL else budget.check_tool_call()
-        except BudgetExceededError as error:
-            await report_budget(self.scene, error.decision)
-            raise
-        for warning in warnings:
-            await report_budget(self.scene, warning)
+        # Whatever a tool's own builder calls it, it is a tool's call.
+        check = budget.check_runtime if self.action.kind == AGENT_CALL else budget.check_tool_call
+        await _checked(self.scene, check)
 
     async def authorize(self) -> PolicyDecision:
         """Return when the action may run, with what policy said.
@@ -340,7 +315,7 @@ class Passage:
         raise error
 
     async def _refused(self, error: ActionPolicyError) -> None:
-        await self._end("action.denied", ActionEnded(*self._what, error=_refusal(error)), str(error))
+        await self._end("action.denied", ActionEnded(*self._what, error=refusal_value(error)), str(error))
 
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
@@ -397,6 +372,25 @@ class Passage:
 MAX_SUMMARY = 200
 
 
+async def charge_tool_call(scene: Scene, budget: BudgetEnforcer) -> None:
+    """Count a tool call against a budget other than the scene's own.
+
+    Raises:
+        BudgetExceededError: It allows none.
+    """
+    await _checked(scene, budget.check_tool_call)
+
+
+async def _checked(scene: Scene, check: Callable[[], tuple[BudgetDecision, ...]]) -> None:
+    try:
+        warnings = check()
+    except BudgetExceededError as error:
+        await report_budget(scene, error.decision)
+        raise
+    for warning in warnings:
+        await report_budget(scene, warning)
+
+
 async def report_budget(scene: Scene, decision: BudgetDecision) -> None:
     """Record what a budget says about a limit."""
     if decision.allowed:
@@ -437,15 +431,6 @@ def _renamed(action: RunAction, action_id: str) -> RunAction:
     return replace(action, action_id=action_id, artifacts=artifacts)
 
 
-def error_value(error: ProtolinkError) -> dict[str, Any]:
-    """The `error` object of an action that failed."""
-    if isinstance(error, ToolRejectedError):
-        return error.to_dict()
-    own = isinstance(error, ToolError | BudgetExceededError)
-    code = error.reason if own else ToolFailedError.reason
-    return {"status": "failed", "code": code, "message": str(error)}
-
-
 def _is_asked(record: ActionRecord | None) -> bool:
     return record is not None and bool(record.requests)
 
@@ -461,22 +446,3 @@ def _open_question(record: ActionRecord | None, action: RunAction, *, uncertain:
 def _arguments(action: RunAction) -> dict[str, Any]:
     arguments = action.payload.get("arguments")
     return arguments if isinstance(arguments, dict) else action.payload
-
-
-def _refusal(error: ProtolinkError) -> dict[str, Any]:
-    return {"status": "denied", "changes_made": False, "code": error.reason, "message": str(error)}
-
-
-def error_from(value: Any) -> ProtolinkError:
-    """An exception that says what a recorded `error` says."""
-    found = value if isinstance(value, dict) else {}
-    message = str(found.get("message", value))
-    if found.get("status") == "rejected":
-        return ToolRejectedError(
-            message,
-            code=str(found.get("code", "rejected")),
-            details=found.get("details") or {},
-            suggestion=found.get("suggestion"),
-        )
-    kind = classes().get(str(found.get("code")), ToolFailedError)
-    return kind(message) if issubclass(kind, ToolError | BudgetExceededError) else ToolFailedError(message)

@@ -8,7 +8,8 @@ from protolink_grpc.llms.surroundings import ActionCall, Observation
 from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions import Actions
-from protolink_grpc.runtime.gate import TOOL_CALL, Outcome, error_value
+from protolink_grpc.runtime.gate import TOOL_CALL
+from protolink_grpc.runtime.outcome import Outcome, error_value
 from protolink_grpc.runtime.run import Run
 
 

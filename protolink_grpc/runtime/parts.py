@@ -23,8 +23,8 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions import Actions
-from protolink_grpc.runtime.gate import error_value
 from protolink_grpc.runtime.inference import RunSurroundings
+from protolink_grpc.runtime.outcome import error_value
 from protolink_grpc.runtime.run import Run
 
 

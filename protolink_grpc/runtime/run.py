@@ -1,14 +1,16 @@
 """What a handler may do while it works: report, publish, look at its cancellation. The engine owns everything else about a run."""
 
 import asyncio
+import concurrent.futures
 import hashlib
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from protolink_grpc.errors import ApprovalRequiredError, InvalidArgumentError, InvalidTransitionError, ToolFailedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
@@ -47,6 +49,11 @@ GROUP = 64
 
 DEFAULT_STEPS = 10
 """Steps of one inference where neither the task's caller nor its agent has limited them."""
+
+CANCEL_CHECK_S = 0.02
+"""How often a thread that waits for its run looks whether the run was canceled."""
+
+T = TypeVar("T")
 
 _current: ContextVar["Run | None"] = ContextVar("protolink_run", default=None)
 
@@ -108,6 +115,8 @@ class Run:
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled: asyncio.Handle | None = None
         self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
 
     @property
     def task_id(self) -> str:
@@ -166,8 +175,28 @@ class Run:
 
     def enter(self) -> None:
         """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
         self._since = time.monotonic()
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something as a part of this run and wait for it, from a thread that works for it; canceled with the run.
+
+        Raises:
+            RuntimeError: Called on the loop of the run, which would wait for itself forever.
+        """
+        loop = self._loop
+        if loop is None or threading.get_ident() == self._thread:
+            work.close()
+            raise RuntimeError(
+                "a synchronous call on the run's own loop would block it; await the async method instead"
+            )
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        while not concurrent.futures.wait([future], CANCEL_CHECK_S).done:
+            if self.token.is_cancelled:
+                future.cancel()
+                self.token.raise_if_cancelled()
+        return future.result()
 
     def shown(self, error: ToolFailedError) -> ToolFailedError:
         """A tool's failure as the task's owner may see it. What is kept from him is logged with its trace."""

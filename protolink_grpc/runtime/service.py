@@ -6,7 +6,6 @@ watches the log; subscribing only watches. It is used from one event loop.
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -26,10 +25,7 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.models.action import Approval, ApprovalDecision
-from protolink_grpc.models.events import (
-    CancelRequested,
-    TaskSubmitted,
-)
+from protolink_grpc.models.events import CancelRequested, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
@@ -43,8 +39,9 @@ from protolink_grpc.runtime.run import Controls
 from protolink_grpc.runtime.slots import Slots
 from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission, refuse_cycle
 from protolink_grpc.runtime.upkeep import Upkeep
+from protolink_grpc.runtime.warm import WarmTasks
+from protolink_grpc.runtime.watching import Watching
 from protolink_grpc.store.port import ApprovalQuery, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
-from protolink_grpc.wire.events import is_final, settles
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +94,7 @@ class TaskService:
         self._attempts: dict[str, Attempt] = {}
         self._texts = LiveTexts(self.limits.delta_interval_s)
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
-        self._warm: OrderedDict[str, LiveTask] = OrderedDict()
-        self._warm_items = 0
+        self._warm = WarmTasks(self.limits.warm_tasks, self.limits.warm_items)
         self._listener = ForeignListener(lambda: list(self._attempts), self._look_at)
         resumes = recovery == "resume" or (recovery == "auto" and replayable)
         self._upkeep = Upkeep(self, resumes, self._clock, self._resume)
@@ -109,6 +105,14 @@ class TaskService:
         # What the next start finds and goes on with needs no end now.
         self._resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset()
         self._starting = asyncio.Lock()
+        self._watching = Watching(
+            agent_name,
+            store,
+            self._texts,
+            self.limits.batch_events,
+            runs_here=self._attempts.__contains__,
+            is_stopped=lambda: self._stopped,
+        )
         self._desk = ApprovalDesk(
             agent_name,
             store,
@@ -170,7 +174,6 @@ class TaskService:
             self._keeper = None
         self.store.listeners.remove(self._listener)
         self._warm.clear()
-        self._warm_items = 0
         await self._release_left()
         self._stopped = True
         await self.store.close()
@@ -223,7 +226,7 @@ class TaskService:
                 raise _not_found(turn.task_id)
             if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
                 return (await self._load(head)).fold
-            await self._wait(turn.task_id, head.sequence)
+            await self._watching.growth(turn.task_id, head.sequence)
 
     async def submit(self, submission: Submission, principal: str) -> Turn:
         """Accept a request: when this returns, it is in the log.
@@ -388,22 +391,9 @@ class TaskService:
             self._upkeep.unrecorded[task_id] = "the end of the run could not be recorded"
         elif fold.state in INTERRUPTED:
             # It will be continued: the next turn need not read its log again.
-            self._keep_warm(attempt.live)
+            self._warm.keep(attempt.live)
         else:
-            self._forget(task_id)
-
-    def _keep_warm(self, live: LiveTask) -> None:
-        task_id = live.fold.task_id
-        self._forget(task_id)
-        self._warm[task_id] = live
-        self._warm_items += _items(live)
-        while len(self._warm) > self.limits.warm_tasks or self._warm_items > self.limits.warm_items:
-            self._forget(next(iter(self._warm)))
-
-    def _forget(self, task_id: str) -> None:
-        live = self._warm.pop(task_id, None)
-        if live is not None:
-            self._warm_items = sum(_items(each) for each in self._warm.values()) if self._warm else 0
+            self._warm.forget(task_id)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -450,7 +440,8 @@ class TaskService:
     ) -> AsyncGenerator[list[bytes], None]:
         """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
         turn = await self.submit(submission, principal)
-        async with aclosing(self._events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas)) as events:
+        events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas)
+        async with aclosing(events):
             async for frames in events:
                 yield frames
 
@@ -488,56 +479,10 @@ class TaskService:
             )
         if after == head.sequence and head.state in TERMINAL:
             return
-        async with aclosing(self._events(task_id, after, stop_at, deltas)) as events:
+        events = self._watching.events(task_id, after, stop_at, deltas=deltas)
+        async with aclosing(events):
             async for frames in events:
                 yield frames
-
-    async def _events(
-        self, task_id: str, after: int, stop_at: StopAt, deltas: bool
-    ) -> AsyncGenerator[list[bytes], None]:
-        store, limit = self.store, self.limits.batch_events
-        texts = self._texts.reader(task_id) if deltas else None
-        while True:
-            frames = await store.read(task_id, after, limit)
-            if not frames:
-                if stop_at is StopAt.CURRENT or await self._is_over(task_id, after):
-                    if texts is not None and (pieces := texts.frames(after)):
-                        yield pieces
-                    return
-                if texts is None:
-                    await self._wait(task_id, after)
-                    continue
-                async with aclosing(texts.until(self._wait(task_id, after), after)) as batches:
-                    async for pieces in batches:
-                        yield pieces
-                continue
-            ended = is_final(frames[-1])
-            if stop_at is StopAt.INTERRUPTED:
-                for index, frame in enumerate(frames):
-                    if settles(frame):
-                        frames, ended = frames[: index + 1], True
-                        break
-            after += len(frames)
-            yield frames
-            if ended:
-                return
-            if texts is not None:
-                # Also while the log grows faster than it is read: text must not wait for its end.
-                texts.passed(frames)
-                if pieces := texts.frames(after):
-                    yield pieces
-
-    async def _wait(self, task_id: str, after: int) -> None:
-        """Wait for the log to grow. Raises UnavailableError once the service is down: nobody here will let it grow."""
-        await self.store.wait(task_id, after)
-        if self._stopped:
-            raise UnavailableError(f"agent {self.agent_name} was stopped", agent=self.agent_name)
-
-    async def _is_over(self, task_id: str, after: int) -> bool:
-        if task_id in self._attempts:
-            return False
-        head = await self.store.head(task_id)
-        return head is None or (head.state in TERMINAL and head.sequence <= after)
 
     # -- steering --------------------------------------------------------------------------------------------------------
 
@@ -589,7 +534,7 @@ class TaskService:
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:
-            self._forget(task_id)
+            self._warm.forget(task_id)
         return fold
 
     async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
@@ -658,10 +603,6 @@ class TaskService:
 
 UNBEGUN = frozenset({TaskState.SUBMITTED})
 """States of tasks without a worker that every start begins; one that resumes goes on with those that are working, too."""
-
-
-def _items(live: LiveTask) -> int:
-    return len(live.fold.messages) + len(live.fold.artifacts) + 1
 
 
 def _not_found(task_id: str) -> TaskNotFoundError:

@@ -6,7 +6,7 @@ from protolink_grpc.errors import ProtolinkError, TaskExecutionError, classes
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
-from protolink_grpc.runtime.gate import error_from
+from protolink_grpc.runtime.outcome import error_from
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.toolbox import Toolbox

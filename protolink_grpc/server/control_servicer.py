@@ -7,7 +7,6 @@ from contextlib import aclosing
 from protolink_pb.v1 import control_service_pb2 as pb
 from protolink_pb.v1 import control_service_pb2_grpc
 
-from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport
@@ -22,7 +21,7 @@ from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import approval_decision_from_pb, approval_state_from_pb, approval_to_pb
 from protolink_grpc.wire.cards import skill_to_pb
 from protolink_grpc.wire.events import unframe
-from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token, token_from_cursor
+from protolink_grpc.wire.pages import cursor_from_token, page_size_of, token_from_cursor
 from protolink_grpc.wire.parts import tool_call_from_pb, tool_output_to_pb
 from protolink_grpc.wire.state import (
     compact_request_from_pb,
@@ -131,12 +130,10 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:
-    if not 0 <= request.page_size <= MAX_PAGE_SIZE:
-        raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
     states = [approval_state_from_pb(state, f"states[{index}]") for index, state in enumerate(request.states)]
     return ApprovalQuery(
         states=frozenset(states) or frozenset({ApprovalState.PENDING}),
         task_id=check_id(request.task_id, "task_id"),
-        page_size=request.page_size or DEFAULT_PAGE_SIZE,
-        after=cursor_from_token(request.page_token) if request.page_token else None,
+        page_size=page_size_of(request.page_size),
+        after=cursor_from_token(request.page_token),
     )

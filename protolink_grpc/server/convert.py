@@ -8,7 +8,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.context import context_from_pb
-from protolink_grpc.wire.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, cursor_from_token
+from protolink_grpc.wire.pages import cursor_from_token, page_size_of
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb
 from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb, state_from_pb
 
@@ -71,9 +71,6 @@ def stop_from_pb(value: int) -> StopAt:
 
 
 def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str) -> TaskQuery:
-    size = request.page_size
-    if not 0 <= size <= MAX_PAGE_SIZE:
-        raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
     states = [state_from_pb(state, f"states[{index}]") for index, state in enumerate(request.states)]
     after = micros_from_pb(request.updated_after, "updated_after") if request.HasField("updated_after") else 0
     return TaskQuery(
@@ -82,8 +79,8 @@ def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str)
         states=frozenset(states),
         session_id=check_id(request.session_id, "session_id"),
         updated_after_micros=after,
-        page_size=size or DEFAULT_PAGE_SIZE,
-        after=cursor_from_token(request.page_token) if request.page_token else None,
+        page_size=page_size_of(request.page_size),
+        after=cursor_from_token(request.page_token),
     )
 
 

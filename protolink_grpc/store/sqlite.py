@@ -22,10 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from protolink_grpc.errors import (
-    ProtolinkError,
-    StoreError,
-)
+from protolink_grpc.errors import ProtolinkError, StoreError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.store import approval_table, task_table

@@ -1,4 +1,4 @@
-"""Page tokens of ListTasks: opaque to callers, a position in the list to us."""
+"""Pages of lists: their size, and tokens that are opaque to callers and a position in the list to us."""
 
 import base64
 import binascii
@@ -8,7 +8,18 @@ from protolink_grpc.models.json_value import from_json, to_json
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 50
-"""Source: the comments of ListTasksRequest."""
+"""Source: the comments of ListTasksRequest and ListApprovalsRequest."""
+
+
+def page_size_of(asked: int) -> int:
+    """How long a page may get: 0 asks for the default.
+
+    Raises:
+        InvalidArgumentError: Out of bounds.
+    """
+    if not 0 <= asked <= MAX_PAGE_SIZE:
+        raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
+    return asked or DEFAULT_PAGE_SIZE
 
 
 def token_from_cursor(cursor: tuple[int, str] | None) -> str:
@@ -16,7 +27,14 @@ def token_from_cursor(cursor: tuple[int, str] | None) -> str:
     return "" if cursor is None else base64.urlsafe_b64encode(to_json(cursor).encode()).decode()
 
 
-def cursor_from_token(token: str) -> tuple[int, str]:
+def cursor_from_token(token: str) -> tuple[int, str] | None:
+    """The position that a token stands for, None for the first page.
+
+    Raises:
+        InvalidArgumentError: Not one of ours.
+    """
+    if not token:
+        return None
     try:
         value = from_json(base64.urlsafe_b64decode(token.encode()))
     except (InvalidArgumentError, binascii.Error, ValueError):

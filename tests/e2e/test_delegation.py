@@ -305,6 +305,37 @@ async def test_a_failed_child_is_returned_to_a_handler_and_raised_by_call_tool(r
         assert (await AgentClient(url=front.card.url).send_task(None, Task.create("hi"))).messages[-1].text == "seen"
 
 
+async def test_a_tool_in_a_thread_calls_peers_as_a_part_of_its_run(registry: Registry) -> None:
+    begun = asyncio.Event()
+    front, back = thinking("front", registry), thinking("back", registry)
+
+    @front.tool
+    def outer(tool: str) -> int:
+        return 1 + int(front.peer("back").call_tool_sync(tool))
+
+    @back.tool
+    async def count() -> int:
+        return 41
+
+    @back.tool
+    async def hang() -> int:
+        begun.set()
+        await asyncio.Event().wait()
+        return 0
+
+    async with front, back:
+        client = AgentClient(url=front.card.url)
+        done = await client.send_task(None, Task.create_tool_call("outer", {"tool": "count"}))
+        assert done.get_output() == 42
+        assert await ends(front, done.id) == [("action.completed", "back"), ("action.completed", "outer")]
+        task = await client.submit_task(None, Task.create_tool_call("outer", {"tool": "hang"}))
+        await begun.wait()
+        await client.cancel_task(None, task.id, reason="enough")
+        there = AgentClient(url=back.card.url)
+        ended = await there.wait_task((await there.list_tasks()).tasks[0].id)
+        assert (ended.state, ended.metadata["cancel_reason"]) == (TaskState.CANCELED, "enough")
+
+
 async def test_a_reader_that_leaves_a_childs_stream_leaves_the_child_alone(registry: Registry) -> None:
     go = asyncio.Event()
 

@@ -243,13 +243,13 @@ async def test_a_reader_that_leaves_takes_everything_it_opened_with_it(monkeypat
     asked = await service.send(Submission.of(Task.create("one")), "ann")
     closed: list[str] = []
 
-    async def events(*_: Any) -> AsyncIterator[list[bytes]]:
+    async def events(*_: Any, **__: Any) -> AsyncIterator[list[bytes]]:
         try:
             yield [b"event"]
         finally:
             closed.append("events")
 
-    monkeypatch.setattr(service, "_events", events)
+    monkeypatch.setattr(service._watching, "events", events)
     for reader in (service.watch(asked.task_id, "ann"), service.stream(Submission.of(Task.create("two")), "ann")):
         await anext(reader)
         await reader.aclose()

@@ -278,8 +278,8 @@ class Caller:
 
     def take_deltas(self, *, lost: bool) -> None:
         for piece in self.stream.pull(self.at, self.world.now):
-            event = self.read.news(delta_from_frame(delta_frame("t", piece)))
-            if lost or event is None:
+            event = None if lost else self.read.news(delta_from_frame(delta_frame("t", piece)))
+            if event is None:
                 continue
             delta = event.payload
             assert isinstance(delta, TextDelta)

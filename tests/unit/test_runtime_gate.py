@@ -27,7 +27,8 @@ from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions import Actions
-from protolink_grpc.runtime.gate import Done, Gate, Outcome, Prepared
+from protolink_grpc.runtime.gate import Done, Gate, Prepared
+from protolink_grpc.runtime.outcome import Outcome
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import Tool
 

@@ -1,0 +1,61 @@
+"""How an action ended, in the two forms that it has: an exception where it happens, a JSON value in the log and in artifacts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc.errors import (
+    BudgetExceededError,
+    ProtolinkError,
+    ToolError,
+    ToolFailedError,
+    ToolRejectedError,
+    classes,
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an action ended: exactly one of a result and an error. A recorded outcome has no exception."""
+
+    action_id: str
+    result: Any = None
+    error: Any = None
+    exception: ProtolinkError | None = None
+    rejected: bool = False
+
+    def value(self) -> Any:
+        """The result; raises what the action raised, or an equivalent of it."""
+        if self.exception is not None:
+            raise self.exception
+        if self.error is not None:
+            raise error_from(self.error)
+        return self.result
+
+
+def error_value(error: ProtolinkError) -> dict[str, Any]:
+    """The `error` object of an action that failed."""
+    if isinstance(error, ToolRejectedError):
+        return error.to_dict()
+    own = isinstance(error, ToolError | BudgetExceededError)
+    code = error.reason if own else ToolFailedError.reason
+    return {"status": "failed", "code": code, "message": str(error)}
+
+
+def refusal_value(error: ProtolinkError) -> dict[str, Any]:
+    """The `error` object of an action that was not allowed to run."""
+    return {"status": "denied", "changes_made": False, "code": error.reason, "message": str(error)}
+
+
+def error_from(value: Any) -> ProtolinkError:
+    """An exception that says what a recorded `error` says."""
+    found = value if isinstance(value, dict) else {}
+    message = str(found.get("message", value))
+    if found.get("status") == "rejected":
+        return ToolRejectedError(
+            message,
+            code=str(found.get("code", "rejected")),
+            details=found.get("details") or {},
+            suggestion=found.get("suggestion"),
+        )
+    kind = classes().get(str(found.get("code")), ToolFailedError)
+    return kind(message) if issubclass(kind, ToolError | BudgetExceededError) else ToolFailedError(message)
