@@ -39,6 +39,7 @@ from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.local_agent import LocalEndpoint, _endpoints
 from protolink_grpc.runtime.background import background
 from protolink_grpc.store.port import Append, RequestRecord
+from protolink_grpc.tools import Toolbox
 from protolink_grpc.wire.tracing import joined_to_trace
 
 MakeWire = Callable[[str], Awaitable[Any]]
@@ -348,7 +349,7 @@ async def test_an_agent_whose_loop_is_closed_is_not_reachable(monkeypatch: pytes
     loop.close()
     agent = Agent(name="gone")
     service: Any = object()
-    monkeypatch.setitem(_endpoints, "runtime://gone", LocalEndpoint(service, loop, lambda: agent.card))
+    monkeypatch.setitem(_endpoints, "runtime://gone", LocalEndpoint(service, loop, lambda: agent.card, Toolbox()))
     client = AgentClient(url="runtime://gone")
     for attempt in (client.get_task("x"), client.send_task(None, Task.create("x"))):
         with pytest.raises(UnavailableError, match=r"^runtime://gone is not reachable"):
