@@ -106,6 +106,7 @@ NAMES: dict[str, list[str]] = {
         "SequenceOutOfRangeError",
         "ServerOptions",
         "SessionConflictError",
+        "SessionNotFoundError",
         "State",
         "StateOperationRequest",
         "StateOperationResult",
