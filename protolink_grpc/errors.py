@@ -184,6 +184,21 @@ class ToolRejectedError(ToolError):
         self.details = details or {}
         self.suggestion = suggestion
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], *, said_by: str = "") -> "ToolRejectedError":
+        """What `to_dict` wrote, as an error again; a value of another shape is left out.
+
+        Args:
+            said_by: Whose refusal it was, put before the sentence.
+        """
+        message, details, suggestion = data.get("message") or "rejected", data.get("details"), data.get("suggestion")
+        return cls(
+            f"{said_by}: {message}" if said_by else str(message),
+            code=str(data.get("code") or "rejected"),
+            details=details if isinstance(details, dict) else None,
+            suggestion=suggestion if isinstance(suggestion, str) else None,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The `tool_output.error` object that peers of every version read."""
         return {

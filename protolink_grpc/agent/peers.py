@@ -21,11 +21,12 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import Part, ToolCall, ToolOutput
+from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions import Actions, Relay
 from protolink_grpc.runtime.background import background
 from protolink_grpc.runtime.gate import AGENT_CALL
+from protolink_grpc.runtime.parts import asked_for
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind
 
@@ -240,7 +241,7 @@ async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, 
     run = current_run()
     if run is None:
         return await peers.run(target, task, relay=relay)
-    asked = [[_asked(part) for part in message.parts] for message in task.messages]
+    asked = [asked_for(message.parts) for message in task.messages]
     return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
 
 
@@ -276,12 +277,6 @@ async def stream_peer(
 async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
     """As `call_peer`, with one message as a task of its own; returns the answer."""
     return answer_of(await call_peer(actions, peers, target, Task.create(message)))
-
-
-def _asked(part: Part) -> Any:
-    """What a part asks for, without the ids that are new each time it is made."""
-    content = part.content
-    return [part.type, content.tool_name, content.args] if isinstance(content, ToolCall) else part.to_dict()
 
 
 class AgentPeer:

@@ -214,7 +214,7 @@ class Inference:
                 del self._rejections[target]
                 continue
             self._rejections[target] += 1
-            attempts, error = self._rejections[target], _rejection(found[-1])
+            attempts, error = self._rejections[target], ToolRejectedError.from_dict(found[-1].error or {})
             await round_.say("llm_retry", str(error), {"reason": "rejected", "tool": target, "attempt": attempts})
             if attempts > limit:
                 message = f"calls of '{target}' were rejected {attempts} times in a row: {error}"
@@ -287,14 +287,3 @@ def _target(call: ModelToolCall) -> str:
     """What a call is for: a tool, an agent, or an agent's tool."""
     named = [call.arguments.get(key) for key in ("agent", "tool")] if call.name in RESERVED_TOOLS else [call.name]
     return ".".join(str(each)[:MAX_NAME_CHARS] for each in named if each)
-
-
-def _rejection(observation: Observation) -> ToolRejectedError:
-    error = observation.error or {}
-    details, suggestion = error.get("details"), error.get("suggestion")
-    return ToolRejectedError(
-        str(error.get("message") or "the call was rejected"),
-        code=str(error.get("code") or "rejected"),
-        details=details if isinstance(details, dict) else None,
-        suggestion=suggestion if isinstance(suggestion, str) else None,
-    )

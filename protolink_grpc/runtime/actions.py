@@ -349,12 +349,7 @@ def _output(answer: Task, agent: str) -> Any:
         return plain(answer.get_output())
     error = output.error if output is not None else None
     if isinstance(error, dict) and error.get("status") == "rejected":
-        raise ToolRejectedError(
-            f"{agent}: {error.get('message', 'rejected')}",
-            code=str(error.get("code", "rejected")),
-            details=error.get("details") or {},
-            suggestion=error.get("suggestion"),
-        )
+        raise ToolRejectedError.from_dict(error, said_by=agent)
     why = answer.metadata.get("error") or answer.metadata.get("reject_reason") or answer.metadata.get("cancel_reason")
     if answer.state is TaskState.INPUT_REQUIRED:
         why = f"it asks: {answer.get_last_part_content() or 'for more input'}"

@@ -30,10 +30,9 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
-from protolink_grpc.models.events import ApprovalDecided, RunEvent
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.runtime.asking import expired, said_about, seconds_left
+from protolink_grpc.runtime.asking import decided, expired, seconds_left
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
@@ -312,11 +311,7 @@ class ApprovalDesk:
 
     async def _record(self, known: _Known, answer: ApprovalDecision) -> bool:
         """Append an answer; false when somebody else's, or the end of the task, came first."""
-        fact = RunEvent(
-            payload=ApprovalDecided(answer),
-            action_id=known.approval.request.action.action_id,
-            summary=said_about(answer),
-        )
+        fact = decided(known.approval.request, answer)
         try:
             try:
                 await (await self._live_of(known.row.task_id)).record([fact])

@@ -11,6 +11,7 @@ from protolink_grpc.errors import ApprovalChangedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import ApprovalDecided, RunEvent
 from protolink_grpc.tools.runner import ToolRunner
 
 ApprovalHandler = Callable[[ApprovalRequest, RunContext], Awaitable[ApprovalDecision | bool] | ApprovalDecision | bool]
@@ -71,6 +72,11 @@ def said_about(decision: ApprovalDecision) -> str:
     verdict = "approved" if decision.approved else "denied"
     by = f" by {decision.decided_by}" if decision.decided_by else ""
     return f"{verdict}{by}: {decision.reason}" if decision.reason else f"{verdict}{by}"
+
+
+def decided(request: ApprovalRequest, decision: ApprovalDecision) -> RunEvent:
+    """The answer as the fact that it is, wherever it was given."""
+    return RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=said_about(decision))
 
 
 def seconds_left(request: ApprovalRequest, now_micros: int) -> float | None:

@@ -10,10 +10,10 @@ from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.events import ApprovalDecided, RunEvent
+from protolink_grpc.models.events import RunEvent
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
-from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, said_about, seconds_left
+from protolink_grpc.runtime.asking import ApprovalHandler, decided, first_answer, seconds_left
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.gate import Done, Gate, Passage, Prepared
 from protolink_grpc.runtime.journal import ActionRecord
@@ -70,11 +70,7 @@ class Detached:
                 outside=_never,
                 timeout_s=seconds_left(request, micros_from_iso(utc_now())),
             )
-        await self.emit(
-            RunEvent(
-                payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=said_about(decision)
-            )
-        )
+        await self.emit(decided(request, decision))
         return decision
 
     def shown(self, error: ToolFailedError) -> ToolFailedError:

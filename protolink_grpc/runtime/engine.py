@@ -94,8 +94,7 @@ class Attempt:
         self._slots = slots
         self._request_id = request_id
         self._cause = cause
-        self._expose_errors = controls.expose_errors
-        self._redaction = controls.redaction
+        self._controls = controls
         self._resumable = resumable
         self._place: Place = None
         self._holds = False
@@ -252,10 +251,10 @@ class Attempt:
         """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
         if isinstance(error, ToolFailedError):
             error = self.run.shown(error)
-        clean = self._redaction.redact_text
+        clean = self._controls.redaction.redact_text
         if isinstance(error, ProtolinkError):
             return error.reason, clean(said(error))[:MAX_REASON]
-        if self._expose_errors:
+        if self._controls.expose_errors:
             log.exception("task %s failed", self.run.task_id, exc_info=error)
             return "AGENT_FAILED", clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON]
         incident = new_uuid()

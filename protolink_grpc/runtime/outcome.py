@@ -51,11 +51,6 @@ def error_from(value: Any) -> ProtolinkError:
     found = value if isinstance(value, dict) else {}
     message = str(found.get("message", value))
     if found.get("status") == "rejected":
-        return ToolRejectedError(
-            message,
-            code=str(found.get("code", "rejected")),
-            details=found.get("details") or {},
-            suggestion=found.get("suggestion"),
-        )
+        return ToolRejectedError.from_dict(found)
     kind = classes().get(str(found.get("code")), ToolFailedError)
     return kind(message) if issubclass(kind, ToolError | BudgetExceededError) else ToolFailedError(message)

@@ -17,7 +17,6 @@ from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, Budg
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import (
-    ApprovalDecided,
     LlmCallCompleted,
     LlmCallStarted,
     Payload,
@@ -36,7 +35,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
-from protolink_grpc.runtime.asking import ApprovalHandler, first_answer, said_about, seconds_left
+from protolink_grpc.runtime.asking import ApprovalHandler, decided, first_answer, seconds_left
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.journal import ActionRecord, Journal
@@ -248,11 +247,8 @@ class Run:
 
     async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
         """Record an answer; returns the one that counts, which may have come from outside meanwhile."""
-        fact = RunEvent(
-            payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=said_about(decision)
-        )
         try:
-            await self._live.record([fact], run_id=self.run_id)
+            await self._live.record([decided(request, decision)], run_id=self.run_id)
         except InvalidTransitionError:
             self.token.raise_if_cancelled()
             return await self._live.decision(request.request_id)
