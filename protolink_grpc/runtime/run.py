@@ -54,6 +54,9 @@ CANCEL_CHECK_S = 0.02
 
 T = TypeVar("T")
 
+# Not `A | B` where it is asked: that makes a union for each event that a handler emits.
+_CALL_EVENTS = (LlmCallStarted, LlmCallCompleted)
+
 _current: ContextVar["Run | None"] = ContextVar("protolink_run", default=None)
 
 
@@ -296,7 +299,7 @@ class Run:
         fact = as_fact(item)
         self._pending.append(fact)
         payload = fact.payload if isinstance(fact, RunEvent) else fact
-        if isinstance(payload, LlmCallStarted | LlmCallCompleted):
+        if isinstance(payload, _CALL_EVENTS):
             self.end_delta(payload.call_id)
         if self._failure is not None:
             raise self._failure
