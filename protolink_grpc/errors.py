@@ -43,6 +43,13 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── DeadlineExceededError (TimeoutError)   the wait was over before the work
     ├── UnavailableError (ConnectionError)     the peer could not be reached, or is draining
     ├── UnimplementedError                     the method is in the contract, its behaviour is not here yet
+    ├── UnsupportedOperationError              A2A: this agent, or this task as it is, does not do that
+    ├── ContentTypeNotSupportedError           A2A: the card does not name that media type
+    ├── PushNotSupportedError                  A2A: the agent sends no push notifications
+    ├── ExtendedCardNotConfiguredError         A2A: there is no extended card
+    ├── ExtensionRequiredError                 A2A: the agent demands an extension that the caller did not name
+    ├── VersionNotSupportedError               A2A: that version of the protocol is not spoken here
+    ├── InvalidAgentResponseError              A2A: a peer answered with something that is no answer
     ├── AddressInUseError (OSError)            the port to listen on is taken
     ├── StoreError
     │   ├── SequenceConflictError              another writer appended first
@@ -397,6 +404,34 @@ class UnimplementedError(ProtolinkError):
     reason = "UNIMPLEMENTED"
 
 
+class UnsupportedOperationError(ProtolinkError):
+    reason = "UNSUPPORTED_OPERATION"
+
+
+class ContentTypeNotSupportedError(ProtolinkError):
+    reason = "CONTENT_TYPE_NOT_SUPPORTED"
+
+
+class PushNotSupportedError(ProtolinkError):
+    reason = "PUSH_NOTIFICATION_NOT_SUPPORTED"
+
+
+class ExtendedCardNotConfiguredError(ProtolinkError):
+    reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+
+
+class ExtensionRequiredError(ProtolinkError):
+    reason = "EXTENSION_SUPPORT_REQUIRED"
+
+
+class VersionNotSupportedError(ProtolinkError):
+    reason = "VERSION_NOT_SUPPORTED"
+
+
+class InvalidAgentResponseError(ProtolinkError):
+    reason = "INVALID_AGENT_RESPONSE"
+
+
 class AddressInUseError(ProtolinkError, OSError):
     reason = "ADDRESS_IN_USE"
 
@@ -502,6 +537,13 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "DEADLINE_EXCEEDED": Rule("DEADLINE_EXCEEDED", 504, -32603, retryable=True),
         "UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "UNIMPLEMENTED": Rule("UNIMPLEMENTED", 501, -32004),
+        "UNSUPPORTED_OPERATION": Rule("FAILED_PRECONDITION", 400, -32004),
+        "CONTENT_TYPE_NOT_SUPPORTED": Rule("INVALID_ARGUMENT", 400, -32005),
+        "PUSH_NOTIFICATION_NOT_SUPPORTED": Rule("FAILED_PRECONDITION", 400, -32003),
+        "EXTENDED_AGENT_CARD_NOT_CONFIGURED": Rule("FAILED_PRECONDITION", 400, -32007),
+        "EXTENSION_SUPPORT_REQUIRED": Rule("FAILED_PRECONDITION", 400, -32008),
+        "VERSION_NOT_SUPPORTED": Rule("FAILED_PRECONDITION", 400, -32009),
+        "INVALID_AGENT_RESPONSE": Rule("INTERNAL", 500, -32006),
         "ADDRESS_IN_USE": Rule("FAILED_PRECONDITION", 500, -32603),
         "STORE_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "SEQUENCE_CONFLICT": Rule("ABORTED", 409, -32603, retryable=True),

@@ -84,6 +84,8 @@ class RunContext:
         metadata: What the application sends along.
         cancel_reason: One sentence.
         created_at: ISO 8601 UTC.
+        principal: Who asked for the run, and `scopes`, sorted, what the credentials allow: said by the server, whatever a caller
+            puts here. None before a server has seen it.
     """
 
     run_id: str = field(default_factory=new_run_id)
@@ -98,9 +100,11 @@ class RunContext:
     metadata: dict[str, Any] = field(default_factory=dict)
     cancel_reason: str | None = None
     created_at: str = field(default_factory=utc_now)
+    principal: str | None = None
+    scopes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        found: dict[str, Any] = {
             "run_id": self.run_id,
             "session_id": self.session_id,
             "trace_id": self.trace_id,
@@ -114,6 +118,11 @@ class RunContext:
             "metadata": plain(self.metadata),
             "created_at": self.created_at,
         }
+        if self.principal is not None:
+            found["principal"] = self.principal
+        if self.scopes:
+            found["scopes"] = list(self.scopes)
+        return found
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -136,6 +145,8 @@ class RunContext:
             metadata=reader.mapping(source, "metadata"),
             cancel_reason=reader.optional_text(source, "cancel_reason"),
             created_at=reader.moment(source, "created_at"),
+            principal=reader.optional_text(source, "principal"),
+            scopes=tuple(reader.texts(source, "scopes")),
         )
 
     def copy(self, **overrides: Any) -> Self:

@@ -319,7 +319,8 @@ _UNCHANGING = (str, int, float, bytes, FileContent, type(None))
 
 def copy_message(message: Message) -> Message:
     """A deep copy."""
-    return Message(message.id, message.role, [copy_part(part) for part in message.parts], message.timestamp)
+    metadata = None if message.metadata is None else plain(message.metadata)
+    return Message(message.id, message.role, [copy_part(part) for part in message.parts], message.timestamp, metadata)
 
 
 def copy_artifact(artifact: Artifact) -> Artifact:

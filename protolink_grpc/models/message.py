@@ -7,6 +7,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
+from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import Part
 
 MessageRoleType = Literal["user", "agent", "assistant", "system"]
@@ -16,12 +17,13 @@ ROLES = frozenset({"user", "agent", "assistant", "system"})
 
 @dataclass(slots=True)
 class Message:
-    """Parts from one speaker. `role` is one of `ROLES`, checked when read, never when constructed."""
+    """Parts from one speaker. `role` is one of `ROLES`, checked when read, never when constructed; `metadata` None means none."""
 
     id: str = field(default_factory=new_message_id)
     role: str = "user"
     parts: list[Part] = field(default_factory=list)
     timestamp: str = field(default_factory=utc_now)
+    metadata: dict[str, Any] | None = None
 
     @property
     def text(self) -> str:
@@ -37,12 +39,15 @@ class Message:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        found: dict[str, Any] = {
             "id": self.id,
             "role": self.role,
             "parts": [part.to_dict() for part in self.parts],
             "timestamp": self.timestamp,
         }
+        if self.metadata:
+            found["metadata"] = plain(self.metadata)
+        return found
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -60,6 +65,7 @@ class Message:
             role=role,
             parts=reader.items(source, "parts", Part.from_dict),
             timestamp=reader.moment(source, "timestamp"),
+            metadata=reader.mapping(source, "metadata") or None,
         )
 
     @classmethod

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -24,7 +25,9 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id, new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
@@ -64,6 +67,7 @@ class Attempt:
 
     Args:
         resumable: States in which a service that goes down leaves the task to its next start.
+        scopes: What the credentials of this turn's caller allow; None means what the log says.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Attempt:
         controls: Controls,
         request_id: str = "",
         cause: str = "submitted",
+        scopes: frozenset[str] | None = None,
         resumable: frozenset[TaskState] = frozenset(),
         on_end: Callable[["Attempt"], None],
     ) -> None:
@@ -94,6 +99,7 @@ class Attempt:
         self._slots = slots
         self._request_id = request_id
         self._cause = cause
+        self._scopes = scopes
         self._controls = controls
         self._resumable = resumable
         self._place: Place = None
@@ -208,7 +214,17 @@ class Attempt:
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
-        return TaskStatusChanged(fold.state, TaskState.WORKING, attempt=fold.attempt + 1, cause=self._cause)
+        return TaskStatusChanged(
+            fold.state, TaskState.WORKING, attempt=fold.attempt + 1, cause=self._cause, context=self._narrowed(fold)
+        )
+
+    def _narrowed(self, fold: TaskFold) -> RunContext | None:
+        """The context of a turn whose caller may do other things than that of the turn before; None where nothing changes."""
+        known, scopes = fold.context, self._scopes
+        if scopes is None or tuple(sorted(scopes)) == (known.scopes if known is not None else ()):
+            return None
+        base = known or RunContext(self.run.run_id, fold.session_id)
+        return replace(base, principal=self.run.principal, scopes=tuple(sorted(scopes)))
 
     async def _work(self) -> None:
         run, fold = self.run, self.live.fold

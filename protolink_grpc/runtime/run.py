@@ -150,7 +150,7 @@ class Run:
         if not chain or chain[-1] != self.agent_name:
             chain.append(self.agent_name)
         base = known or RunContext(run_id=self.run_id)
-        return base.copy(run_id=self.run_id, session_id=self.session_id, agent_chain=chain)
+        return base.copy(run_id=self.run_id, session_id=self.session_id, agent_chain=chain, principal=self.principal)
 
     @property
     def budget(self) -> BudgetEnforcer:

@@ -290,6 +290,7 @@ class TaskService:
         live.fold.session_id = submission.session_id or task_id
         if submission.context is not None:
             refuse_cycle(submission.context, self.agent_name)
+        submission.known_as(principal)
         opening = TaskSubmitted(submission.opening(task_id), principal, submission.request_id, submission.encoded)
         try:
             return await self._opened(self._begin(live, [opening], principal, submission.request_id), to_end=to_end)
@@ -326,7 +327,10 @@ class TaskService:
             )
         facts = submission.additions(fold)
         try:
-            return await self._opened(self._begin(live, facts, principal, submission.request_id, cause="continued"))
+            attempt = self._begin(
+                live, facts, principal, submission.request_id, cause="continued", scopes=submission.scopes
+            )
+            return await self._opened(attempt)
         except LeaseLostError:
             raise TaskAlreadyRunningError(
                 f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
@@ -346,7 +350,14 @@ class TaskService:
         self._begin(live, [], live.fold.principal, cause="recovered")
 
     def _begin(
-        self, live: LiveTask, opening: list[Fact], principal: str, request_id: str = "", cause: str = "submitted"
+        self,
+        live: LiveTask,
+        opening: list[Fact],
+        principal: str,
+        request_id: str = "",
+        *,
+        cause: str = "submitted",
+        scopes: frozenset[str] | None = None,
     ) -> Attempt:
         if cause != "recovered":
             self._slots.check_room()
@@ -358,6 +369,7 @@ class TaskService:
             principal=principal,
             request_id=request_id,
             cause=cause,
+            scopes=scopes,
             controls=self._controls,
             resumable=self._resumable,
             on_end=self._retire,

@@ -1,6 +1,6 @@
 """What crosses the waist: submissions, where a watch ends, and the bounds of a service. Nothing here acts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -68,6 +68,7 @@ class Submission:
         messages: New messages; those whose id the log knows are left out.
         request_id: The same id from the same principal is the same request.
         encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
+        scopes: What the caller's credentials allow, as the edge has found out.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -80,6 +81,15 @@ class Submission:
     context: RunContext | None = None
     request_id: str = ""
     encoded: tuple[bytes, ...] = ()
+    scopes: frozenset[str] = frozenset()
+
+    def known_as(self, principal: str) -> None:
+        """Write into the context who asks and what the credentials allow; what the caller has put there goes."""
+        context, scopes = self.context, tuple(sorted(self.scopes))
+        if context is None and scopes:
+            context = RunContext(session_id=self.session_id or None)
+        if context is not None and (scopes or context.principal or context.scopes):
+            self.context = replace(context, principal=principal, scopes=scopes)
 
     @classmethod
     def of(cls, task: Task, *, request_id: str = "") -> "Submission":

@@ -11,10 +11,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from opentelemetry import trace
 
+from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
 from protolink_grpc.server.binding import bind
 from protolink_grpc.server.interceptors import Interceptor
-from protolink_grpc.server.interceptors.authentication import Authenticate, authentication, certificate_identity
+from protolink_grpc.server.interceptors.authentication import authentication, certificate_identity
 from protolink_grpc.server.interceptors.deadline import deadline
 from protolink_grpc.server.interceptors.telemetry import telemetry
 from protolink_grpc.wire.address import Address

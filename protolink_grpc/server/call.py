@@ -7,13 +7,9 @@ from typing import Any, TypeAlias
 
 import grpc.aio
 
+from protolink_grpc.auth.principal import ANONYMOUS
+
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-
-ANONYMOUS = "anonymous"
-"""The principal of every caller where nothing authenticates."""
-
-RESERVED = frozenset({ANONYMOUS, "local"})
-"""Names that no authenticated caller may have: "local" owns what a process asks of its own agents."""
 
 
 @dataclass(slots=True)

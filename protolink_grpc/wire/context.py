@@ -52,6 +52,10 @@ def context_to_pb(context: RunContext) -> pb2.RunContext:
         out.cancel_reason = context.cancel_reason
     if context.metadata:
         out.metadata_json = json_object_to_pb(context.metadata)
+    if context.principal:
+        out.principal = context.principal
+    if context.scopes:
+        out.scopes.extend(context.scopes)
     return out
 
 
@@ -80,6 +84,8 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
         json_object_from_pb(metadata, f"{field}.metadata_json") if metadata else {},
         pb.cancel_reason or None,
         timestamp_from_pb(pb.create_time, f"{field}.create_time") if pb.HasField("create_time") else utc_now(),
+        pb.principal or None,
+        tuple(pb.scopes),
     )
 
 

@@ -87,6 +87,7 @@ def message_to_pb(message: Message) -> pb.Message:
         role=role,
         parts=[part_to_pb(part) for part in message.parts],
         create_time=timestamp_to_pb(message.timestamp),
+        metadata_json=json_object_to_pb(message.metadata) if message.metadata else "",
     )
 
 
@@ -124,6 +125,7 @@ def message_from_pb(message: pb.Message, field: str = "message") -> Message:
         role,
         parts_from_pb(message.parts, f"{field}.parts"),
         set_time(message, "create_time", field),
+        json_object_from_pb(message.metadata_json, f"{field}.metadata_json") if message.metadata_json else None,
     )
 
 
@@ -428,6 +430,8 @@ def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
 def encode_message(message: Message) -> bytes:
     """The message's bytes. Plain text, by far the most common, is put together by hand in a third of the time."""
     texts: list[bytes] = []
+    if message.metadata:
+        return message_to_pb(message).SerializeToString()
     for part in message.parts:
         content = part.content
         if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:

@@ -127,6 +127,8 @@ FULL_CONTEXT = RunContext(
     metadata={"tenant": 7},
     cancel_reason="enough",
     created_at=NOON,
+    principal="alice",
+    scopes=("pay", "read"),
 )
 FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, {"cached": 7})
 FULL_DECISION = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "near the end", FULL_USAGE, {"a": [1]}, NOON)

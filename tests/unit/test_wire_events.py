@@ -84,8 +84,6 @@ def test_full_events_leave_no_field_of_the_contract_out() -> None:
         for name in ("update_time", "run_id", "sequence", "agent_name", "message_count", "artifact_count")
     }
     assert fields_defined(pb.RunEvent.DESCRIPTOR) - written == {
-        # A message of ours has no metadata: what is to be said about it is said in its parts.
-        "protolink.v1.Message.metadata_json",
         # A submitted task is written by the caller; what the log itself says is not repeated in it.
         *only_in_answers,
     }

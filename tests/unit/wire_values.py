@@ -90,7 +90,12 @@ parts = st.builds(
     lambda typed, metadata, media_type: Part(*typed, metadata, media_type), contents, st.none() | objects, maybe_names
 )
 messages = st.builds(
-    Message, names, st.sampled_from(["user", "agent", "assistant", "system"]), st.lists(parts, max_size=2), times
+    Message,
+    names,
+    st.sampled_from(["user", "agent", "assistant", "system"]),
+    st.lists(parts, max_size=2),
+    times,
+    st.none() | st.dictionaries(names, json_values, min_size=1, max_size=2),
 )
 artifacts = st.builds(
     Artifact,
@@ -297,11 +302,24 @@ FULL_PARTS = [
     Part("decision", RouteDecision("right", "because", 0.25, FACTS)),
     Part("trace", FACTS),
 ]
-FULL_MESSAGE = Message("message", "agent", FULL_PARTS, NOON)
+FULL_MESSAGE = Message("message", "agent", FULL_PARTS, NOON, {"tone": "kind"})
 FULL_ARTIFACT = Artifact("artifact", FULL_PARTS, FACTS, NOON, "preview", "name", "file:///a", "text/plain", "action")
 FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, FACTS)
 FULL_CONTEXT = RunContext(
-    "run", "session", "trace", "file:///w", "parent", ["a", "b"], FACTS, FULL_BUDGET, True, FACTS, "enough", NOON
+    "run",
+    "session",
+    "trace",
+    "file:///w",
+    "parent",
+    ["a", "b"],
+    FACTS,
+    FULL_BUDGET,
+    True,
+    FACTS,
+    "enough",
+    NOON,
+    principal="alice",
+    scopes=("pay", "read"),
 )
 FULL_ACTION = RunAction(
     "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON

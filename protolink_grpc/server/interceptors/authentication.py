@@ -1,24 +1,12 @@
 """Who calls. The hook decides; without one the identity of a client certificate counts, and else everyone is anonymous."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+from protolink_grpc.auth.principal import ANONYMOUS, Authenticate, unreserved
 from protolink_grpc.errors import UnauthenticatedError
-from protolink_grpc.server.call import ANONYMOUS, RESERVED, Call
+from protolink_grpc.server.call import Call
 from protolink_grpc.server.interceptors import Interceptor
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who calls, and what for. `name` owns tasks and registrations."""
-
-    name: str
-    scopes: frozenset[str] = frozenset()
-
-
-Authenticate = Callable[[str, Mapping[str, str]], Awaitable[Principal | None]]
-"""The hook: full method name and request metadata to a principal, None for a caller without valid credentials."""
 
 
 def authentication(authenticate: Authenticate) -> Interceptor:
@@ -33,7 +21,7 @@ def authentication(authenticate: Authenticate) -> Interceptor:
         principal = await authenticate(call.method, call.metadata)
         if principal is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
-        call.principal, call.scopes = _unreserved(principal.name), principal.scopes
+        call.principal, call.scopes = unreserved(principal.name), principal.scopes
         yield
 
     return identified
@@ -46,17 +34,11 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         values = identity.get(key)
         if values:
-            call.principal = _unreserved(_text(next(iter(values))))
+            call.principal = unreserved(_text(next(iter(values))))
             break
     else:
         call.principal = ANONYMOUS
     yield
-
-
-def _unreserved(name: str) -> str:
-    if name in RESERVED:
-        raise UnauthenticatedError(f"{name!r} cannot be the name of an authenticated caller", principal=name)
-    return name
 
 
 def _text(value: str | bytes) -> str:

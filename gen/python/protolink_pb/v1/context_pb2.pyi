@@ -37,6 +37,8 @@ class RunContext(_message.Message):
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Identifies the run. Set by the server. Format: UUIDv7."""
     session_id: _builtins.str
@@ -55,6 +57,8 @@ class RunContext(_message.Message):
     """Why the run was canceled. Set by whoever canceled it. Empty means not stated."""
     metadata_json: _builtins.str
     """Facts that travel with the run, a JSON object. Set by the caller. Empty means none."""
+    principal: _builtins.str
+    """Who asked for the run. Set by the server; what a caller puts here means nothing."""
     @_builtins.property
     def agent_chain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the agents that the work has passed through, first one first. Set by each agent. At most 64."""
@@ -66,6 +70,10 @@ class RunContext(_message.Message):
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When the context came into being, UTC, microseconds. Set by whoever made it."""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the caller's credentials allow. Set by the server; what a caller puts here means nothing."""
 
     def __init__(
         self,
@@ -82,10 +90,12 @@ class RunContext(_message.Message):
         cancel_reason: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        principal: _builtins.str = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "cancel_reason", b"cancel_reason", "canceled", b"canceled", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "run_id", b"run_id", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "cancel_reason", b"cancel_reason", "canceled", b"canceled", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "principal", b"principal", "run_id", b"run_id", "scopes", b"scopes", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,116 @@
+"""What every HTTP and WebSocket request passes: who asks, may it, how much of it is read, and what an error looks like.
+
+Routes stay free of it: they ask the door for the caller and for the body, and raise the errors of `errors`.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import HTTPConnection, Request
+
+from protolink_grpc.a2a.values import Asked
+from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
+from protolink_grpc.errors import DeadlineExceededError, MessageTooLargeError, UnauthenticatedError
+
+
+class Admission(Protocol):
+    """Whether an identified caller may call a method now. Raises PermissionDeniedError, ResourceExhaustedError."""
+
+    def __call__(self, method: str, principal: Principal) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a request is read.
+
+    Args:
+        max_body_bytes: Larger bodies are refused with 413, before they are read where they say their length.
+        body_timeout_s: How long a body may take to arrive.
+    """
+
+    max_body_bytes: int = (4 << 20) - (64 << 10)
+    body_timeout_s: float = 30.0
+
+
+class Door:
+    """The way into one HTTP server.
+
+    Args:
+        authenticate: Who calls; None lets everybody in as anonymous.
+        admit: Further checks of an identified caller; None means none.
+    """
+
+    def __init__(
+        self, authenticate: Authenticate | None = None, admit: Admission | None = None, bounds: Bounds | None = None
+    ) -> None:
+        self._authenticate = authenticate
+        self._admit = admit
+        self.bounds = bounds or Bounds()
+
+    @property
+    def is_open(self) -> bool:
+        """Nobody needs credentials."""
+        return self._authenticate is None
+
+    async def principal(self, request: HTTPConnection, method: str) -> Principal:
+        """Who calls `method`, a full gRPC method name also where the request is no gRPC.
+
+        Raises:
+            UnauthenticatedError: No valid credentials.
+            PermissionDeniedError, ResourceExhaustedError: Known, and may not, or not now.
+        """
+        found = NOBODY
+        if self._authenticate is not None:
+            known = await self._authenticate(method, request.headers)
+            if known is None:
+                raise UnauthenticatedError("valid credentials are needed for this method")
+            unreserved(known.name)
+            found = known
+        if self._admit is not None:
+            self._admit(method, found)
+        return found
+
+    async def asked(self, request: HTTPConnection, method: str) -> Asked:
+        """The caller of an A2A operation together with its service parameters. Raises as `principal`."""
+        principal = await self.principal(request, method)
+        headers = request.headers
+        version = headers.get("a2a-version") or request.query_params.get("A2A-Version", "")
+        named = headers.get("a2a-extensions") or headers.get("x-a2a-extensions") or ""
+        extensions = frozenset(filter(None, (each.strip() for each in named.split(",")))) if named else frozenset()
+        return Asked(principal, self._authenticate is not None, version, extensions)
+
+    async def body(self, request: Request) -> bytes:
+        """The whole body.
+
+        Raises:
+            MessageTooLargeError: It has more than `max_body_bytes`.
+            DeadlineExceededError: It did not arrive in time.
+        """
+        limit = self.bounds.max_body_bytes
+        said = request.headers.get("content-length", "")
+        if said.isdigit() and int(said) > limit:
+            raise _too_large(limit)
+        try:
+            async with asyncio.timeout(self.bounds.body_timeout_s):
+                return await _read(request, limit)
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
+                body_timeout_s=f"{self.bounds.body_timeout_s:g}",
+            ) from None
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(limit: int) -> MessageTooLargeError:
+    return MessageTooLargeError(f"has more than {limit} bytes", field="body", max_bytes=str(limit))
