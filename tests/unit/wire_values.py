@@ -130,6 +130,8 @@ contexts = st.builds(
     objects,
     maybe_names,
     times,
+    maybe_names,
+    st.lists(names, max_size=2).map(tuple),
 )
 state_changes = st.fixed_dictionaries(
     {
