@@ -46,9 +46,9 @@ class PushConfig:
     url: str
     id: str = ""
     task_id: str = ""
-    token: str = ""
+    token: str = field(default="", repr=False)
     scheme: str = ""
-    credentials: str = ""
+    credentials: str = field(default="", repr=False)
     tenant: str = ""
 
 

@@ -11,21 +11,17 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar, overload
 
-from protolink_pb.v1 import agent_service_pb2, control_service_pb2
-
+from protolink_grpc.a2a.options import A2AOptions
+from protolink_grpc.agent.edges import Edges, Served, http_options, reach_of
 from protolink_grpc.agent.faculties import Faculties, Wishes
-from protolink_grpc.agent.identity import (
-    ANY_PORT,
-    advertised,
-    check_handlers,
-    check_later,
-    is_everywhere,
-    listen_address,
-    resolve_card,
-)
+from protolink_grpc.agent.identity import ANY_PORT, check_handlers, check_later, listen_address, resolve_card
 from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
 from protolink_grpc.agent.peers import AgentPeer, Peers, call_peer, message_peer
 from protolink_grpc.agent.registry import Registry
+from protolink_grpc.auth.credentials import Credentials
+from protolink_grpc.auth.principal import Authenticate
+from protolink_grpc.auth.rate import RateLimit
+from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
 from protolink_grpc.client.registry_client import RegistryClient
@@ -35,6 +31,7 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
+from protolink_grpc.gateway.http_server import HttpOptions
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.card import AgentCard
@@ -56,15 +53,12 @@ from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Recovery
 from protolink_grpc.runtime.tool_task import TOOL_TASK
-from protolink_grpc.server.agent_servicer import AgentServicer
-from protolink_grpc.server.app import GrpcServer, ServerOptions
-from protolink_grpc.server.control_servicer import ControlServicer
+from protolink_grpc.server.app import ServerOptions
 from protolink_grpc.state import State, Storage
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
-from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
 
 log = logging.getLogger(__name__)
@@ -77,7 +71,7 @@ class Agent:
 
     Args:
         card: Who the agent is: an AgentCard, or a dict of its fields. `name`, `description` and `url` may stand in for it.
-        transport: "grpc" or "runtime"; by default what the card's URL says.
+        transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default what the card's URL says.
         registry: Where to register and look for peers: a URL, a RegistryClient, or a Registry of this process.
         store: Where tasks are kept; in memory by default.
         llm: Answers infer parts and what users say: what `create_llm` makes, or its argument, for instance "openai:gpt-4o".
@@ -99,8 +93,15 @@ class Agent:
         recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" goes on with them, "auto" does
             so unless the agent has a handler of its own. See `Recovery`.
         limits: Bounds of the runtime; without a `max_concurrency` of their own, the card's capabilities say it.
+        http: Where to listen for HTTP, too: `host:port`, or HttpOptions. It serves A2A, ProtoLink's routes and WebSocket, health
+            and metrics. An agent whose URL is `http://` listens there and on no gRPC port.
+        a2a: How it behaves as an A2A agent, over gRPC and HTTP; False makes it none.
+        authenticator: Who calls, on every edge: APIKeyAuth, BasicAuth, BearerTokenAuth, or a hook of one's own.
+        access: What an identified caller may call, by method; AccessRules for instance.
+        rate_limit: How often each principal may call.
+        credentials: What the agent shows to its peers.
         server: How the gRPC server behaves.
-        tls: Certificates, for `grpcs://` URLs and for calls to peers.
+        tls: Certificates, for `grpcs://` and `https://` URLs and for calls to peers.
         listen: Where to listen when others reach the agent elsewhere than there, for instance `grpc://0.0.0.0:50051` behind the
             card's `grpc://agent.example:50051`. Without a scheme it has the card's; the card's port 0 becomes the port taken.
         metadata: Pairs sent with every call to peers and to the registry, for instance credentials. A RegistryClient or Registry
@@ -149,6 +150,12 @@ class Agent:
         run_store: SQLiteRunStore | None = None,
         recovery: Recovery = "auto",
         limits: Limits | None = None,
+        http: HttpOptions | str | None = None,
+        a2a: A2AOptions | bool = True,
+        authenticator: Authenticate | None = None,
+        access: Admission | None = None,
+        rate_limit: RateLimit | None = None,
+        credentials: Credentials | None = None,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
         listen: str | None = None,
@@ -186,18 +193,27 @@ class Agent:
         self._listen_at = listen_address(self.card, listen, registers=self._registry is not None)
         self._lease_ttl_s = lease_ttl_s
         transport = self.card.transport if self.card.transport == "runtime" else "grpc"
-        self._client = AgentClient(transport, tls=tls, metadata=self._metadata)
+        self._credentials = credentials
+        self._client = AgentClient(transport, tls=tls, metadata=self._metadata, credentials=credentials)
         self._peers = self._new_peers()
         self._limits = limits or Limits()
         if self._limits.max_concurrency is None:
             self._limits = replace(self._limits, max_concurrency=max(1, self.card.capabilities.max_concurrency))
         options = server or ServerOptions()
-        self._options = replace(options, tls=options.tls or tls)
+        self._reach = reach_of(
+            replace(options, tls=options.tls or tls),
+            http_options(http, self.card.url, tls),
+            a2a,
+            authenticator,
+            [check for check in (access, rate_limit) if check is not None],
+        )
         self._recovery: Recovery = recovery
         self._configured_url = self.card.url
+        self._own_interfaces = list(self.card.interfaces)
+        self._own_schemes = dict(self.card.security_schemes or {})
         self._service: TaskService | None = None
         self._home: asyncio.AbstractEventLoop | None = None
-        self._server: GrpcServer | None = None
+        self._edges: Edges | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -486,10 +502,12 @@ class Agent:
         self._listen_at = listen_address(card, listen or known, registers=registers)
         self.card, self._configured_url = card, card.url
         if tls is not None:
-            self._options = replace(self._options, tls=tls)
-            self._client = AgentClient(self._client.transport, tls=tls, metadata=self._metadata)
+            self._reach = self._reach.with_tls(tls)
+            self._client = AgentClient(
+                self._client.transport, tls=tls, metadata=self._metadata, credentials=self._credentials
+            )
         if registry is not None:
-            self._registry = _registry_client(registry, None, tls or self._options.tls, self._metadata)
+            self._registry = _registry_client(registry, None, tls or self._reach.grpc.tls, self._metadata)
         self._peers = self._new_peers()
         self.store = store if store is not None else self.store
         return self
@@ -509,8 +527,7 @@ class Agent:
         try:
             if self.card.transport == "runtime":
                 announce(self.card.url, self._endpoint())
-            else:
-                await self._listen(service)
+            await self._open_edges(service)
             if register and self._registry is not None:
                 await self._register(self._registry)
         except BaseException:
@@ -518,30 +535,15 @@ class Agent:
             raise
         log.info("%s serves at %s", self.card.name, self.card.url)
 
-    async def _listen(self, service: TaskService) -> None:
-        services = [
-            (
-                agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"],
-                AgentServicer(service, lambda: self.card),
-            ),
-            (
-                control_service_pb2.DESCRIPTOR.services_by_name["ControlService"],
-                ControlServicer(self._toolbox, service, self._faculties.control, redaction=self._faculties.redaction),
-            ),
-        ]
-        public = Address.parse(self._configured_url)
-        if self._listen_at is None and is_everywhere(public):
-            log.warning(
-                "%s has the URL %s, which nobody else can call; give its card the name that others use and listen=%r",
-                self.card.name,
-                self._configured_url,
-                self._configured_url,
+    async def _open_edges(self, service: TaskService) -> None:
+        faculties = self._faculties
+        self.card.security_schemes = self._own_schemes | self._reach.security_schemes
+        edges = self._edges = Edges(self._reach, self._listen_at)
+        await edges.open(
+            Served(
+                service, self.card, self._toolbox, faculties.control, faculties.redaction, approvals=faculties.approvals
             )
-        server = GrpcServer(self._listen_at or public, services, options=self._options)
-        address = await server.start()
-        self._server = server
-        self.card.url = advertised(public, address)
-        await server.serve()
+        )
 
     async def _register(self, registry: RegistryClient) -> None:
         registered = asyncio.Event()
@@ -558,8 +560,8 @@ class Agent:
     async def aclose(self, grace_s: float | None = None) -> None:
         """Go down on the running loop: say so, leave the registry, refuse new work, let runs finish, close port and store."""
         grace = self.grace_s if grace_s is None else grace_s
-        if self._server is not None:
-            await self._server.drain()
+        if self._edges is not None:
+            await self._edges.drain()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -572,16 +574,16 @@ class Agent:
         if service is not None:
             withdraw(self.card.url, service)
             await service.stop(grace)
-        server, self._server = self._server, None
-        if server is not None:
+        edges, self._edges = self._edges, None
+        if edges is not None:
             # The runs have ended; what is left are watches, which get their last events.
-            await server.stop(min(grace, 1.0))
+            await edges.close(min(grace, 1.0))
         await self._peers.aclose()
         await self._faculties.aclose()
         await self._runner.aclose(grace_s=0)
         self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
         self._toolbox.runner = self._runner
-        self.card.url = self._configured_url
+        self.card.url, self.card.interfaces = self._configured_url, list(self._own_interfaces)
         self._loop = None
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
@@ -607,7 +609,7 @@ class Agent:
         stopped = self._stopped = asyncio.Event()
         stop_on_signal(stopped)
         await self.serve(register=register)
-        if self._server is None:
+        if self._edges is None or not self._edges.listens:
             log.warning(
                 "%s listens on no port: %s can be called in this process only; give the agent a url like %s to be reached",
                 self.card.name,

@@ -11,16 +11,16 @@ from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.wire.address import Address
 
-TRANSPORTS = ("grpc", "runtime")
+TRANSPORTS = ("grpc", "runtime", "http", "sse", "websocket")
 ANY_PORT = "grpc://127.0.0.1:0"
 """Where a gRPC agent listens that names no URL: this machine, a free port."""
 
+WEB = {"http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",)}
+"""Transports of a ProtoLink URL by its scheme, the usual one first. One HTTP port serves all of them."""
+
 LATER = frozenset(
     {
-        "a2a",
-        "authenticator",
         "context_policy",
-        "credentials",
         "discovery_ttl",
         "durability",
         "execution_version",
@@ -92,6 +92,10 @@ def listen_address(card: AgentCard, listen: str | None, *, registers: bool) -> A
         if listen is not None:
             raise InvalidArgumentError(f"an agent at {card.url} listens nowhere; give it a grpc:// url", field="listen")
         return None
+    if card.url.partition("://")[0] in WEB:
+        if listen is not None:
+            raise InvalidArgumentError(f"an agent at {card.url} listens where http= says", field="listen")
+        return None
     public = Address.parse(card.url, field="card.url")
     if registers and is_everywhere(public):
         raise InvalidArgumentError(
@@ -151,6 +155,8 @@ def _transport(url: str, wanted: str | None) -> str:
         found = "runtime"
         if not url.removeprefix(SCHEME).strip("/"):
             raise InvalidArgumentError("must name the agent, like runtime://echo", field="card.url")
+    elif (spoken := WEB.get(url.partition("://")[0])) is not None:
+        found = wanted if wanted in spoken else spoken[0]
     else:
         Address.parse(url, field="card.url")
         found = "grpc"

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.approvals import follow_approvals
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_agent import GrpcAgent
@@ -58,18 +59,34 @@ KNOWN_TASKS = 1000
 
 _SETTLED = TERMINAL | INTERRUPTED
 
+_SCHEMES = {
+    "grpc": "grpc://",
+    "runtime": SCHEME,
+    "a2a": "http://",
+    "http": "http://",
+    "sse": "http://",
+    "websocket": "ws://",
+}
+"""The scheme of URLs that name none, by transport."""
+
+_WEB = ("http://", "https://", "ws://", "wss://")
+
 
 class AgentClient:
     """Talks to agents by URL.
 
     Args:
-        transport: "grpc" or "runtime": the scheme of URLs that name none. A URL's own scheme always wins.
+        transport: How URLs that name no scheme are spoken to: "grpc", "runtime", "a2a", "http", "sse" or "websocket". A URL's own
+            scheme always wins; behind `http(s)://` the last four say what kind of agent is there, with the others it is asked.
         url: Agent to use where a method names none.
         timeout: Seconds that a call with one answer may wait; None means without bound. It bounds the wait, not the run. Streams
             and the waiting of `wait_task` are bounded by `outage_s` alone.
         tls: Certificates for `grpcs://`.
-        metadata: Sent with every call, for instance credentials.
+        metadata: Sent with every call; over HTTP as headers.
+        credentials: What is shown to the agents: APIKey, Basic, BearerToken, OAuth2ClientCredentials.
         outage_s: How long a stream may be cut before it gives up.
+        trusted_origins: URLs whose origins get metadata and credentials, too, where the card of an agent on the web points there.
+            Without them, what identifies the caller goes to the origin that the caller named and to no other.
 
     Every method raises the typed errors of `protolink_grpc.errors`: what the agent answered, `UnavailableError` when it cannot be
     reached, `DeadlineExceededError` when the wait was over first.
@@ -83,15 +100,19 @@ class AgentClient:
         *,
         tls: TLSConfig | None = None,
         metadata: Sequence[tuple[str, str]] = (),
+        credentials: Credentials | None = None,
         outage_s: float = 60.0,
+        trusted_origins: Sequence[str] = (),
     ) -> None:
-        if transport not in ("grpc", "runtime"):
-            raise InvalidArgumentError(f"{transport!r} is not one of grpc, runtime", field="transport")
+        if transport not in _SCHEMES:
+            raise InvalidArgumentError(f"{transport!r} is not one of {', '.join(_SCHEMES)}", field="transport")
         self.transport = transport
         self.url = url
         self.timeout = timeout
         self.outage_s = outage_s
-        self._options = ChannelOptions(tls, tuple(metadata))
+        self._options = ChannelOptions(tls, tuple(metadata), credentials)
+        self._trusted = tuple(trusted_origins)
+        self._web: Any = None
         # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
@@ -104,11 +125,21 @@ class AgentClient:
         url = agent_url or self.url
         if not url:
             raise InvalidArgumentError("name an agent, or give the client a url", field="agent_url")
+        if "://" not in url:
+            url = _SCHEMES[self.transport] + url
         if url.startswith(SCHEME):
             return LocalAgent(url)
-        if "://" not in url and self.transport == "runtime":
-            return LocalAgent(SCHEME + url)
+        if url.startswith(_WEB):
+            return self._on_the_web(url)
         return GrpcAgent(Address.parse(url, field="agent_url"), self._options)
+
+    def _on_the_web(self, url: str) -> AgentPort:
+        if self._web is None:
+            from protolink_grpc.client import foreign  # here: the official A2A client takes a second to load
+
+            self._web = foreign.ForeignAgents(self._options, foreign.trusted_origins(self._trusted))
+        agent: AgentPort = self._web.agent(url, self.transport)
+        return agent
 
     async def connect(self, agent_url: str | None = None) -> None:
         """Make sure that the agent can be reached; what fails after this may have reached it. Raises UnavailableError."""

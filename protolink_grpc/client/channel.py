@@ -2,20 +2,24 @@
 
 import asyncio
 import json
+import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 from grpc_status import rpc_status
 
+from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.status import from_code, from_status
 from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.wire.tracing import joined_to_trace
 
 # Every write carries a request_id, so that repeating it is safe. UNAVAILABLE says "not reached"; CANCELLED, where we have not
 # canceled ourselves, that an overloaded server let go of the call unread.
@@ -51,10 +55,11 @@ RETRY_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """How to connect. `metadata` goes with every call: credentials, for instance."""
+    """How to connect, and what goes with every call: `metadata` as it is, headers that `credentials` make."""
 
     tls: TLSConfig | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+    credentials: Credentials | None = None
 
 
 Key = tuple[Address, TLSConfig | None]
@@ -114,6 +119,82 @@ async def close_channels() -> None:
     """Close every channel of the running loop; the next call opens new ones."""
     for channel in _channels.pop(asyncio.get_running_loop(), {}).values():
         await channel.close()
+
+
+async def ask(method: Any, request: Message, address: Address, options: ChannelOptions, timeout_s: float | None) -> Any:
+    """The one answer to a request. Credentials that are refused are renewed once, where they can be.
+
+    Args:
+        method: Of an asynchronous stub.
+    """
+    if options.credentials is None:
+        return await method(request, timeout=timeout_s, metadata=joined_to_trace(options.metadata))
+    signed = _Signed(options.credentials, address, options, timeout_s)
+    while True:
+        metadata = await signed.metadata()
+        try:
+            return await method(request, timeout=signed.left_s, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            if not await signed.may_try_again(error):
+                raise
+
+
+async def answers(
+    method: Any, request: Message, address: Address, options: ChannelOptions, timeout_s: float | None
+) -> AsyncGenerator[Any, None]:
+    """The answers to a request, as `ask`. Closing this cancels the call."""
+    signed, has_begun = None, False
+    if options.credentials is not None:
+        signed = _Signed(options.credentials, address, options, timeout_s)
+    while True:
+        metadata = await signed.metadata() if signed is not None else joined_to_trace(options.metadata)
+        call = method(request, timeout=timeout_s if signed is None else signed.left_s, metadata=metadata)
+        try:
+            async for answer in call:
+                has_begun = True
+                yield answer
+            return
+        except grpc.aio.AioRpcError as error:
+            if signed is None or has_begun or not await signed.may_try_again(error):
+                raise
+        finally:
+            call.cancel()
+
+
+class _Signed:
+    """One request with credentials, through both of its attempts and within one bound of time."""
+
+    def __init__(
+        self, credentials: Credentials, address: Address, options: ChannelOptions, timeout_s: float | None
+    ) -> None:
+        self._credentials = credentials
+        self._address = address
+        self._options = options
+        self._end = None if timeout_s is None else time.monotonic() + timeout_s
+        self._headers: Mapping[str, str] = {}
+        self._is_last = False
+
+    @property
+    def left_s(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    async def metadata(self) -> tuple[tuple[str, str], ...] | None:
+        try:
+            async with asyncio.timeout(self.left_s):
+                self._headers = await self._credentials.headers(self._address.url)
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"there were no credentials for {self._address.url} in time", url=self._address.url
+            ) from None
+        # gRPC takes keys in lower case only.
+        own = tuple((key.lower(), value) for key, value in self._headers.items())
+        return joined_to_trace(self._options.metadata + own)
+
+    async def may_try_again(self, error: grpc.aio.AioRpcError) -> bool:
+        if self._is_last or error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+            return False
+        self._is_last = True
+        return await self._credentials.refresh(self._headers)
 
 
 @asynccontextmanager

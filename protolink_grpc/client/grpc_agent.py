@@ -1,13 +1,15 @@
 """One agent over gRPC."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
+from google.protobuf.message import Message
 from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
 from protolink_pb.v1 import control_service_pb2 as control
 
-from protolink_grpc.client.channel import ChannelOptions, channel_to, is_connected, typed_errors
+from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, is_connected, typed_errors
 from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
@@ -39,7 +41,6 @@ from protolink_grpc.wire.state import (
     result_from_pb,
 )
 from protolink_grpc.wire.tasks import STATES, state_from_pb, task_from_pb, task_to_pb
-from protolink_grpc.wire.tracing import joined_to_trace
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -65,8 +66,11 @@ class GrpcAgent:
         # As above.
         return control_service_pb2_grpc.ControlServiceStub(channel_to(self.address, self._options))
 
-    def _call(self, timeout_s: float | None) -> dict[str, Any]:
-        return {"timeout": timeout_s, "metadata": joined_to_trace(self._options.metadata)}
+    async def _ask(self, method: Any, request: Message, timeout_s: float | None) -> Any:
+        return await ask(method, request, self.address, self._options, timeout_s)
+
+    def _answers(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
+        return answers(method, request, self.address, self._options, timeout_s)
 
     @property
     def is_connected(self) -> bool:
@@ -74,7 +78,7 @@ class GrpcAgent:
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):
-            response = await self._stub.GetAgentCard(pb.GetAgentCardRequest(), **self._call(timeout_s))
+            response = await self._ask(self._stub.GetAgentCard, pb.GetAgentCardRequest(), timeout_s)
         return card_from_pb(response.card)
 
     async def send(
@@ -87,7 +91,7 @@ class GrpcAgent:
             return_immediately=not wait,
         )
         async with typed_errors(self.address, task_id=task.id):
-            response = await self._stub.SendTask(request, **self._call(timeout_s))
+            response = await self._ask(self._stub.SendTask, request, timeout_s)
         return Sent(task_from_pb(response.task), response.task.message_count, response.task.artifact_count)
 
     async def stream(
@@ -102,29 +106,23 @@ class GrpcAgent:
         request = pb.StreamTaskRequest(
             task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else "", deltas=deltas
         )
-        async with typed_errors(self.address, task_id=task.id):
-            call = self._stub.StreamTask(request, **self._call(timeout_s))
-            try:
-                async for response in call:
-                    yield events_from_pb(response)
-            finally:
-                call.cancel()
+        stream = self._answers(self._stub.StreamTask, request, timeout_s)
+        async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
+            async for response in responses:
+                yield events_from_pb(response)
 
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=deltas)
-        async with typed_errors(self.address, task_id=task_id):
-            call = self._stub.SubscribeTask(request, **self._call(timeout_s))
-            try:
-                async for response in call:
-                    yield events_from_pb(response)
-            finally:
-                call.cancel()
+        stream = self._answers(self._stub.SubscribeTask, request, timeout_s)
+        async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
+            async for response in responses:
+                yield events_from_pb(response)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._stub.GetTask(pb.GetTaskRequest(task_id=task_id), **self._call(timeout_s))
+            response = await self._ask(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id), timeout_s)
         return task_from_pb(response.task)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
@@ -136,36 +134,33 @@ class GrpcAgent:
             page_token=wanted.page_token,
         )
         async with typed_errors(self.address):
-            response = await self._stub.ListTasks(request, **self._call(timeout_s))
+            response = await self._ask(self._stub.ListTasks, request, timeout_s)
         summaries = [summary_from_pb(task) for task in response.tasks]
         return TaskList(summaries, response.next_page_token, response.total_size)
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
         request = pb.CancelTaskRequest(task_id=task_id, reason=reason)
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._stub.CancelTask(request, **self._call(timeout_s))
+            response = await self._ask(self._stub.CancelTask, request, timeout_s)
         return task_from_pb(response.task)
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         request = control.GetRunReportRequest(task_id=task_id, run_id=run_id)
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._control.GetRunReport(request, **self._call(timeout_s))
+            response = await self._ask(self._control.GetRunReport, request, timeout_s)
         return RunReport.from_json(response.report_json, field="report_json")
 
     async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
         request = control.ExportRunRequest(task_id=task_id, format=shape)
-        async with typed_errors(self.address, task_id=task_id):
-            call = self._control.ExportRun(request, **self._call(timeout_s))
-            try:
-                async for response in call:
-                    yield tuple(response.lines_json)
-            finally:
-                call.cancel()
+        stream = self._answers(self._control.ExportRun, request, timeout_s)
+        async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
+            async for response in responses:
+                yield tuple(response.lines_json)
 
     async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
         request = control.CallToolRequest(call=tool_call_to_pb(call), request_id=request_id, session_id=session_id)
         async with typed_errors(self.address, tool=call.tool_name):
-            response = await self._control.CallTool(request, **self._call(timeout_s))
+            response = await self._ask(self._control.CallTool, request, timeout_s)
         return tool_output_from_pb(response.output, "output")
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
@@ -176,37 +171,34 @@ class GrpcAgent:
             page_token=wanted.page_token,
         )
         async with typed_errors(self.address):
-            response = await self._control.ListApprovals(request, **self._call(timeout_s))
+            response = await self._ask(self._control.ListApprovals, request, timeout_s)
         return ApprovalList([approval_from_pb(each) for each in response.approvals], response.next_page_token)
 
     async def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
-        async with typed_errors(self.address):
-            call = self._control.WatchApprovals(control.WatchApprovalsRequest(task_id=task_id), **self._call(None))
-            try:
-                async for response in call:
-                    yield [approval_from_pb(each) for each in response.approvals]
-            finally:
-                call.cancel()
+        stream = self._answers(self._control.WatchApprovals, control.WatchApprovalsRequest(task_id=task_id), None)
+        async with typed_errors(self.address), aclosing(stream) as responses:
+            async for response in responses:
+                yield [approval_from_pb(each) for each in response.approvals]
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
         request = control.RespondApprovalRequest(decision=approval_decision_to_pb(decision))
         async with typed_errors(self.address, request_id=decision.request_id):
-            response = await self._control.RespondApproval(request, **self._call(timeout_s))
+            response = await self._ask(self._control.RespondApproval, request, timeout_s)
         return ApprovalAnswer(approval_from_pb(response.approval), response.already_decided)
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._control.DescribeState(describe_request_to_pb(request), **self._call(timeout_s))
+            response = await self._ask(self._control.DescribeState, describe_request_to_pb(request), timeout_s)
         return result_from_pb(response, "describe", request.session_id)
 
     async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._control.ResetState(reset_request_to_pb(request), **self._call(timeout_s))
+            response = await self._ask(self._control.ResetState, reset_request_to_pb(request), timeout_s)
         return result_from_pb(response, "reset", request.session_id)
 
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._control.CompactState(compact_request_to_pb(request), **self._call(timeout_s))
+            response = await self._ask(self._control.CompactState, compact_request_to_pb(request), timeout_s)
         return result_from_pb(response, "compact", request.session_id)
 
 

@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from google.protobuf.message import Message
 from protolink_pb.v1 import registry_service_pb2 as pb
 from protolink_pb.v1 import registry_service_pb2_grpc
 
-from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
+from protolink_grpc.auth.credentials import Credentials
+from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, typed_errors
 from protolink_grpc.client.sync import SyncFacade
 from protolink_grpc.errors import InvalidArgumentError, LeaseNotFoundError, ProtolinkError, UnavailableError
 from protolink_grpc.models.card import AgentCard
@@ -29,7 +31,6 @@ from protolink_grpc.wire.registry import (
     registered_agent_from_pb,
 )
 from protolink_grpc.wire.tls import TLSConfig
-from protolink_grpc.wire.tracing import joined_to_trace
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ class RegistryClient:
     Args:
         url: `grpc://host:port` or `grpcs://host:port`.
         timeout: Seconds that a call may take.
-        metadata: Sent with every call, for instance credentials.
+        metadata: Sent with every call.
+        credentials: Who this client is; asked for each call.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class RegistryClient:
         *,
         tls: TLSConfig | None = None,
         metadata: Sequence[tuple[str, str]] = (),
+        credentials: Credentials | None = None,
     ) -> None:
         self.address = Address.parse(url, field="registry")
         self.timeout = timeout
-        self._options = ChannelOptions(tls, tuple(metadata))
+        self._options = ChannelOptions(tls, tuple(metadata), credentials)
         # Lease ids by URL: what `unregister` and `heartbeat` need, and nobody else may know.
         self._leases: dict[str, str] = {}
 
@@ -73,9 +76,8 @@ class RegistryClient:
     def _stub(self) -> Any:
         return registry_service_pb2_grpc.RegistryServiceStub(channel_to(self.address, self._options))
 
-    @property
-    def _call(self) -> dict[str, Any]:
-        return {"timeout": self.timeout, "metadata": joined_to_trace(self._options.metadata)}
+    async def _ask(self, method: Any, request: Message) -> Any:
+        return await ask(method, request, self.address, self._options, self.timeout)
 
     async def register(self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S) -> float:
         """Add or replace the card under its URL; returns the length of the lease in seconds.
@@ -89,7 +91,7 @@ class RegistryClient:
             lease_id=self._leases.get(card.url, ""),
         )
         async with typed_errors(self.address):
-            response = await self._stub.RegisterAgent(request, **self._call)
+            response = await self._ask(self._stub.RegisterAgent, request)
         self._leases[card.url] = response.lease_id
         return lease_ttl_from_pb(response.lease_ttl)
 
@@ -103,7 +105,7 @@ class RegistryClient:
         if lease_id is None:
             raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
         async with typed_errors(self.address):
-            response = await self._stub.RenewLease(pb.RenewLeaseRequest(lease_id=lease_id), **self._call)
+            response = await self._ask(self._stub.RenewLease, pb.RenewLeaseRequest(lease_id=lease_id))
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def unregister(self, agent_url: str) -> bool:
@@ -112,7 +114,7 @@ class RegistryClient:
         if lease_id is None:
             return False
         async with typed_errors(self.address):
-            response = await self._stub.DeregisterAgent(pb.DeregisterAgentRequest(lease_id=lease_id), **self._call)
+            response = await self._ask(self._stub.DeregisterAgent, pb.DeregisterAgentRequest(lease_id=lease_id))
         return bool(response.removed)
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
@@ -123,7 +125,7 @@ class RegistryClient:
             AmbiguousAgentError: There are several; the message names their URLs.
         """
         async with typed_errors(self.address):
-            response = await self._stub.GetAgent(pb.GetAgentRequest(name=name_or_url), **self._call)
+            response = await self._ask(self._stub.GetAgent, pb.GetAgentRequest(name=name_or_url))
         return registered_agent_from_pb(response.agent)
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
@@ -132,7 +134,7 @@ class RegistryClient:
         request = pb.ListAgentsRequest(filter=filter_to_pb(wanted or AgentFilter()), page_size=1000)
         while True:
             async with typed_errors(self.address):
-                response = await self._stub.ListAgents(request, **self._call)
+                response = await self._ask(self._stub.ListAgents, request)
             agents += [registered_agent_from_pb(agent) for agent in response.agents]
             if not response.next_page_token:
                 return agents
@@ -229,16 +231,13 @@ class _Follower:
         """The changes of one connection."""
         client = self._client
         request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
-        async with typed_errors(client.address):
-            call = client._stub.WatchAgents(request, metadata=joined_to_trace(client._options.metadata))
-            try:
-                async for response in call:
-                    for change in self._take(response):
-                        yield change
-                    if complete is not None and response.revision:
-                        complete.set()
-            finally:
-                call.cancel()
+        stream = answers(client._stub.WatchAgents, request, client.address, client._options, None)
+        async with typed_errors(client.address), aclosing(stream) as responses:
+            async for response in responses:
+                for change in self._take(response):
+                    yield change
+                if complete is not None and response.revision:
+                    complete.set()
 
     def _take(self, response: pb.WatchAgentsResponse) -> list[AgentChange]:
         changes = [agent_change_from_pb(change) for change in response.changes]

@@ -60,20 +60,28 @@ class Door:
             UnauthenticatedError: No valid credentials.
             PermissionDeniedError, ResourceExhaustedError: Known, and may not, or not now.
         """
-        found = NOBODY
-        if self._authenticate is not None:
-            known = await self._authenticate(method, request.headers)
-            if known is None:
-                raise UnauthenticatedError("valid credentials are needed for this method")
-            unreserved(known.name)
-            found = known
-        if self._admit is not None:
-            self._admit(method, found)
+        found = await self.identify(request, method)
+        self.admit(method, found)
         return found
 
-    async def asked(self, request: HTTPConnection, method: str) -> Asked:
-        """The caller of an A2A operation together with its service parameters. Raises as `principal`."""
-        principal = await self.principal(request, method)
+    async def identify(self, request: HTTPConnection, method: str = "") -> Principal:
+        """Who calls, before it is known what for. Raises UnauthenticatedError."""
+        if self._authenticate is None:
+            return NOBODY
+        known = await self._authenticate(method, request.headers)
+        if known is None:
+            raise UnauthenticatedError("valid credentials are needed for this method")
+        unreserved(known.name)
+        return known
+
+    def admit(self, method: str, principal: Principal) -> None:
+        """Pass when that caller may call `method` now. Raises PermissionDeniedError, ResourceExhaustedError."""
+        if self._admit is not None:
+            self._admit(method, principal)
+
+    async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
+        """The caller of an A2A operation together with its service parameters; with a method, as `principal`, else as `identify`."""
+        principal = await (self.principal(request, method) if method else self.identify(request))
         headers = request.headers
         version = headers.get("a2a-version") or request.query_params.get("A2A-Version", "")
         named = headers.get("a2a-extensions") or headers.get("x-a2a-extensions") or ""

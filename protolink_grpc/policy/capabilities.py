@@ -5,7 +5,7 @@ Nobody is asked for an approval here and nothing is recorded; `decide` is what t
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any, Protocol, Self, TypeAlias
@@ -30,7 +30,8 @@ from protolink_grpc.policy.rules import (
 log = logging.getLogger(__name__)
 
 RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
-"""An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`."""
+"""An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`; rules of a policy may demand
+`scopes`, too."""
 
 POLICY_SOURCE, CONTEXT_SOURCE = "policy", "context"
 """What `metadata["sources"]` of a decision names: the agent's policy, the run's context."""
@@ -54,6 +55,7 @@ class CapabilityPolicy:
 
     The closest rule speaks for each capability that an action needs (the name, then the longest namespace, then `*`, then
     the default), the strictest of them for the action. An action that needs none is allowed; a canceled run may do nothing.
+    A rule with `scopes`, say `{"effect": "allow", "scopes": ["pay"]}`, denies where the caller of the run lacks one of them.
 
     Args:
         rules: Capability or wildcard -> effect. Words are read without regard to case and to `-` or `_`.
@@ -81,18 +83,22 @@ class CapabilityPolicy:
     async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
         if context.canceled:
             return _canceled(self.name)
-        verdicts = {each: self._verdict(each) for each in sorted(action.capabilities)}
+        verdicts = {each: self._verdict(each, context) for each in sorted(action.capabilities)}
         return _decision(verdicts, self.name, POLICY_SOURCE)
 
-    def _verdict(self, capability: str) -> "_Verdict":
+    def _verdict(self, capability: str, context: RunContext) -> "_Verdict":
         found = find(self._rules, capability)
-        return _Verdict(found[1], f"rule '{found[0]}'") if found else _Verdict(self._default, "default")
+        own, origin = (found[1], f"rule '{found[0]}'") if found else (self._default, "default")
+        missing = own.scopes.difference(context.scopes)
+        if missing:
+            return _Verdict(_DENY, f"{origin}, which demands the scope {' '.join(sorted(missing))} of the caller")
+        return _Verdict(own.rule, origin)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "default_effect": _rule_json(self._default),
-            "rules": {name: _rule_json(rule) for name, rule in self._rules.items()},
+            "default_effect": self._default.to_json(),
+            "rules": {name: rule.to_json() for name, rule in self._rules.items()},
         }
 
     @classmethod
@@ -115,15 +121,36 @@ def _rule_name(name: object) -> str:
     return name
 
 
-def _strict_rule(value: object, field: str) -> Rule:
+@dataclass(frozen=True, slots=True)
+class _PolicyRule:
+    """A rule and the scopes that it demands. Only a policy's own: permissions travel on, to where the caller is another one."""
+
+    rule: Rule
+    scopes: frozenset[str] = frozenset()
+
+    def to_json(self) -> str | dict[str, Any]:
+        return {**self.rule.to_json(), "scopes": sorted(self.scopes)} if self.scopes else _rule_json(self.rule)
+
+
+def _strict_rule(value: object, field: str) -> _PolicyRule:
     """A rule whose author can be told about misspelled keys, unlike the sender of permissions."""
+    scopes: frozenset[str] = frozenset()
     if isinstance(value, Mapping):
-        unknown = next((key for key in value if key not in _RULE_KEYS), None)
+        scopes = _read_scopes(value, field)
+        unknown = next((key for key in value if key not in _RULE_KEYS and key != "scopes"), None)
         if unknown is not None:
             raise InvalidArgumentError(f"unknown key {unknown!r}", field=field)
         if sum(key in value for key in EFFECT_KEYS) > 1:
             raise InvalidArgumentError("says its effect twice", field=field)
-    return read_rule(value, field=field)
+    return _PolicyRule(read_rule(value, field=field), scopes)
+
+
+def _read_scopes(value: Mapping[str, Any], field: str) -> frozenset[str]:
+    given = value.get("scopes")
+    scopes: Sequence[object] = given if isinstance(given, list | tuple) else [given] if given is not None else []
+    if not all(isinstance(each, str) and each for each in scopes):
+        raise InvalidArgumentError("must be a list of names", field=f"{field}.scopes")
+    return frozenset(map(str, scopes))
 
 
 def _rule_json(rule: Rule) -> str | dict[str, Any]:
@@ -212,7 +239,7 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
     return _decision(verdicts, "permissions", CONTEXT_SOURCE) if spoken else None
 
 
-_ALLOW = Rule(PolicyEffect.ALLOW)
+_ALLOW, _DENY = Rule(PolicyEffect.ALLOW), Rule(PolicyEffect.DENY)
 
 
 def _entries(permissions: Mapping[str, Any]) -> tuple[dict[str, _Entry], _Entry | None]:

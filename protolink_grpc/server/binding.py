@@ -16,37 +16,51 @@ from google.protobuf.message_factory import GetMessageClass
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.server.call import Call, Context, enter
 from protolink_grpc.server.interceptors import Interceptor
-from protolink_grpc.server.interceptors.status import answer
+from protolink_grpc.server.interceptors.status import ToStatus, answer
+from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Context], Any]
 
 
 def bind(
-    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], max_request_bytes: int
+    service: ServiceDescriptor,
+    servicer: object,
+    *,
+    interceptors: Sequence[Interceptor],
+    max_request_bytes: int,
 ) -> grpc.GenericRpcHandler:
     """The handler of one service.
 
     Args:
-        service: Its descriptor; the servicer has a method of the same name for each of its methods.
+        service: Its descriptor; the servicer has a method of the same name for each of its methods. Where it has a `to_status`,
+            that is how its errors are worded.
         interceptors: Outermost first.
         max_request_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
     """
+    words: ToStatus = getattr(servicer, "to_status", to_status)
     handlers = {
-        method.name: _method(service.full_name, method, getattr(servicer, method.name), interceptors, max_request_bytes)
+        method.name: _method(
+            f"/{service.full_name}/{method.name}",
+            _parser(method, max_request_bytes),
+            getattr(servicer, method.name),
+            (interceptors, words),
+            streams=method.server_streaming,
+        )
         for method in service.methods
     }
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 
+Surroundings = tuple[Sequence[Interceptor], ToStatus]
+"""What is around every method of a service: interceptors, and how errors are worded."""
+
+
 def _method(
-    service: str, method: MethodDescriptor, behavior: Behavior, interceptors: Sequence[Interceptor], max_bytes: int
+    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around: Surroundings, *, streams: bool
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    name = f"/{service}/{method.name}"
-    parse = _parser(method, max_bytes)
-    if method.server_streaming:
-        stream = _stream(name, parse, behavior, interceptors)
-        return grpc.unary_stream_rpc_method_handler(stream, None, _serialize)
-    return grpc.unary_unary_rpc_method_handler(_unary(name, parse, behavior, interceptors), None, _serialize)
+    if streams:
+        return grpc.unary_stream_rpc_method_handler(_stream(name, parse, behavior, around), None, _serialize)
+    return grpc.unary_unary_rpc_method_handler(_unary(name, parse, behavior, around), None, _serialize)
 
 
 def _parser(method: MethodDescriptor, max_bytes: int) -> Callable[[bytes], Message]:
@@ -72,13 +86,15 @@ def _serialize(response: Message | bytes) -> bytes:
 
 
 def _unary(
-    name: str, parse: Callable[[bytes], Message], behavior: Behavior, interceptors: Sequence[Interceptor]
+    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around_all: Surroundings
 ) -> Callable[[bytes, Context], Any]:
+    interceptors, words = around_all
+
     async def plain(data: bytes, context: Context) -> Any:
         try:
             return await behavior(parse(data), context)
         except Exception as error:
-            await answer(error, name, context)
+            await answer(error, name, context, words)
 
     async def guarded(data: bytes, context: Context) -> Any:
         call = Call(name, context)
@@ -89,14 +105,16 @@ def _unary(
                     await around.enter_async_context(each(call))
                 return await behavior(parse(data), context)
         except Exception as error:
-            await answer(error, name, context)
+            await answer(error, name, context, words)
 
     return guarded if interceptors else plain
 
 
 def _stream(
-    name: str, parse: Callable[[bytes], Message], behavior: Behavior, interceptors: Sequence[Interceptor]
+    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around_all: Surroundings
 ) -> Callable[[bytes, Context], AsyncIterator[Any]]:
+    interceptors, words = around_all
+
     async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
         call = Call(name, context)
         enter(call)
@@ -109,6 +127,6 @@ def _stream(
                 async for response in responses:
                     yield response
         except Exception as error:
-            await answer(error, name, context)
+            await answer(error, name, context, words)
 
     return handle

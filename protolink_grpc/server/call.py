@@ -14,12 +14,13 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True)
 class Call:
-    """One RPC under way. `principal` is who makes it, as far as the interceptors know."""
+    """One RPC under way. `principal` is who makes it, as far as the interceptors know; `authenticated` says that somebody looked."""
 
     method: str
     context: Context
     principal: str = ANONYMOUS
     scopes: frozenset[str] = frozenset()
+    authenticated: bool = False
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -34,6 +35,11 @@ _call: ContextVar[Call | None] = ContextVar("protolink_call", default=None)
 def enter(call: Call) -> None:
     """Make this the call of the running task. gRPC runs each RPC in a task of its own, so nothing has to be undone."""
     _call.set(call)
+
+
+def current_call() -> Call | None:
+    """The RPC that the running task answers; None where no interceptor looks at calls."""
+    return _call.get()
 
 
 def caller() -> str:

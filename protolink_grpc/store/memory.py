@@ -15,6 +15,7 @@ from protolink_grpc.store.port import (
     ApprovalRow,
     ApprovalRows,
     ForeignListener,
+    PushRow,
     RequestRecord,
     TaskHead,
     TaskPage,
@@ -22,6 +23,7 @@ from protolink_grpc.store.port import (
     Waiters,
     in_foreign_session,
     known_approval,
+    no_task_to_push,
 )
 
 
@@ -63,6 +65,9 @@ class MemoryStore:
         self._sessions: dict[tuple[str, str], _Session] = {}
         # Per agent, by request id, last changed last: the order of revisions.
         self._approvals: dict[str, OrderedDict[str, ApprovalRow]] = {}
+        # Per agent and task, by config id; and those of each agent that are not done.
+        self._pushes: dict[tuple[str, str], dict[str, PushRow]] = {}
+        self._undone: dict[str, dict[tuple[str, str], None]] = {}
         self._revision = 0
         self._waiters = Waiters()
         self._approval_waiters = Waiters()
@@ -165,6 +170,8 @@ class MemoryStore:
         self._leave_session(entry.head)
         for request_id in entry.approval_ids:
             del self._approvals[entry.head.agent_name][request_id]
+        for config_id in self._pushes.pop((entry.head.agent_name, task_id), ()):
+            self._undone[entry.head.agent_name].pop((task_id, config_id), None)
         by_change = self._by_change[entry.head.principal]
         del by_change[task_id]
         if not by_change:
@@ -257,6 +264,63 @@ class MemoryStore:
         if await self.approval_revision(agent_name) <= after:
             await self._approval_waiters.wait(agent_name)
 
+    # -- pushes ----------------------------------------------------------------------------------------------------------
+
+    async def put_push(self, row: PushRow) -> PushRow:
+        if row.task_id not in self._entries:
+            raise no_task_to_push(row)
+        known = await self.push(row.agent_name, row.task_id, row.config_id)
+        if known is not None:
+            row = replace(known, body=row.body, worker=known.worker or row.worker)
+        return self._keep(row)
+
+    def _keep(self, row: PushRow) -> PushRow:
+        head = self._entries[row.task_id].head
+        row = replace(row, done=is_terminal(head.state) and row.cursor >= head.sequence)
+        self._pushes.setdefault((row.agent_name, row.task_id), {})[row.config_id] = row
+        undone = self._undone.setdefault(row.agent_name, {})
+        if row.done:
+            undone.pop((row.task_id, row.config_id), None)
+        else:
+            undone[row.task_id, row.config_id] = None
+        return row
+
+    async def push(self, agent_name: str, task_id: str, config_id: str) -> PushRow | None:
+        return self._pushes.get((agent_name, task_id), {}).get(config_id)
+
+    async def pushes(
+        self, agent_name: str, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[PushRow]:
+        rows = sorted(self._pushes.get((agent_name, task_id), {}).values(), key=_made)
+        return [row for row in rows if after is None or _made(row) > after][:limit]
+
+    async def delete_push(self, agent_name: str, task_id: str, config_id: str) -> bool:
+        rows = self._pushes.get((agent_name, task_id), {})
+        if rows.pop(config_id, None) is None:
+            return False
+        self._undone[agent_name].pop((task_id, config_id), None)
+        if not rows:
+            del self._pushes[agent_name, task_id]
+        return True
+
+    async def advance_push(self, row: PushRow, cursor: int) -> PushRow | None:
+        known = await self.push(row.agent_name, row.task_id, row.config_id)
+        if known is None or known.worker != self.worker:
+            return None
+        return self._keep(replace(known, cursor=max(known.cursor, cursor)))
+
+    async def claim_pushes(self, agent_name: str) -> list[PushRow]:
+        undone = [
+            self._pushes[agent_name, task_id][config_id] for task_id, config_id in self._undone.get(agent_name, ())
+        ]
+        free = sorted((row for row in undone if row.worker != self.worker), key=_made)
+        return [self._keep(replace(row, worker=self.worker)) for row in free]
+
+    async def release_pushes(self, agent_name: str) -> None:
+        for task_id, config_id in self._undone.get(agent_name, ()):
+            rows = self._pushes[agent_name, task_id]
+            rows[config_id] = replace(rows[config_id], worker="")
+
     async def heartbeat(self, ttl_s: float) -> None:
         """Nothing to do: a worker in memory lives as long as its data."""
 
@@ -273,6 +337,10 @@ def _position(head: TaskHead) -> tuple[int, str]:
 
 def _asked(row: ApprovalRow) -> tuple[int, str]:
     return row.create_micros, row.request_id
+
+
+def _made(row: PushRow) -> tuple[int, str]:
+    return row.create_micros, row.config_id
 
 
 def bounded(frames: list[bytes]) -> list[bytes]:

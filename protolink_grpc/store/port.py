@@ -1,7 +1,7 @@
 """The port of the task store: what the runtime asks of it, and the values that cross it. No SQL and no policy live here.
 
-A store keeps, per task, a head (one row) and a log (framed events, sequence 1..n), and an index of the approvals that are asked for
-in them. It is used from one event loop.
+A store keeps, per task, a head (one row) and a log (framed events, sequence 1..n), an index of the approvals that are asked for
+in them, and how far each push config has been told of them. It is used from one event loop.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from protolink_grpc.errors import InvalidArgumentError, SessionConflictError
+from protolink_grpc.errors import InvalidArgumentError, SessionConflictError, TaskNotFoundError
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import TaskState
 
@@ -72,6 +72,29 @@ class ApprovalRow:
     ask_sequence: int
     answer_sequence: int = 0
     revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PushRow:
+    """A reader of one task's log with a durable position: what must be pushed somewhere else, and how far that has come.
+
+    Args:
+        principal: Owner of the task.
+        body: What to push to; opaque to the store. It may hold credentials, so it is not shown.
+        cursor: Sequence of the last event that was dealt with.
+        worker: Store session that pushes, empty when nobody does.
+        done: The task is terminal and the cursor at its end: nothing will ever be due again. Set by the store.
+    """
+
+    agent_name: str
+    principal: str
+    task_id: str
+    config_id: str
+    body: bytes = field(repr=False)
+    cursor: int
+    create_micros: int
+    worker: str = ""
+    done: bool = False
 
 
 @dataclass(slots=True)
@@ -227,6 +250,40 @@ class TaskStore(Protocol):
     async def wait_approvals(self, agent_name: str, after: int) -> None:
         """Return as soon as there is a change with a revision > `after`. May return early; the caller looks and asks again."""
 
+    async def put_push(self, row: PushRow) -> PushRow:
+        """Keep a row. Of one with the same agent, task and config id only the body is replaced, and a worker set where it has none.
+
+        Returns:
+            The row as it is kept.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+        """
+
+    async def push(self, agent_name: str, task_id: str, config_id: str) -> PushRow | None:
+        """One row, None for an unknown one."""
+
+    async def pushes(
+        self, agent_name: str, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[PushRow]:
+        """Rows of a task, oldest first, at most `limit`; `after` is creation time and config id of the last one seen."""
+
+    async def delete_push(self, agent_name: str, task_id: str, config_id: str) -> bool:
+        """Forget a row; whether there was one."""
+
+    async def advance_push(self, row: PushRow, cursor: int) -> PushRow | None:
+        """Move the cursor of a row of this worker forward.
+
+        Returns:
+            The row as it is then; None where it is gone or another worker's: then nothing was done.
+        """
+
+    async def claim_pushes(self, agent_name: str) -> list[PushRow]:
+        """Take the rows that are not done and whose worker is dead or nobody, oldest first. Two workers never get the same one."""
+
+    async def release_pushes(self, agent_name: str) -> None:
+        """Give up the rows that this worker has: others may claim them at once."""
+
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         """The record of an earlier request to that agent, None when there is none."""
 
@@ -286,6 +343,10 @@ def in_foreign_session(head: TaskHead) -> SessionConflictError:
     return SessionConflictError(
         f"session {head.session_id} belongs to another caller", session_id=head.session_id, task_id=head.task_id
     )
+
+
+def no_task_to_push(row: PushRow) -> TaskNotFoundError:
+    return TaskNotFoundError(f"task {row.task_id} is not in the store", task_id=row.task_id)
 
 
 def known_approval(row: ApprovalRow) -> InvalidArgumentError:

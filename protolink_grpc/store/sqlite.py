@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from protolink_grpc.errors import ProtolinkError, StoreError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.store import approval_table, task_table
+from protolink_grpc.store import approval_table, push_table, task_table
 from protolink_grpc.store.database import connect, explain
 from protolink_grpc.store.liveness import is_dead, process_identity
 from protolink_grpc.store.memory import bounded
@@ -35,6 +35,7 @@ from protolink_grpc.store.port import (
     ApprovalRow,
     ApprovalRows,
     ForeignListener,
+    PushRow,
     RequestRecord,
     TaskHead,
     TaskPage,
@@ -330,7 +331,7 @@ class SQLiteStore:
         """Notice what other processes write after `baseline`, as long as anybody here waits for a task or runs one."""
         try:
             version = await baseline
-            while self._wanted() or self._approval_waiters:
+            while self._waiters or self._approval_waiters or self._wanted():
                 await asyncio.sleep(POLL_S)
                 latest = await self._submit(_Job(self._future(), probe=True))
                 if latest != version:
@@ -405,6 +406,38 @@ class SQLiteStore:
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         rows = await self._rows(task_table.REQUEST, agent_name, principal, request_id)
         return RequestRecord(*rows[0]) if rows else None
+
+    # -- pushes ----------------------------------------------------------------------------------------------------------
+
+    async def put_push(self, row: PushRow) -> PushRow:
+        return await self._write(lambda db: push_table.put(db, row))
+
+    async def push(self, agent_name: str, task_id: str, config_id: str) -> PushRow | None:
+        rows = await self._rows(push_table.ONE, agent_name, task_id, config_id)
+        return push_table.row_of(rows[0]) if rows else None
+
+    async def pushes(
+        self, agent_name: str, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[PushRow]:
+        rows = await self._rows(push_table.PAGE, agent_name, task_id, *(after or push_table.BEGIN), limit)
+        return [push_table.row_of(each) for each in rows]
+
+    async def delete_push(self, agent_name: str, task_id: str, config_id: str) -> bool:
+        return await self._write(lambda db: push_table.delete(db, (agent_name, task_id, config_id)))
+
+    async def advance_push(self, row: PushRow, cursor: int) -> PushRow | None:
+        worker = self.worker
+        return await self._write(lambda db: push_table.advance(db, row, worker, cursor))
+
+    async def claim_pushes(self, agent_name: str) -> list[PushRow]:
+        workers = [worker for (worker,) in await self._rows(push_table.WORKERS, agent_name)]
+        dead = [worker for worker in workers if await self._is_dead(worker)]
+        mine = self.worker
+        return await self._write(lambda db: push_table.claim(db, agent_name, mine, dead)) if dead else []
+
+    async def release_pushes(self, agent_name: str) -> None:
+        mine = self.worker
+        await self._write(lambda db: push_table.release(db, agent_name, mine))
 
     # -- workers ---------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Tasks, their events and the requests that began them as SQL: the schema of the store's file, and statements over these tables.
 
-`SQLiteStore` runs them on the connections that it owns. Those over approvals are in `approval_table`.
+`SQLiteStore` runs them on the connections that it owns. Those over approvals are in `approval_table`, those over push configs in
+`push_table`.
 """
 
 import sqlite3
@@ -40,6 +41,12 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_state ON approvals(agent_name, state, create_micros, request_id);
     CREATE INDEX approvals_by_task ON approvals(agent_name, task_id);
     CREATE UNIQUE INDEX approvals_by_change ON approvals(agent_name, revision);
+    CREATE TABLE pushes(
+      agent_name TEXT NOT NULL, principal TEXT NOT NULL, task_id TEXT NOT NULL, config_id TEXT NOT NULL, body BLOB NOT NULL,
+      cursor INTEGER NOT NULL, create_micros INTEGER NOT NULL, worker TEXT NOT NULL, done INTEGER NOT NULL,
+      PRIMARY KEY(agent_name, task_id, config_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX pushes_undone ON pushes(agent_name, worker) WHERE done = 0;
     CREATE TABLE workers(
       worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;

@@ -28,6 +28,7 @@ from protolink_grpc.store.port import (
     ApprovalQuery,
     ApprovalRow,
     ApprovalRows,
+    PushRow,
     RequestRecord,
     TaskHead,
     TaskPage,
@@ -744,6 +745,183 @@ async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:
     await store.append(addition("third", state=TaskState.COMPLETED))
     assert await store.approval("agent", "r1") is None
     assert [each.request_id for each in (await store.approvals(ApprovalQuery("agent"))).rows] == ["r2"]
+
+
+# -- pushes --------------------------------------------------------------------------------------------------------------
+
+
+def pushed(config_id: str = "hook", task_id: str = "task", **known: object) -> PushRow:
+    """A push config that nobody works on, of an agent's task, at its beginning."""
+    return replace(PushRow("agent", "ada", task_id, config_id, b"body of " + config_id.encode(), 0, 1_000), **known)
+
+
+async def ended(store: TaskStore, task_id: str = "task") -> None:
+    """A task with two events that is over."""
+    await store.append(addition(task_id, b"one", b"two", state=TaskState.COMPLETED))
+
+
+async def claimed(store: TaskStore, agent_name: str = "agent") -> list[str]:
+    return [row.config_id for row in await store.claim_pushes(agent_name)]
+
+
+async def test_a_push_config_is_kept_as_it_was_put(opened: TaskStore) -> None:
+    await opened.append(addition())
+    row = pushed(body=bytes(range(256)), cursor=1, worker="somebody", create_micros=-7)
+    assert await opened.put_push(row) == row
+    assert await opened.push("agent", "task", "hook") == row
+    for unknown in (("other", "task", "hook"), ("agent", "other", "hook"), ("agent", "task", "other")):
+        assert await opened.push(*unknown) is None
+
+
+async def test_a_push_config_of_no_task_is_refused(opened: TaskStore) -> None:
+    with pytest.raises(TaskNotFoundError) as refused:
+        await opened.put_push(pushed())
+    assert refused.value.metadata == {"task_id": "task"}
+    assert await opened.push("agent", "task", "hook") is None
+
+
+async def test_what_a_push_config_holds_is_not_in_its_text() -> None:
+    assert "secret" not in repr(pushed(body=b"secret"))
+
+
+async def test_a_push_config_put_again_has_the_new_body_and_stands_where_it_stood(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two", b"three"))
+    await opened.put_push(pushed(cursor=1, worker=opened.worker))
+    moved = await opened.advance_push(pushed(), 2)
+    assert moved is not None
+    again = await opened.put_push(pushed(body=b"new", cursor=3, create_micros=9_000, worker="another", principal="bob"))
+    assert again == replace(moved, body=b"new")
+    assert await opened.push("agent", "task", "hook") == again
+    assert await opened.pushes("agent", "task") == [again]
+
+
+async def test_a_push_config_without_a_worker_gets_the_one_that_puts_it_again(opened: TaskStore) -> None:
+    await opened.append(addition())
+    await opened.put_push(pushed())
+    assert (await opened.put_push(pushed(worker="me"))).worker == "me"
+    assert (await opened.put_push(pushed(worker="you"))).worker == "me"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+async def test_pages_of_a_tasks_push_configs_joined_are_all_of_them_oldest_first(opened: TaskStore, limit: int) -> None:
+    await opened.append(addition())
+    await opened.append(addition("another"))
+    rows = [pushed(f"hook {number}", create_micros=2_000 - number // 2) for number in range(7)]
+    for row in rows:
+        await opened.put_push(row)
+    await opened.put_push(pushed("elsewhere", "another"))
+    await opened.put_push(pushed("of another agent", agent_name="other"))
+    listed: list[PushRow] = []
+    while page := await opened.pushes(
+        "agent", "task", after=(listed[-1].create_micros, listed[-1].config_id) if listed else None, limit=limit
+    ):
+        assert len(page) <= limit
+        listed += page
+    assert listed == sorted(rows, key=lambda each: (each.create_micros, each.config_id))
+
+
+async def test_a_deleted_push_config_is_gone_and_deleting_it_again_changes_nothing(opened: TaskStore) -> None:
+    await opened.append(addition())
+    await opened.put_push(pushed("one"))
+    await opened.put_push(pushed("two"))
+    assert await opened.delete_push("agent", "task", "one")
+    assert not await opened.delete_push("agent", "task", "one")
+    assert not await opened.delete_push("agent", "unknown", "one")
+    assert await opened.push("agent", "task", "one") is None
+    assert await opened.advance_push(pushed("one", worker=opened.worker), 1) is None
+    assert await claimed(opened) == ["two"]
+
+
+async def test_the_cursor_of_a_push_config_moves_forward_only(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two", b"three"))
+    row = await opened.put_push(pushed(worker=opened.worker))
+    for to, stands in ((2, 2), (1, 2), (3, 3)):
+        assert await opened.advance_push(row, to) == replace(row, cursor=stands)
+    assert await opened.push("agent", "task", "hook") == replace(row, cursor=3)
+
+
+@pytest.mark.parametrize("worker", ["", "another"])
+async def test_who_is_not_its_worker_does_not_move_the_cursor(opened: TaskStore, worker: str) -> None:
+    await opened.append(addition("task", b"one", b"two"))
+    row = await opened.put_push(pushed(worker=worker))
+    assert await opened.advance_push(row, 2) is None
+    assert await opened.push("agent", "task", "hook") == row
+
+
+async def test_a_push_config_is_done_when_the_last_event_of_a_finished_task_was_dealt_with(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one"))
+    row = await opened.put_push(pushed(worker=opened.worker))
+    at_end = await opened.advance_push(row, 1)
+    assert at_end is not None
+    assert not at_end.done  # the task goes on
+    await opened.append(addition("task", b"two", b"three", after=1, state=TaskState.FAILED))
+    for cursor, done in ((2, False), (3, True)):
+        moved = await opened.advance_push(row, cursor)
+        assert moved == replace(row, cursor=cursor, done=done)
+    await opened.release_pushes("agent")
+    assert await claimed(opened) == []
+    assert await opened.push("agent", "task", "hook") == moved
+
+
+@pytest.mark.parametrize(("cursor", "done"), [(0, False), (1, False), (2, True)])
+async def test_a_push_config_of_a_finished_task_is_kept_and_done_where_nothing_is_left(
+    opened: TaskStore, cursor: int, done: bool
+) -> None:
+    await ended(opened)
+    assert (await opened.put_push(pushed(cursor=cursor))).done is done
+    assert await claimed(opened) == ([] if done else ["hook"])
+    assert len(await opened.pushes("agent", "task")) == 1
+
+
+async def test_a_task_that_waits_for_its_caller_is_not_over_for_its_push_configs(opened: TaskStore) -> None:
+    await opened.append(addition(state=TaskState.INPUT_REQUIRED))
+    assert not (await opened.put_push(pushed(cursor=1))).done
+    assert await claimed(opened) == ["hook"]
+
+
+async def test_push_configs_that_nobody_works_on_are_claimed_once_oldest_first(opened: TaskStore) -> None:
+    await opened.append(addition())
+    await opened.append(addition("another"))
+    await opened.put_push(pushed("second", create_micros=2))
+    await opened.put_push(pushed("first", "another", worker="gone", create_micros=1))
+    await opened.put_push(pushed("mine", worker=opened.worker))
+    await opened.put_push(pushed("of another agent", agent_name="other"))
+    rows = await opened.claim_pushes("agent")
+    assert [(row.config_id, row.worker) for row in rows] == [("first", opened.worker), ("second", opened.worker)]
+    assert await opened.push("agent", "another", "first") == rows[0]
+    assert await opened.claim_pushes("agent") == []
+    assert await claimed(opened, "other") == ["of another agent"]
+
+
+async def test_push_configs_that_were_given_up_can_be_claimed_again(opened: TaskStore) -> None:
+    await opened.append(addition())
+    row = await opened.put_push(pushed(worker=opened.worker))
+    await opened.put_push(pushed("of another agent", agent_name="other", worker=opened.worker))
+    await opened.release_pushes("agent")
+    assert await opened.push("agent", "task", "hook") == replace(row, worker="")
+    assert await claimed(opened, "other") == []
+    assert await claimed(opened) == ["hook"]
+
+
+async def test_a_push_config_of_any_text_is_found(opened: TaskStore) -> None:
+    strange = "Ω'\"%_\x00 end"
+    await opened.append(addition(strange, agent_name=strange))
+    row = await opened.put_push(pushed(strange, strange, agent_name=strange, worker="gone"))
+    assert await opened.push(strange, strange, strange) == row
+    assert await claimed(opened, strange) == [strange]
+
+
+async def test_memory_forgets_the_push_configs_of_the_tasks_that_it_forgets() -> None:
+    store = MemoryStore(max_tasks=1)
+    await store.open()
+    await ended(store, "old")
+    await store.put_push(pushed("undone", "old"))
+    await store.put_push(pushed("done", "old", cursor=2))
+    await ended(store, "new")
+    await ended(store, "newer")
+    assert await store.pushes("agent", "old") == []
+    assert await store.claim_pushes("agent") == []
+    assert not store._pushes  # names of tasks would pile up here
 
 
 # -- at the same time ----------------------------------------------------------------------------------------------------

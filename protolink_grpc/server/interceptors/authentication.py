@@ -22,6 +22,7 @@ def authentication(authenticate: Authenticate) -> Interceptor:
         if principal is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
         call.principal, call.scopes = unreserved(principal.name), principal.scopes
+        call.authenticated = True
         yield
 
     return identified
@@ -34,7 +35,7 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         values = identity.get(key)
         if values:
-            call.principal = unreserved(_text(next(iter(values))))
+            call.principal, call.authenticated = unreserved(_text(next(iter(values)))), True
             break
     else:
         call.principal = ANONYMOUS

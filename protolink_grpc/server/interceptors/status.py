@@ -1,21 +1,26 @@
 """The boundary where exceptions become statuses. Nothing else on the server turns an error into an answer."""
 
 import logging
+from collections.abc import Callable
 from typing import NoReturn
 
 import grpc
 import grpc.aio
+from google.rpc import status_pb2
 from grpc_status import rpc_status
 
 from protolink_grpc.errors import InternalError, ProtolinkError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.server.call import Context
-from protolink_grpc.wire.status import to_status
 
 log = logging.getLogger(__name__)
 
 
-async def answer(error: Exception, method: str, context: Context) -> NoReturn:
+ToStatus = Callable[[ProtolinkError], status_pb2.Status]
+"""How a service words its errors."""
+
+
+async def answer(error: Exception, method: str, context: Context, to_status: ToStatus) -> NoReturn:
     """End the call with the status of `error`; what was not raised on purpose is logged and shown as an incident only."""
     if isinstance(error, grpc.aio.AbortError):
         raise error

@@ -1,0 +1,137 @@
+"""The agent that A2A's official compatibility kit talks to: the prefix of a message's id says what it wants to see.
+
+    python -m examples.tck_agent                 # gRPC on 50051, JSON-RPC and REST on 9999
+
+docs/conformance.md says how the kit is run against it, and what came out.
+"""
+
+import argparse
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from protolink_grpc import (
+    A2AOptions,
+    Agent,
+    AgentCard,
+    Artifact,
+    Extension,
+    HttpOptions,
+    Part,
+    PushOptions,
+    Task,
+)
+from protolink_grpc.models.events import TaskArtifactUpdated
+
+LONG_S = 6.0
+"""How long the long-running task works: the kit subscribes to it meanwhile."""
+
+REQUIRED = Extension("urn:a2a:tck:required-extension", "Demanded by the kit's extension tests", required=True)
+
+
+def message_id(task: Task) -> str:
+    """The id that the caller gave its message; the log has one of its own where a caller repeats one."""
+    message = task.messages[-1]
+    own = (message.metadata or {}).get("a2a", {})
+    return str(own.get("message_id", message.id))
+
+
+def text(words: str) -> Artifact:
+    return Artifact(parts=[Part("text", words)])
+
+
+def file_by_value() -> Artifact:
+    return Artifact(parts=[Part.file(b"Generated file content", name="output.txt", media_type="text/plain")])
+
+
+def file_by_reference() -> Artifact:
+    return Artifact(parts=[Part.file(uri="https://example.com/output.txt", name="output.txt", media_type="text/plain")])
+
+
+def chunks() -> list[Any]:
+    first = Artifact(parts=[Part("text", "chunk-1 ")])
+    last = Artifact(id=first.id, parts=[Part("text", "chunk-2")])
+    return [TaskArtifactUpdated(first), TaskArtifactUpdated(last, append=True, last_chunk=True)]
+
+
+# Longer prefixes first: `file-url` begins with `file`.
+OUTPUTS: dict[str, Callable[[], list[Any]]] = {
+    "tck-artifact-text": lambda: [text("Generated text content")],
+    "tck-artifact-file-url": lambda: [file_by_reference()],
+    "tck-artifact-file": lambda: [file_by_value()],
+    "tck-artifact-data": lambda: [Artifact(parts=[Part("json", {"key": "value", "count": 42})])],
+    "tck-stream-001": lambda: [text("Stream hello from TCK")],
+    "tck-stream-003": lambda: [text("Stream task lifecycle")],
+    "tck-stream-ordering-001": lambda: [text("Ordered output")],
+    "tck-stream-artifact-text": lambda: [text("Streamed text content")],
+    "tck-stream-artifact-file": lambda: [file_by_value()],
+    "tck-stream-artifact-chunked": chunks,
+}
+
+
+class TckAgent(Agent):
+    """Does what the id of the message says; anything else it completes with a greeting."""
+
+    async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
+        asked = message_id(task)
+        for prefix, made in OUTPUTS.items():
+            if asked.startswith(prefix):
+                for output in made():
+                    yield output
+                return
+        if asked.startswith("tck-message-response"):
+            task.metadata["a2a"] = {"reply": "message"}
+            task.complete("Direct message response")
+        elif asked.startswith("tck-input-required"):
+            task.require_input("What else?")
+        elif asked.startswith("tck-reject-task"):
+            task.reject("rejected")
+        elif asked.startswith("test-resubscribe-message-id"):
+            await asyncio.sleep(LONG_S)
+        else:
+            task.complete("Hello from TCK")
+
+
+def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False, v03_card: bool = False) -> TckAgent:
+    card = AgentCard(
+        name="tck",
+        description="Answers the A2A compatibility kit",
+        url=f"grpc://{host}:{grpc_port}",
+        input_formats=["*/*"],
+        output_formats=["text/plain", "application/json"],
+    )
+    return TckAgent(
+        card,
+        http=HttpOptions(listen=f"{host}:{http_port}"),
+        a2a=A2AOptions(
+            # The kit's receivers are on this machine.
+            push=PushOptions(allow=("private",)),
+            extended_card=card,
+            extensions=(REQUIRED,) if extension else (),
+            message_replies=True,
+            dual_card=v03_card,
+        ),
+    )
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", default="localhost")
+    parser.add_argument("--http-port", type=int, default=9999)
+    parser.add_argument("--grpc-port", type=int, default=50051)
+    parser.add_argument("--required-extension", action="store_true", help="demand the kit's own extension")
+    parser.add_argument("--dual-card", action="store_true", help="write v0.3's fields into the card, too")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    agent = build(args.host, args.http_port, args.grpc_port, extension=args.required_extension, v03_card=args.dual_card)
+    async with agent:
+        print(f"A2A at http://{args.host}:{args.http_port} and {agent.card.url}; Ctrl-C ends it", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,316 @@
+"""An agent's card as A2A shows it: v1.0, v1.0 with v0.3's fields beside it, protobuf; and cards of other agents read.
+
+What A2A calls REQUIRED is always there. A security scheme that cannot be said truly in A2A's words is left out.
+"""
+
+import hashlib
+from typing import Any, Final
+
+from a2a.types import a2a_pb2 as pb
+from google.protobuf import json_format
+
+from protolink_grpc.a2a.json_reader import Source, array, as_object, flag, mapping, nested, snake, text, texts
+from protolink_grpc.a2a.values import V03, V1, Binding, PublicCard
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from protolink_grpc.models.json_value import canonical_json, plain, to_json
+
+Json = dict[str, Any]
+
+V03_PROTOCOL: Final = "0.3.0"
+"""What a card of v0.3 says in `protocolVersion`."""
+
+_TRANSPORTS: Final = {"GRPC": "grpc", "JSONRPC": "json-rpc", "HTTP+JSON": "http"}
+
+_WRAPPERS: Final = {
+    "apiKey": "apiKeySecurityScheme",
+    "http": "httpAuthSecurityScheme",
+    "oauth2": "oauth2SecurityScheme",
+    "openIdConnect": "openIdConnectSecurityScheme",
+    "mutualTLS": "mtlsSecurityScheme",
+}
+"""The `type` of a security scheme to the field that holds it in v1.0."""
+
+_FLOWS: Final = {
+    "authorizationCode": ("authorizationUrl", "tokenUrl"),
+    "clientCredentials": ("tokenUrl",),
+    "implicit": ("authorizationUrl",),
+    "password": ("tokenUrl",),
+    "deviceCode": ("deviceAuthorizationUrl", "tokenUrl"),
+}
+"""OAuth 2 flows, and the URLs that each must have."""
+
+
+# -- writing -------------------------------------------------------------------------------------------------------------
+
+
+def card_json(public: PublicCard) -> Json:
+    """The card of v1.0."""
+    card = public.card
+    found: Json = {
+        "name": card.name,
+        "description": card.description,
+        "supportedInterfaces": [_interface_json(binding) for binding in public.bindings],
+        "version": card.version,
+        "capabilities": _capabilities_json(public),
+        "defaultInputModes": list(card.input_formats) or ["text/plain"],
+        "defaultOutputModes": list(card.output_formats) or ["text/plain"],
+        "skills": [_skill_json(skill) for skill in card.skills],
+    }
+    if public.provider_organization or public.provider_url:
+        found["provider"] = {"organization": public.provider_organization, "url": public.provider_url}
+    if public.documentation_url:
+        found["documentationUrl"] = public.documentation_url
+    if public.icon_url:
+        found["iconUrl"] = public.icon_url
+    schemes = _wrapped_schemes(card.security_schemes or {})
+    if schemes:
+        found["securitySchemes"] = schemes
+        found["securityRequirements"] = [
+            {"schemes": {name: {"list": []}}} for name in schemes
+        ]  # any one of them will do
+    return found
+
+
+def _interface_json(binding: Binding) -> Json:
+    found = {"url": binding.url, "protocolBinding": binding.protocol, "protocolVersion": binding.version}
+    if binding.tenant:
+        found["tenant"] = binding.tenant
+    return found
+
+
+def _capabilities_json(public: PublicCard) -> Json:
+    found: Json = {
+        "streaming": public.streaming,
+        "pushNotifications": public.push_notifications,
+        "extendedAgentCard": public.extended_card,
+    }
+    if public.extensions:
+        found["extensions"] = [
+            _without_empty(
+                uri=each.uri, description=each.description, required=each.required, params=plain(each.params)
+            )
+            for each in public.extensions
+        ]
+    return found
+
+
+def _without_empty(**fields: Any) -> Json:
+    return {name: each for name, each in fields.items() if each}
+
+
+def _skill_json(skill: AgentSkill) -> Json:
+    """A2A wants a name and at least one tag; a skill of ours may have neither."""
+    words = skill.id.replace("_", " ").replace("-", " ").strip() or skill.id
+    name = words[:1].upper() + words[1:]
+    found = {"id": skill.id, "name": name, "description": skill.description or name, "tags": skill.tags or [skill.id]}
+    if skill.examples:
+        found["examples"] = [each if isinstance(each, str) else to_json(each) for each in skill.examples]
+    return found
+
+
+def dual_card_json(public: PublicCard) -> Json:
+    """The card of v1.0 with the fields of v0.3 beside it; of v1.0 alone where v0.3 is not served."""
+    found = card_json(public)
+    old = [binding for binding in public.bindings if binding.version == V03]
+    if not old:
+        return found
+    interfaces = [{"url": _web_url(binding), "transport": binding.protocol} for binding in old]
+    found["url"] = interfaces[0]["url"]
+    found["preferredTransport"] = interfaces[0]["transport"]
+    found["additionalInterfaces"] = interfaces
+    found["protocolVersion"] = V03_PROTOCOL
+    if public.extended_card:
+        found["supportsAuthenticatedExtendedCard"] = True
+    if "securitySchemes" in found:
+        for wrapped in found["securitySchemes"].values():
+            wrapped.update(_flat_scheme(wrapped))  # what v0.3 has no word for stays v1.0's alone
+        found["security"] = [{name: []} for name, wrapped in found["securitySchemes"].items() if "type" in wrapped]
+    return found
+
+
+def _web_url(binding: Binding) -> str:
+    """v1.0 names a gRPC server `host:port`; v0.3's clients want a URL, and dial http(s) only."""
+    scheme, mark, rest = binding.url.partition("://")
+    if binding.protocol != "GRPC":
+        return binding.url
+    if not mark:
+        return f"http://{binding.url}"
+    return f"{'https' if scheme in ('https', 'grpcs') else 'http'}://{rest}"
+
+
+def _wrapped_schemes(schemes: dict[str, Json]) -> Json:
+    """Each scheme, by name, in v1.0's wrapper."""
+    found: Json = {}
+    for name, scheme in schemes.items():
+        content = _scheme_content(scheme)
+        if content is not None:
+            found[name] = {_WRAPPERS[scheme["type"]]: (_texts_of(scheme, "description") or {}) | content}
+    return found
+
+
+def _said(source: Json, name: str) -> Any:
+    found = source.get(name)
+    return source.get(snake(name)) if found is None else found
+
+
+def _texts_of(source: Json, *names: str) -> Json | None:
+    """These fields, all of which must be filled texts; None where one is not."""
+    found = {name: _said(source, name) for name in names}
+    return found if all(isinstance(each, str) and each for each in found.values()) else None
+
+
+def _scheme_content(scheme: Json) -> Json | None:
+    """What v1.0's wrapper holds besides the description; None for what it has no words for."""
+    match scheme.get("type"):
+        case "apiKey":
+            content = _texts_of(scheme, "in", "name")
+            if content is None or content["in"] not in ("header", "query", "cookie"):
+                return None
+            return {"location": content["in"], "name": content["name"]}
+        case "http":
+            content = _texts_of(scheme, "scheme")
+            return None if content is None else content | (_texts_of(scheme, "bearerFormat") or {})
+        case "oauth2":
+            flows = _flows_json(_said(scheme, "flows"))
+            return None if flows is None else {"flows": flows} | (_texts_of(scheme, "oauth2MetadataUrl") or {})
+        case "openIdConnect":
+            return _texts_of(scheme, "openIdConnectUrl")
+        case "mutualTLS":
+            return _texts_of(scheme, "description") or {"description": "Client certificate"}
+        case _:
+            return None
+
+
+def _flows_json(flows: Any) -> Json | None:
+    """The one flow that v1.0 has room for: the first that is complete, in the order of `_FLOWS`."""
+    if not isinstance(flows, dict):
+        return None
+    for name, urls in _FLOWS.items():
+        flow = _said(flows, name)
+        found = _texts_of(flow, *urls) if isinstance(flow, dict) else None
+        if found is None:
+            continue
+        scopes = flow.get("scopes")
+        found["scopes"] = {str(key): str(each) for key, each in scopes.items()} if isinstance(scopes, dict) else {}
+        if _said(flow, "pkceRequired") is True and name == "authorizationCode":
+            found["pkceRequired"] = True
+        return {name: found | (_texts_of(flow, "refreshUrl") or {})}
+    return None
+
+
+def card_pb(public: PublicCard) -> pb.AgentCard:
+    return json_format.ParseDict(card_json(public), pb.AgentCard())
+
+
+def etag(card: Json) -> str:
+    """A strong entity tag: equal cards have equal ones."""
+    return f'"{hashlib.sha256(canonical_json(card).encode()).hexdigest()[:32]}"'
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+
+def card_from_a2a(found: object) -> AgentCard:
+    """The card of another agent, of v1.0 or v0.3. Its `url` is the best interface: v1.0 before v0.3, then as the agent prefers.
+
+    Raises:
+        InvalidArgumentError: No name, no interface, or a field of the wrong kind; names it.
+    """
+    source = as_object(found)
+    interfaces = _interfaces(source)
+    if not interfaces:
+        raise InvalidArgumentError("must name at least one interface", field="supportedInterfaces")
+    best = next((each for each in interfaces if each.protocol_version.startswith("1.")), interfaces[0])
+    name = text(source, "name")
+    return AgentCard(
+        name=name,
+        description=text(source, "description") or name,
+        url=best.url,
+        transport=best.transport,
+        version=text(source, "version") or "1.0.0",
+        protocol_version=best.protocol_version,
+        capabilities=nested(source, "capabilities", _capabilities) or AgentCapabilities(),
+        skills=_each(source, "skills", _skill),
+        input_formats=list(texts(source, "defaultInputModes")) or ["text/plain"],
+        output_formats=list(texts(source, "defaultOutputModes")) or ["text/plain"],
+        security_schemes=_flat_schemes(source),
+        interfaces=[each for each in interfaces if each is not best],
+    )
+
+
+def _each(source: Source, name: str, read: Any) -> list[Any]:
+    found: list[Any] = []
+    try:
+        for item in array(source, name):
+            found.append(read(as_object(item)))  # noqa: PERF401  # its length is the index in the error below
+    except InvalidArgumentError as error:
+        raise error.within(f"{name}[{len(found)}]") from None
+    return found
+
+
+def _interfaces(source: Source) -> list[AgentInterface]:
+    new: list[AgentInterface] = _each(source, "supportedInterfaces", _interface)
+    if new:
+        return new
+    old = [
+        AgentInterface(text(source, "url"), _transport(text(source, "preferredTransport") or "JSONRPC"), V03),
+        *_each(source, "additionalInterfaces", _old_interface),
+    ]
+    found: dict[tuple[str, str], AgentInterface] = {}  # the main one may be repeated among the others
+    for each in old:
+        if each.url:
+            found.setdefault((each.url, each.transport), each)
+    return list(found.values())
+
+
+def _interface(source: Source) -> AgentInterface:
+    binding, version = text(source, "protocolBinding"), text(source, "protocolVersion")
+    return AgentInterface(text(source, "url"), _transport(binding), version or V1)
+
+
+def _old_interface(source: Source) -> AgentInterface:
+    return AgentInterface(text(source, "url"), _transport(text(source, "transport")), V03)
+
+
+def _transport(binding: str) -> str:
+    """Bindings that are not A2A's own are kept."""
+    return _TRANSPORTS.get(binding, binding)
+
+
+def _capabilities(source: Source) -> AgentCapabilities:
+    return AgentCapabilities(
+        streaming=flag(source, "streaming"), push_notifications=flag(source, "pushNotifications"), delegation=False
+    )
+
+
+def _skill(source: Source) -> AgentSkill:
+    skill_id = text(source, "id") or text(source, "name")
+    if not skill_id:
+        raise InvalidArgumentError("must be a non-empty string", field="id")
+    description = text(source, "description") or text(source, "name")
+    return AgentSkill(skill_id, description, tags=list(texts(source, "tags")), examples=list(texts(source, "examples")))
+
+
+def _flat_schemes(source: Source) -> dict[str, Json]:
+    """The schemes with a `type`, as our cards have them; those without a known one are left out."""
+    found: dict[str, Json] = {}
+    for name, scheme in (mapping(source, "securitySchemes") or {}).items():
+        if not isinstance(scheme, dict):
+            raise InvalidArgumentError("must be an object", field=f"securitySchemes.{name}")
+        kind = scheme.get("type")
+        flat = scheme if isinstance(kind, str) and kind in _WRAPPERS else _flat_scheme(scheme)
+        if flat:
+            found[name] = {key: plain(each) for key, each in flat.items() if key not in _WRAPPERS.values()}
+    return found
+
+
+def _flat_scheme(wrapped: Json) -> Json:
+    """A scheme of v1.0 as v0.3 and our cards have it; empty where it is none of these or new in v1.0."""
+    for kind, wrapper in _WRAPPERS.items():
+        content = _said(wrapped, wrapper)
+        if not isinstance(content, dict):
+            continue
+        flat = {"type": kind} | {("in" if key == "location" else key): plain(each) for key, each in content.items()}
+        return {} if "deviceCode" in flat.get("flows", {}) else flat
+    return {}

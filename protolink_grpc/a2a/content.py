@@ -1,0 +1,371 @@
+"""What each part, message and artifact of ours becomes in A2A, and back. Both codecs ask here; neither is known here.
+
+    ours                                             A2A
+    text                                             text
+    infer_output with a text                         text, marked
+    json                                             data
+    file, image, audio, video, bytes, uri            raw or url, marked unless file
+    everything else, and contents of odd shapes      data {"type": ..., "content": ...} of PART_MEDIA_TYPE
+
+Each direction is the other's inverse (`marks` says how); one thing is made up: the id of a tool call that came without.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal
+
+from protolink_grpc.a2a import marks
+from protolink_grpc.a2a.marks import MARK, Metadata, Pairing
+from protolink_grpc.a2a.values import A2A_KEY
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
+
+PART_MEDIA_TYPE: Final = "application/vnd.protolink.part+json"
+"""The media type of a data part that holds a part of ours as `{"type": ..., "content": ...}`."""
+
+OCTETS: Final = "application/octet-stream"
+
+_SPOKEN = frozenset({PartType.TEXT, PartType.INFER_OUTPUT})
+_FILES = frozenset({PartType.FILE, PartType.IMAGE, PartType.AUDIO, PartType.VIDEO, PartType.BYTES, PartType.URI})
+_TYPED = (ToolCall, ToolOutput, RouteDecision, FileContent)
+_CLASSES: dict[str, type[ToolCall] | type[ToolOutput] | type[RouteDecision] | type[FileContent]] = {
+    PartType.TOOL_CALL: ToolCall,
+    PartType.TOOL_OUTPUT: ToolOutput,
+    PartType.ROUTE: RouteDecision,
+    PartType.DECISION: RouteDecision,
+    **dict.fromkeys(_FILES, FileContent),
+}
+
+
+@dataclass(slots=True)
+class Shape:
+    """A part as A2A has it.
+
+    Args:
+        value: By kind: str, bytes, str, any JSON value.
+        metadata: None and empty differ, as they do in A2A.
+        filename, media_type: Empty means not set.
+    """
+
+    kind: Literal["text", "raw", "url", "data"]
+    value: Any
+    metadata: Metadata | None = None
+    filename: str = ""
+    media_type: str = ""
+
+
+def shape_of(part: Part) -> Shape:
+    """The part as A2A has it; shares nothing mutable with it.
+
+    Raises:
+        TypeError: The content has no JSON form.
+        InvalidArgumentError: Nested too deep.
+    """
+    return _PARTS.write(part)
+
+
+def part_of(shape: Shape) -> Part:
+    """The part as we have it; takes over the shape's value and metadata."""
+    return _PARTS.read(shape)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _body(kind: str, content: Any, media_type: str | None, *, as_data: bool = False) -> tuple[Shape, Metadata]:
+    """The shape of a content, and the facts that the shape does not say."""
+    if not as_data:
+        if kind in _SPOKEN and isinstance(content, str):
+            facts = {} if kind == PartType.TEXT else {"type": kind}
+            return Shape("text", plain(content), media_type=media_type or ""), facts
+        if kind == PartType.JSON:
+            value = plain(content)
+            facts = {"type": kind} if media_type == PART_MEDIA_TYPE and _holds_part(value) else {}
+            return Shape("data", value, media_type=media_type or ""), facts
+        file = _file(kind, content)
+        if file is not None:
+            return _file_body(kind, file, media_type)
+    simple = content.to_dict() if isinstance(content, _TYPED) else plain(content)
+    shape = Shape("data", {"type": kind, "content": simple}, media_type=PART_MEDIA_TYPE)
+    return shape, {"media_type": media_type} if media_type else {}
+
+
+def _file_body(kind: str, file: FileContent, media_type: str | None) -> tuple[Shape, Metadata]:
+    facts = {} if kind == PartType.FILE else {"type": kind}
+    if media_type:
+        facts["media_type"] = media_type
+    shape = Shape("url", file.uri, filename=file.name or "", media_type=file.media_type or OCTETS)
+    if file.data is not None:
+        shape.kind, shape.value = "raw", bytes(file.data)
+    return shape, facts
+
+
+def _file(kind: str, content: Any) -> FileContent | None:
+    """The file of a part that is one, by value or by reference and not by both."""
+    if kind not in _FILES:
+        return None
+    file = _typed(kind, content)
+    if isinstance(file, FileContent) and (file.data is None) != (file.uri is None):
+        return file
+    return None
+
+
+def _holds_part(value: Any) -> bool:
+    return (
+        type(value) is dict
+        and value.keys() == {"type", "content"}
+        and type(value["type"]) is str
+        and value["type"] != ""
+    )
+
+
+def _typed(kind: str, content: Any) -> Any:
+    """A JSON object in the class of its kind, where that loses nothing of it."""
+    cls = _CLASSES.get(kind)
+    if cls is None or type(content) is not dict:
+        return content
+    if cls is ToolCall and "tool_name" in content and not content.get("call_id"):
+        content = {**content, "call_id": new_call_id()}  # as on every edge: its output must be able to name it
+    try:
+        typed = cls.from_dict(content)
+    except InvalidArgumentError:
+        return content  # said with its field by whoever asks for the typed content
+    return typed if typed.to_dict() == content else content
+
+
+def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
+    """The inverse of `_body`: the part without its metadata, and the extras that our shape does not say."""
+    kind, media_type = facts.get("type"), facts.get("media_type")
+    if shape.kind in ("raw", "url"):
+        file = FileContent(
+            data=shape.value if shape.kind == "raw" else None,
+            uri=shape.value if shape.kind == "url" else None,
+            name=shape.filename or None,
+            media_type=shape.media_type or OCTETS,
+        )
+        return Part(kind or PartType.FILE, file, None, media_type), {} if shape.media_type else {"media_type": ""}
+    extras = {"filename": shape.filename} if shape.filename else {}
+    if shape.kind == "text":
+        return Part(kind or PartType.TEXT, shape.value, None, shape.media_type or None), extras
+    if kind is None and shape.media_type == PART_MEDIA_TYPE and _holds_part(shape.value):
+        inner = shape.value["type"]
+        part = Part(inner, _typed(inner, shape.value["content"]), None, media_type)
+        if inner == PartType.JSON or (inner in _SPOKEN and type(part.content) is str) or _file(inner, part.content):
+            extras["shape"] = "data"  # somebody spelled out what has a shape of its own
+        return part, extras
+    return Part(PartType.JSON, shape.value, None, shape.media_type or None), extras
+
+
+def _show(part: Part) -> Shape:
+    shape, facts = _body(part.type, part.content, part.media_type)
+    shape.metadata = _metadata_shown(part.metadata, facts)
+    return shape
+
+
+def _metadata_shown(metadata: Metadata | None, facts: Metadata) -> Metadata | None:
+    if metadata is None:
+        return {MARK: facts} if facts else None
+    if facts and not metadata:
+        facts["has_metadata"] = True
+    return marks.shown(plain(metadata), facts)
+
+
+def _restore(part: Part) -> Shape | None:
+    rest = plain(part.metadata)
+    extras = rest.pop(A2A_KEY)
+    if type(extras) is not dict or not extras:
+        return None
+    shape, facts = _body(part.type, part.content, part.media_type, as_data=extras.get("shape") == "data")
+    metadata = marks.restored(rest, facts, extras)
+    if metadata is None:
+        return None
+    shape.metadata = metadata if metadata or extras.get("has_metadata") is True else None
+    name = extras.get("filename")
+    if type(name) is str:
+        shape.filename = name
+    if extras.get("media_type") == "":
+        shape.media_type = ""
+    return shape
+
+
+def _keep(shape: Shape) -> Part:
+    part, extras = _read_body(shape, {})
+    if shape.metadata is None:
+        part.metadata = {A2A_KEY: extras} if extras else None
+        return part
+    if extras and not shape.metadata:
+        extras["has_metadata"] = True
+    part.metadata = marks.kept(shape.metadata, extras)
+    return part
+
+
+def _unmark(shape: Shape) -> Part | None:
+    rest = dict(shape.metadata or {})
+    facts = rest.pop(MARK)
+    if (
+        type(facts) is not dict
+        or not facts
+        or not all(type(facts.get(key, "")) is str for key in ("type", "media_type"))
+    ):
+        return None
+    part, extras = _read_body(shape, facts)
+    metadata = marks.unmarked(rest, extras, facts)
+    if metadata is None:
+        return None
+    part.metadata = metadata if metadata or facts.get("has_metadata") is True else None
+    return part
+
+
+_PARTS: Final[Pairing[Part, Shape]] = Pairing(
+    has_extras=lambda part: bool(part.metadata) and A2A_KEY in part.metadata,  # type: ignore[operator]  # bool() is not understood
+    has_mark=lambda shape: bool(shape.metadata) and MARK in shape.metadata,  # type: ignore[operator]  # the same
+    show=_show,
+    restore=_restore,
+    keep=_keep,
+    unmark=_unmark,
+)
+
+
+# -- messages and artifacts ----------------------------------------------------------------------------------------------
+
+Fields = dict[str, Callable[[Any], bool]]
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value != ""
+
+
+def _is_texts(value: Any) -> bool:
+    return type(value) is list and value != [] and all(type(each) is str for each in value)
+
+
+def _is_anything(_: Any) -> bool:
+    return True
+
+
+def _fits(value: Any, fields: Fields) -> bool:
+    return (
+        type(value) is dict and value != {} and all(key in fields and fields[key](each) for key, each in value.items())
+    )
+
+
+_FOREIGN: Fields = {"own": _is_anything, "protolink": _is_anything}
+_OURS: Fields = {"own": _is_anything, "a2a": _is_anything}
+
+Head = tuple[Metadata, Metadata]
+"""Metadata, and the fields that the other side lacks."""
+
+
+def _head_restore(extras_fit: Fields, ours: Head) -> Head | None:
+    rest = dict(ours[0])
+    extras = rest.pop(A2A_KEY)
+    if not _fits(extras, extras_fit):
+        return None
+    metadata = marks.restored(rest, ours[1], extras)
+    return (
+        None if metadata is None else (metadata, {key: value for key, value in extras.items() if key not in _FOREIGN})
+    )
+
+
+def _head_unmark(facts_fit: Fields, theirs: Head) -> Head | None:
+    rest = dict(theirs[0])
+    facts = rest.pop(MARK)
+    if not _fits(facts, facts_fit):
+        return None
+    metadata = marks.unmarked(rest, theirs[1], facts)
+    return None if metadata is None else (metadata, {key: value for key, value in facts.items() if key not in _OURS})
+
+
+def _heads(facts: Fields, extras: Fields) -> Pairing[Head, Head]:
+    return Pairing(
+        has_extras=lambda ours: A2A_KEY in ours[0],
+        has_mark=lambda theirs: MARK in theirs[0],
+        show=lambda ours: (marks.shown(*ours), {}),
+        restore=partial(_head_restore, extras | _FOREIGN),
+        keep=lambda theirs: (marks.kept(*theirs), {}),
+        unmark=partial(_head_unmark, facts | _OURS),
+    )
+
+
+_MESSAGE_EXTRAS: Fields = {"extensions": _is_texts, "reference_task_ids": _is_texts}
+# What a caller says is never the agent's word, whatever its metadata claim.
+_MESSAGES: Final = {
+    "user": _heads({}, _MESSAGE_EXTRAS),
+    "agent": _heads({"role": lambda role: role in ("assistant", "system")}, _MESSAGE_EXTRAS),
+}
+_ARTIFACTS: Final = _heads(
+    {
+        "kind": lambda kind: _is_text(kind) and kind != "result",
+        "uri": _is_text,
+        "media_type": _is_text,
+        "action_id": _is_text,
+    },
+    {"description": _is_text, "extensions": _is_texts},
+)
+
+
+@dataclass(slots=True)
+class MessageHead:
+    """What surrounds a message's parts in A2A. Empty means not set."""
+
+    role: Literal["user", "agent"]
+    metadata: Metadata = field(default_factory=dict)
+    extensions: list[str] = field(default_factory=list)
+    reference_task_ids: list[str] = field(default_factory=list)
+
+
+def message_head(message: Message) -> MessageHead:
+    """Every role but the user's speaks for the agent; A2A knows no other."""
+    role: Literal["user", "agent"] = "user" if message.role == "user" else "agent"
+    facts = {} if message.role in ("user", "agent") else {"role": message.role}
+    if not message.metadata and not facts:
+        return MessageHead(role)
+    metadata, extras = _MESSAGES[role].write((plain(message.metadata or {}), facts))
+    return MessageHead(role, metadata, extras.get("extensions", []), extras.get("reference_task_ids", []))
+
+
+def message_of(message_id: str, parts: list[Part], head: MessageHead) -> Message:
+    """The inverse of `message_head`; the time of the message is now."""
+    if not head.metadata and not head.extensions and not head.reference_task_ids:
+        return Message(message_id, head.role, parts)
+    named = {"extensions": head.extensions, "reference_task_ids": head.reference_task_ids}
+    extras = {key: value for key, value in named.items() if value}
+    metadata, facts = _MESSAGES[head.role].read((head.metadata, extras))
+    return Message(message_id, facts.get("role", head.role), parts, metadata=metadata or None)
+
+
+@dataclass(slots=True)
+class ArtifactHead:
+    """What surrounds an artifact's parts in A2A. Empty means not set."""
+
+    name: str = ""
+    description: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    extensions: list[str] = field(default_factory=list)
+
+
+def artifact_head(artifact: Artifact) -> ArtifactHead:
+    facts: Metadata = {} if artifact.kind in ("result", "") else {"kind": artifact.kind}
+    for key in ("uri", "media_type", "action_id"):
+        value = getattr(artifact, key)
+        if value:
+            facts[key] = value
+    if not artifact.metadata and not facts:
+        return ArtifactHead(artifact.name or "")
+    metadata, extras = _ARTIFACTS.write((plain(artifact.metadata), facts))
+    return ArtifactHead(artifact.name or "", extras.get("description", ""), metadata, extras.get("extensions", []))
+
+
+def artifact_of(artifact_id: str, parts: list[Part], head: ArtifactHead) -> Artifact:
+    """The inverse of `artifact_head`; the time of the artifact is now."""
+    named = {"description": head.description, "extensions": head.extensions}
+    extras = {key: value for key, value in named.items() if value}
+    if not head.metadata and not extras:
+        return Artifact(artifact_id, parts, name=head.name or None)
+    metadata, facts = _ARTIFACTS.read((head.metadata, extras))
+    return Artifact(artifact_id, parts, metadata, name=head.name or None, **facts)

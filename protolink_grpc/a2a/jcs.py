@@ -1,0 +1,81 @@
+"""Canonical JSON by RFC 8785: equal values give equal bytes, in every language. Which values are signed is decided elsewhere."""
+
+import json
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Numbers are doubles, written as ECMAScript writes them; keys are sorted by their UTF-16 code units.
+
+    Raises:
+        InvalidArgumentError: A number that is not finite, text that is not valid Unicode, or no JSON value.
+    """
+    pieces: list[str] = []
+    _write(value, pieces)
+    try:
+        return "".join(pieces).encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("text is not valid Unicode") from None
+
+
+def _write(value: Any, pieces: list[str]) -> None:
+    if value is None or isinstance(value, bool | str):
+        pieces.append(json.dumps(value, ensure_ascii=False))
+    elif isinstance(value, int | float):
+        pieces.append(_number(value))
+    elif isinstance(value, dict):
+        _write_all("{}", sorted(value.items(), key=_code_units), pieces, named=True)
+    elif isinstance(value, list):
+        _write_all("[]", [("", item) for item in value], pieces, named=False)
+    else:
+        raise InvalidArgumentError(f"{type(value).__name__} is no JSON value")
+
+
+def _code_units(item: tuple[str, Any]) -> bytes:
+    return item[0].encode("utf-16-be", "surrogatepass")
+
+
+def _write_all(brackets: str, items: list[tuple[str, Any]], pieces: list[str], *, named: bool) -> None:
+    pieces.append(brackets[0])
+    for index, (name, item) in enumerate(items):
+        if index:
+            pieces.append(",")
+        if named:
+            pieces.append(f"{json.dumps(name, ensure_ascii=False)}:")
+        _write(item, pieces)
+    pieces.append(brackets[1])
+
+
+def _number(value: float) -> str:
+    """Source: ECMA-262, Number::toString; Python finds the same shortest digits and places the point differently."""
+    try:
+        double = float(value)
+    except OverflowError:
+        double = float("inf")
+    if not isfinite(double):
+        raise InvalidArgumentError("must be a finite number")
+    if double == 0:
+        return "0"
+    _, found, exponent = Decimal(repr(abs(double))).as_tuple()
+    everything = "".join(map(str, found))
+    digits = everything.rstrip("0")
+    point = len(everything) + int(exponent)  # of `0.digits`, so many places to the right
+    text = _placed(digits, point)
+    return f"-{text}" if double < 0 else text
+
+
+def _placed(digits: str, point: int) -> str:
+    count = len(digits)
+    if count <= point <= 21:
+        return digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    power = point - 1
+    head = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
+    return f"{head}e{'+' if power > 0 else '-'}{abs(power)}"

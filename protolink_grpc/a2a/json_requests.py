@@ -1,0 +1,67 @@
+"""The requests that are too small to have a value of their own: what they hold, in the order in which the operations take it.
+
+All raise InvalidArgumentError naming what is wrong as the caller spells it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from protolink_grpc.a2a.json_codec import list_params
+from protolink_grpc.a2a.json_reader import Source, as_object, integer, mapping, required_text, spelled, text
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, ListParams
+from protolink_grpc.wire.tasks import check_id
+
+Json = dict[str, Any]
+
+
+def _id(source: Source, name: str) -> str:
+    return check_id(text(source, name), name)
+
+
+def _required_id(source: Source, name: str) -> str:
+    return check_id(required_text(source, name), name)
+
+
+def task_params(found: object) -> tuple[str, str, int | None]:
+    """GetTask: tenant, task id, history length."""
+    source = as_object(found)
+    return _id(source, "tenant"), _required_id(source, "id"), integer(source, "historyLength", 0)
+
+
+def cancel_params(found: object) -> tuple[str, str, Json]:
+    """CancelTask: tenant, task id, metadata."""
+    source = as_object(found)
+    return _id(source, "tenant"), _required_id(source, "id"), mapping(source, "metadata") or {}
+
+
+def subscribe_params(found: object) -> tuple[str, str]:
+    """SubscribeToTask: tenant, task id."""
+    source = as_object(found)
+    return _id(source, "tenant"), _required_id(source, "id")
+
+
+def push_params(found: object) -> tuple[str, str, str]:
+    """GetTaskPushNotificationConfig and Delete...: tenant, task id, config id."""
+    source = as_object(found)
+    return _id(source, "tenant"), _required_id(source, "taskId"), _required_id(source, "id")
+
+
+def push_list_params(found: object) -> tuple[str, str, int | None, str]:
+    """ListTaskPushNotificationConfigs: tenant, task id, page size (None means the default), page token."""
+    source = as_object(found)
+    size = integer(source, "pageSize", 0, MAX_PAGE_SIZE) or None
+    return _id(source, "tenant"), _required_id(source, "taskId"), size, text(source, "pageToken")
+
+
+def card_params(found: object) -> str:
+    """GetExtendedAgentCard: tenant."""
+    return _id(as_object(found), "tenant")
+
+
+def list_params_from_query(query: Mapping[str, str]) -> ListParams:
+    """ListTasks as query parameters, where everything is text."""
+    source: Source = {name: each for name, each in query.items() if each != ""}
+    name = spelled(source, "includeArtifacts")
+    if name in source:
+        source[name] = {"true": True, "false": False}.get(source[name], source[name])
+    return list_params(source)

@@ -1,0 +1,77 @@
+"""What caller and agent must agree on before anything is done: version, extensions, media types."""
+
+from collections.abc import Iterable, Sequence
+
+from protolink_grpc.a2a.values import V03, V1, Asked, Extension
+from protolink_grpc.errors import ContentTypeNotSupportedError, ExtensionRequiredError, VersionNotSupportedError
+from protolink_grpc.models.part import FileContent, Part
+
+PART_MEDIA_TYPE = "application/vnd.protolink.part+json"
+"""Data parts that carry a part of ours; every agent understands them, whatever its card says."""
+
+
+def check_version(asked: Asked, wanted: str, served: Sequence[str] = (V1, V03)) -> None:
+    """Pass when the caller speaks `wanted`. Only major and minor count; who says nothing speaks 0.3.
+
+    Raises:
+        VersionNotSupportedError: Another version.
+    """
+    given = asked.version or V03
+    if given != wanted and ".".join(given.split(".")[:2]) != wanted:
+        raise VersionNotSupportedError(
+            f"this method belongs to A2A {wanted}, and the request says {given}"
+            + ("" if asked.version else " by having no A2A-Version")
+            + f"; send A2A-Version: {wanted}",
+            version=given,
+            supported=", ".join(served),
+        )
+
+
+def check_extensions(asked: Asked, extensions: Iterable[Extension]) -> None:
+    """Raises ExtensionRequiredError when the caller does not name one that the agent demands."""
+    for extension in extensions:
+        if extension.required and extension.uri not in asked.extensions:
+            raise ExtensionRequiredError(
+                f"this agent requires the extension {extension.uri}; name it in A2A-Extensions", extension=extension.uri
+            )
+
+
+def check_media_types(parts: Sequence[Part], accepted: Sequence[str]) -> None:
+    """Pass when the card accepts what the parts are made of.
+
+    Raises:
+        ContentTypeNotSupportedError: It does not; names the part and what is accepted.
+    """
+    if "*/*" in accepted:
+        return
+    for index, part in enumerate(parts):
+        given = media_type_of(part)
+        if given and given not in accepted and not _matches(given, accepted):
+            raise ContentTypeNotSupportedError(
+                f"message.parts[{index}] is {given}, and this agent takes {', '.join(accepted)}",
+                field=f"message.parts[{index}]",
+                media_type=given,
+                accepted=", ".join(accepted),
+            )
+
+
+def media_type_of(part: Part) -> str:
+    """What a part is made of, without parameters; empty for the kinds of ours that every agent understands."""
+    content = part.content
+    if part.media_type:
+        given = part.media_type
+    elif part.type == "text":
+        return "text/plain"
+    elif part.type == "json":
+        return "application/json"
+    elif isinstance(content, FileContent):
+        given = content.media_type
+    else:
+        return ""
+    return given.partition(";")[0].strip().lower()
+
+
+def _matches(given: str, accepted: Sequence[str]) -> bool:
+    kind = given.partition("/")[0]
+    plain = [each.partition(";")[0].strip().lower() for each in accepted]
+    return given == PART_MEDIA_TYPE or given in plain or "*/*" in plain or f"{kind}/*" in plain

@@ -1,0 +1,566 @@
+"""A2A's operations over the runtime: what a binding calls after it has read a request and before it writes an answer.
+
+Each verb is one of A2A's. Nothing is kept here: a task, its session and its history are readings of its log, and a push config is a
+reader of it. A2A demands that tasks of others do not exist; so every verb works on what the caller owns.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from protolink_grpc.a2a.json_codec import update_json
+from protolink_grpc.a2a.negotiation import PART_MEDIA_TYPE, check_extensions, check_media_types
+from protolink_grpc.a2a.options import A2AOptions
+from protolink_grpc.a2a.push import Rendered, Webhooks
+from protolink_grpc.a2a.v03.writing import push_body_v03
+from protolink_grpc.a2a.values import (
+    A2A_KEY,
+    MAX_PAGE_SIZE,
+    PAGE_SIZE,
+    V03,
+    V1,
+    Asked,
+    Binding,
+    ListParams,
+    MessageReply,
+    PublicCard,
+    PushConfig,
+    PushPage,
+    SendParams,
+    StatusUpdate,
+    TaskPage,
+    TaskView,
+    Update,
+)
+from protolink_grpc.a2a.views import ANSWERS, APPROVAL_TYPE, MayAnswer, Updates, head_view, reply_of, view_of
+from protolink_grpc.auth.principal import owner_of
+from protolink_grpc.errors import (
+    ExtendedCardNotConfiguredError,
+    InvalidArgumentError,
+    PushNotSupportedError,
+    TaskAlreadyRunningError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+)
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.ids import new_message_id
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.service import TaskService, Turn
+from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.store.port import TaskQuery
+from protolink_grpc.wire.events import replay
+from protolink_grpc.wire.pages import cursor_from_token, token_from_cursor
+from protolink_grpc.wire.tasks import check_id
+
+PROTOLINK_KEY, CONTEXT_KEY = "protolink", "run_context"
+"""Request metadata `{"protolink": {"run_context": {...}}}` brings a RunContext: limits and permissions that narrow the run."""
+
+DECISION_TYPE = "approval_decision"
+"""Kind of the data part that answers an approval: `{"request_id", "approved", "reason"}`."""
+
+FLUSH_S = 1.0
+"""How long a blocking answer waits at most for the notifications that are due."""
+
+PIECE = 64
+"""Events that a webhook is told of at a time."""
+
+
+class Operations:
+    """A2A's verbs on one agent.
+
+    Args:
+        card: The agent's card as it is now.
+        bindings: Where it can be reached, as the card shall say.
+        approvals: Who may answer approvals; None lets nobody answer from outside.
+    """
+
+    def __init__(
+        self,
+        service: TaskService,
+        card: Callable[[], AgentCard],
+        bindings: Callable[[], Sequence[Binding]],
+        options: A2AOptions | None = None,
+        *,
+        approvals: Approvals | None = None,
+    ) -> None:
+        self.options = options or A2AOptions()
+        self._service = service
+        self._card = card
+        self._bindings = bindings
+        self._approvals = approvals
+        push = self.options.push
+        self._webhooks = Webhooks(service, push, self._rendered) if push is not None else None
+        self._demands = tuple(each for each in self.options.extensions if each.required)
+
+    async def start(self) -> None:
+        """Go on with the notifications that an earlier process left. After the service's own start. Raises StoreError."""
+        if self._webhooks is not None:
+            await self._webhooks.start()
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Send what is due, for `grace_s` seconds at most. After the service's stop."""
+        if self._webhooks is not None:
+            await self._webhooks.stop(grace_s)
+
+    # -- sending ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, asked: Asked, params: SendParams) -> TaskView | MessageReply:
+        """Begin or continue a task; the answer is its state at the end of the turn, or right away where the caller wants that.
+
+        Raises:
+            InvalidArgumentError: The request contradicts itself, or the task.
+            ContentTypeNotSupportedError: A part is of a kind that the card does not name.
+            TaskNotFoundError: The task to continue is unknown, or not the caller's.
+            TaskFinishedError, TaskAlreadyRunningError: It takes no messages (any more, or now).
+            SessionConflictError: The session is somebody else's.
+            ResourceExhaustedError, UnavailableError, StoreError: As `TaskService.send`.
+        """
+        owner = self._enter(asked, params.tenant)
+        submission, answered = await self._submission(asked, owner, params)
+        service = self._service
+        may_answer = self._may_answer(owner)
+        if answered is not None:
+            turn = answered
+        elif params.push is None and not params.return_immediately and self._approvals is None:
+            return self._answer(await service.send(submission, owner), may_answer, params)
+        else:
+            turn = await service.submit(submission, owner)
+        if params.push is not None:
+            await self._add_push(asked, owner, turn.task_id, params.push, turn.after_sequence)
+        if params.return_immediately:
+            return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
+        fold = await self._settled(turn, owner)
+        if self._webhooks is not None:
+            await self._webhooks.flush(turn.task_id, FLUSH_S)
+        return self._answer(fold, may_answer, params)
+
+    def _answer(self, fold: TaskFold, may_answer: MayAnswer, params: SendParams) -> TaskView | MessageReply:
+        reply = reply_of(fold) if self.options.message_replies else None
+        return reply or view_of(fold, may_answer, history=params.history_length)
+
+    async def _settled(self, turn: Turn, owner: str) -> TaskFold:
+        """The task when its turn has ended, or when it waits for an approval."""
+        if self._approvals is None:
+            return await self._service.settled(turn)
+        end = asyncio.ensure_future(self._service.settled(turn))
+        question = asyncio.ensure_future(self._question(turn.task_id, owner))
+        try:
+            await asyncio.wait({end, question}, return_when=asyncio.FIRST_COMPLETED)
+            if end.done():
+                return end.result()
+            return await self._service.get(turn.task_id, owner)
+        finally:
+            for each in (end, question):
+                each.cancel()
+            await asyncio.wait({end, question})
+
+    async def _question(self, task_id: str, owner: str) -> None:
+        """Return when the task waits for an approval; its owner sees every one of them."""
+        watch = self._service.watch(task_id, owner, after=(await self._service.get(task_id, owner)).sequence)
+        if (await self._service.get(task_id, owner)).pending_approvals:
+            return
+        updates = Updates(task_id, "", _nobody)
+        async with aclosing(watch) as batches:
+            async for frames in batches:
+                updates.read(frames)
+                if updates.waits:
+                    return
+
+    async def stream(self, asked: Asked, params: SendParams) -> AsyncGenerator[list[Update], None]:
+        """Begin or continue a task and show it: first the task, then what happens to it, until the turn ends. Raises as `send`."""
+        self._check_streaming()
+        owner = self._enter(asked, params.tenant)
+        submission, turn = await self._submission(asked, owner, params)
+        if turn is None:
+            turn = await self._service.submit(submission, owner)
+        if params.push is not None:
+            await self._add_push(asked, owner, turn.task_id, params.push, turn.after_sequence)
+        async with aclosing(self._turn(turn, owner, params)) as batches:
+            async for updates in batches:
+                yield updates
+        if self._webhooks is not None:
+            await self._webhooks.flush(turn.task_id, FLUSH_S)
+
+    async def _turn(self, turn: Turn, owner: str, params: SendParams) -> AsyncGenerator[list[Update], None]:
+        may_answer, task_id = self._may_answer(owner), turn.task_id
+        fold, after = TaskFold(task_id), turn.after_sequence
+        if after:
+            fold = await self._service.get(task_id, owner)
+            after = fold.sequence
+            yield [view_of(fold, may_answer, history=params.history_length)]
+            if fold.is_settled:
+                return
+        updates = Updates(task_id, fold.session_id, may_answer)
+        held: list[Update] | None = [] if self.options.message_replies and not after else None
+        watch = self._service.watch(task_id, owner, after=after, stop_at=StopAt.INTERRUPTED)
+        async with aclosing(watch) as batches:
+            async for frames in batches:
+                shown: list[Update] = []
+                if not fold.sequence:
+                    replay(fold, frames[:1])
+                    updates = Updates(task_id, fold.session_id, may_answer)
+                    shown.append(view_of(fold, may_answer, history=params.history_length))
+                    frames = frames[1:]  # noqa: PLW2901 -- the rest of it
+                shown += updates.read(frames)
+                if held is not None:
+                    held += shown
+                    if not all(map(_is_plain_work, held)):
+                        shown, held = await self._decided(task_id, owner, held), None
+                if held is None and shown:
+                    yield shown
+                if updates.waits:
+                    break
+        if held:
+            yield await self._decided(task_id, owner, held)
+
+    async def _decided(self, task_id: str, owner: str, held: list[Update]) -> list[Update]:
+        """What was held back, or the message that the handler has answered with instead."""
+        reply = reply_of(await self._service.get(task_id, owner))
+        return [reply] if reply is not None else held
+
+    def _enter(self, asked: Asked, tenant: str) -> str:
+        """Who owns what this request is about."""
+        if self._demands:
+            check_extensions(asked, self._demands)
+        if not tenant:
+            return asked.principal.name
+        check_id(tenant, "tenant")
+        if self.options.tenants is not None and tenant not in self.options.tenants:
+            raise InvalidArgumentError("is not a tenant of this agent", field="tenant")
+        return owner_of(asked.principal.name, tenant)
+
+    async def _submission(self, asked: Asked, owner: str, params: SendParams) -> tuple[Submission, Turn | None]:
+        """What the request contributes to a task; or the turn that goes on because the message answers an approval."""
+        message = params.message
+        check_media_types(message.parts, self._accepted())
+        if params.push is not None:
+            await self._pushing().check(params.push)
+        metadata, context = _context_of(params.metadata)
+        if params.accepted_output_modes:
+            metadata = metadata | {A2A_KEY: {"accepted_output_modes": list(params.accepted_output_modes)}}
+        submission = Submission(
+            messages=[message],
+            task_id=params.task_id,
+            must_exist=bool(params.task_id),
+            metadata=metadata,
+            session_id=params.context_id,
+            context=context,
+            scopes=asked.principal.scopes,
+        )
+        if not params.task_id:
+            return submission, None
+        fold = await self._service.get(params.task_id, owner)
+        if params.context_id and params.context_id != fold.session_id:
+            raise InvalidArgumentError(
+                f"task {params.task_id} belongs to another context than {params.context_id}", field="message.contextId"
+            )
+        if fold.pending_approvals and not fold.is_settled:
+            return submission, await self._approve(fold, message, owner)
+        if message.id in fold.message_ids:
+            # The same id for another message: clients do that. The log's ids are unique; theirs is kept beside.
+            own = dict(message.metadata or {})
+            own[A2A_KEY] = {**own.get(A2A_KEY, {}), "message_id": message.id}
+            submission.messages = [replace(message, id=new_message_id(), metadata=own)]
+        return submission, None
+
+    def _accepted(self) -> Sequence[str]:
+        return [*self._card().input_formats, PART_MEDIA_TYPE]
+
+    # -- approvals -------------------------------------------------------------------------------------------------------
+
+    def _may_answer(self, owner: str) -> MayAnswer:
+        approvals = self._approvals
+        if approvals is None or not approvals.remote:
+            return _nobody
+
+        def entitled(request: ApprovalRequest) -> bool:
+            return approvals.entitles(owner, owner, request)
+
+        return entitled
+
+    async def _approve(self, fold: TaskFold, message: Message, owner: str) -> Turn:
+        """Answer the approval that a task waits for with what its caller says."""
+        decision = _decision_of(fold, message)
+        if decision is None:
+            raise TaskAlreadyRunningError(
+                f"task {fold.task_id} waits for an approval; answer {' or '.join(ANSWERS)}, or send a data part of kind "
+                f"{DECISION_TYPE}",
+                task_id=fold.task_id,
+                state=str(fold.state),
+            )
+        after = fold.sequence
+        await self._service.respond(decision, owner)
+        return Turn(fold.task_id, after, self._service.attempt(fold.task_id))
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    async def get(self, asked: Asked, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
+        """A task as it is now. Raises TaskNotFoundError: unknown, or not the caller's."""
+        owner = self._enter(asked, tenant)
+        fold = await self._service.get(_required(task_id), owner)
+        return view_of(fold, self._may_answer(owner), history=_checked_length(history_length))
+
+    async def list_tasks(self, asked: Asked, params: ListParams) -> TaskPage:
+        """One page of the caller's tasks, last changed first.
+
+        Raises:
+            InvalidArgumentError: A page size out of 1 to 100, a token that is none, a negative history length.
+        """
+        owner = self._enter(asked, params.tenant)
+        size = PAGE_SIZE if params.page_size is None else params.page_size
+        if not 1 <= size <= MAX_PAGE_SIZE:
+            raise InvalidArgumentError(f"must be 1 to {MAX_PAGE_SIZE}", field="pageSize")
+        length = _checked_length(params.history_length)
+        query = TaskQuery(
+            principal=owner,
+            agent_name=self._service.agent_name,
+            states=frozenset() if params.state is None else frozenset({params.state}),
+            session_id=params.context_id,
+            updated_after_micros=params.updated_after_micros,
+            page_size=size,
+            after=_cursor(params.page_token),
+        )
+        page = await self._service.find(query)
+        whole = bool(length) or params.include_artifacts
+        may_answer, views, following = self._may_answer(owner), [], page.next
+        for head in page.heads:
+            if not whole and self._approvals is None:
+                views.append(head_view(head))
+                continue
+            fold = await self._service.get(head.task_id, owner)
+            views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
+        return TaskPage(views, token_from_cursor(following), size, page.total)
+
+    async def subscribe(
+        self, asked: Asked, tenant: str, task_id: str, after: int | None = None
+    ) -> AsyncGenerator[list[Update], None]:
+        """The task as it is now and then what happens to it, without a seam, until it ends.
+
+        Args:
+            after: Sequence that the caller has seen, from an earlier stream: shows what came since, and no snapshot.
+
+        Raises:
+            UnsupportedOperationError: The task has ended, or the agent does not stream.
+            TaskNotFoundError: Unknown, or not the caller's.
+            SequenceOutOfRangeError: `after` lies behind the end of the log.
+        """
+        self._check_streaming()
+        owner = self._enter(asked, tenant)
+        may_answer = self._may_answer(owner)
+        fold = await self._service.get(_required(task_id), owner)
+        if after is None:
+            if fold.state in TERMINAL:
+                raise UnsupportedOperationError(
+                    f"task {task_id} is {fold.state}: nothing more will happen to it", task_id=task_id
+                )
+            # One reading, no await between it and its sequence: what comes after it comes next.
+            snapshot, after = view_of(fold, may_answer, history=None), fold.sequence
+            yield [snapshot]
+        updates = Updates(task_id, fold.session_id, may_answer)
+        async with aclosing(self._service.watch(task_id, owner, after=after)) as batches:
+            async for frames in batches:
+                if shown := updates.read(frames):
+                    yield shown
+
+    # -- steering --------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, asked: Asked, tenant: str, task_id: str, metadata: dict[str, Any] | None = None) -> TaskView:
+        """Cancel a task and show it as it is then.
+
+        Raises:
+            TaskNotFoundError: Unknown, or not the caller's.
+            TaskNotCancelableError: It has ended otherwise.
+        """
+        owner = self._enter(asked, tenant)
+        said = (metadata or {}).get("reason")
+        fold = await self._service.cancel(
+            _required(task_id), owner, reason=said if isinstance(said, str) else "", metadata=metadata or {}
+        )
+        if self._webhooks is not None:
+            await self._webhooks.flush(task_id, FLUSH_S)
+        return view_of(fold, self._may_answer(owner), history=None)
+
+    # -- push notifications ----------------------------------------------------------------------------------------------
+
+    async def set_push(self, asked: Asked, config: PushConfig) -> PushConfig:
+        """Register a webhook for a task and show it with its id; one of the same id is replaced.
+
+        Raises:
+            PushNotSupportedError: The agent sends no notifications.
+            InvalidArgumentError: The URL may not be called; names it.
+            TaskNotFoundError: Unknown, or not the caller's.
+        """
+        self._pushing()
+        owner = self._enter(asked, config.tenant)
+        fold = await self._service.get(_required(config.task_id, "taskId"), owner)
+        return await self._add_push(asked, owner, config.task_id, config, fold.sequence)
+
+    async def _add_push(self, asked: Asked, owner: str, task_id: str, config: PushConfig, after: int) -> PushConfig:
+        return await self._pushing().add(owner, replace(config, task_id=task_id), after, asked.version or V1)
+
+    async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:
+        """One webhook of a task. Raises TaskNotFoundError where the task or the config is unknown, else as `set_push`."""
+        pushing = self._pushing()
+        owner = self._enter(asked, tenant)
+        await self._service.head(_required(task_id, "taskId"), owner)
+        found = await pushing.get(owner, task_id, config_id)
+        if found is None:
+            raise TaskNotFoundError(
+                f"task {task_id} has no push config {config_id}", task_id=task_id, config_id=config_id
+            )
+        return found
+
+    async def list_push(
+        self, asked: Asked, tenant: str, task_id: str, page_size: int | None = None, page_token: str = ""
+    ) -> PushPage:
+        """One page of a task's webhooks, oldest first. Raises as `set_push`."""
+        pushing = self._pushing()
+        owner = self._enter(asked, tenant)
+        if page_size is not None and not 0 <= page_size <= MAX_PAGE_SIZE:
+            raise InvalidArgumentError(f"must be 0 to {MAX_PAGE_SIZE}", field="pageSize")
+        await self._service.head(_required(task_id, "taskId"), owner)
+        configs, following = await pushing.page(owner, task_id, page_size or PAGE_SIZE, _cursor(page_token))
+        return PushPage(configs, token_from_cursor(following))
+
+    async def delete_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> None:
+        """Forget a webhook; one that is not there is forgotten already. Raises as `set_push`."""
+        pushing = self._pushing()
+        owner = self._enter(asked, tenant)
+        await self._service.head(_required(task_id, "taskId"), owner)
+        await pushing.remove(owner, task_id, config_id)
+
+    def _pushing(self) -> Webhooks:
+        if self._webhooks is None:
+            raise PushNotSupportedError("this agent sends no push notifications")
+        return self._webhooks
+
+    async def _rendered(self, version: str, owner: str, task_id: str, after: int) -> Rendered:
+        """What a webhook of that version is told next."""
+        frames = await self._service.store.read(task_id, after, PIECE)
+        if not frames:
+            return Rendered((), after)
+        head = await self._service.head(task_id, owner)
+        updates = Updates(task_id, head.session_id, self._may_answer(owner)).read(frames)
+        sequence = after + len(frames)
+        if not updates:
+            return Rendered((), sequence)
+        if version == V03:
+            # v0.3 tells the whole task, as it is now: once is enough.
+            fold = await self._service.get(task_id, owner)
+            body = push_body_v03(view_of(fold, self._may_answer(owner), history=None))
+            return Rendered([(sequence, to_json(body).encode())], sequence)
+        return Rendered([(each.sequence, to_json(update_json(each)).encode()) for each in updates], sequence)
+
+    # -- cards -----------------------------------------------------------------------------------------------------------
+
+    def _check_streaming(self) -> None:
+        if not self.options.streaming:
+            raise UnsupportedOperationError("this agent does not stream")
+
+    def public_card(self) -> PublicCard:
+        """What the agent tells everybody."""
+        return self._made_card(self._card())
+
+    async def extended_card(self, asked: Asked, tenant: str = "") -> PublicCard:
+        """What the agent tells callers that it knows.
+
+        Raises:
+            UnsupportedOperationError: There is no extended card.
+            UnauthenticatedError: The caller is not known.
+            ExtendedCardNotConfiguredError: There is none for this caller.
+        """
+        made = self.options.extended_card
+        if made is None:
+            raise UnsupportedOperationError("this agent has no extended card")
+        self._enter(asked, tenant)
+        if not asked.authenticated:
+            raise UnauthenticatedError("the extended card is shown to authenticated callers only")
+        card = made(asked.principal) if callable(made) else made
+        if card is None:
+            raise ExtendedCardNotConfiguredError("there is no extended card for this caller")
+        return self._made_card(card)
+
+    def _made_card(self, card: AgentCard) -> PublicCard:
+        options = self.options
+        return PublicCard(
+            card,
+            tuple(self._bindings()),
+            streaming=options.streaming,
+            push_notifications=self._webhooks is not None,
+            extended_card=options.extended_card is not None,
+            extensions=options.extensions,
+            provider_url=options.provider_url,
+            provider_organization=options.provider_organization,
+            documentation_url=options.documentation_url,
+            icon_url=options.icon_url,
+        )
+
+
+def _nobody(_: ApprovalRequest) -> bool:
+    return False
+
+
+def _is_plain_work(update: Update) -> bool:
+    """Whether it shows nothing but a task that has begun: the answer may still be a message."""
+    if isinstance(update, TaskView | StatusUpdate):
+        return update.status.state in (TaskState.SUBMITTED, TaskState.WORKING) and update.status.message is None
+    return False
+
+
+def _context_of(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext | None]:
+    """The metadata of a request without the context that it brings, and that."""
+    own = metadata.get(PROTOLINK_KEY)
+    given = own.get(CONTEXT_KEY) if isinstance(own, dict) else None
+    if given is None:
+        return metadata, None
+    try:
+        context = RunContext.from_dict(given)
+    except InvalidArgumentError as error:
+        raise error.within(f"metadata.{PROTOLINK_KEY}.{CONTEXT_KEY}") from None
+    return {key: value for key, value in metadata.items() if key != PROTOLINK_KEY}, context
+
+
+def _decision_of(fold: TaskFold, message: Message) -> ApprovalDecision | None:
+    """What a message says to the approvals that a task waits for: a data part, or one of `ANSWERS` where there is one only."""
+    for part in message.parts:
+        content = part.content
+        if part.type in (DECISION_TYPE, "json") and isinstance(content, dict) and "approved" in content:
+            try:
+                return ApprovalDecision.from_dict(content)
+            except InvalidArgumentError as error:
+                raise error.within("message.parts") from None
+    said = message.text.strip().casefold()
+    if said not in ANSWERS or len(fold.pending_approvals) != 1:
+        return None
+    return ApprovalDecision(said == ANSWERS[0], next(iter(fold.pending_approvals)))
+
+
+def _required(value: str, field: str = "id") -> str:
+    if not value:
+        raise InvalidArgumentError("must not be empty", field=field)
+    return value
+
+
+def _checked_length(value: int | None) -> int | None:
+    if value is not None and value < 0:
+        raise InvalidArgumentError("must not be negative", field="historyLength")
+    return value
+
+
+def _cursor(token: str) -> tuple[int, str] | None:
+    try:
+        return cursor_from_token(token)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(error.detail, field="pageToken") from None
+
+
+__all__ = ["APPROVAL_TYPE", "DECISION_TYPE", "Operations"]

@@ -1,0 +1,286 @@
+"""Push notifications: the webhooks of an agent's tasks, from their registration to their end.
+
+A webhook is a row in the store: what to tell, where, and a cursor in the task's log. A `Delivery` in one process moves the cursor;
+which process, the row's worker says, as it does for tasks. Nothing of this is in the way of an event.
+"""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Rendered, body_of, config_of
+from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
+from protolink_grpc.a2a.push_targets import Resolve, Targets
+from protolink_grpc.a2a.values import V03, V1, PushConfig
+from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.store.port import PushRow
+from protolink_grpc.wire.tasks import check_id
+
+__all__ = ["PushOptions", "Render", "Rendered", "Webhooks"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """How an agent sends push notifications.
+
+    Args:
+        allow: Networks that may be posted to although they are not public: "10.1.0.0/16", or "private" for those that an
+            organisation or a machine has to itself.
+        max_per_task: Webhooks of one task.
+        connections: Attempts under way at once, to all receivers.
+        timeout_s: Of one attempt. Source: A2A v1.0.1 recommends 10 to 30 s.
+        give_up_s: Age at which a notification that nobody accepts is left out.
+        tls: What https receivers are verified with; None trusts the usual authorities.
+    """
+
+    allow: tuple[str, ...] = ()
+    max_per_task: int = 100
+    connections: int = 64
+    timeout_s: float = 15.0
+    give_up_s: float = 3600.0
+    tls: ssl.SSLContext | None = field(default=None, compare=False)
+
+
+class Webhooks:
+    """The webhooks of one agent in one process. Who may see a task is checked by the caller.
+
+    Args:
+        render: How a log looks to a webhook, by version of the protocol.
+        patience, resolve, post: How attempts are repeated, names looked up, requests made; tests bring their own.
+
+    Raises:
+        ValueError: `options.allow` names no network.
+    """
+
+    def __init__(
+        self,
+        service: TaskService,
+        options: PushOptions,
+        render: Render,
+        *,
+        patience: Patience | None = None,
+        resolve: Resolve | None = None,
+        post: Callable[[Post], Awaitable[Answer]] | None = None,
+    ) -> None:
+        self._service = service
+        self._store = service.store
+        self._options = options
+        self._targets = Targets(options.allow, resolve)
+        self._poster = Poster(
+            self._targets, timeout_s=options.timeout_s, connections=options.connections, tls=options.tls
+        )
+        self._means = Means(
+            self._store,
+            render,
+            post or self._poster.post,
+            patience or Patience(give_up_s=options.give_up_s),
+            asyncio.Semaphore(options.connections),
+        )
+        self._deliveries: dict[str, dict[str, Delivery]] = {}
+        self._changing = asyncio.Lock()
+        self._puts: set[asyncio.Task[None]] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._running = False
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Go on with what earlier processes left. After the service's own start, whose heartbeat says that this worker lives.
+
+        Raises:
+            StoreError: The store cannot be opened or read.
+        """
+        if self._running:
+            return
+        await self._store.open()
+        # An earlier life may have been on another loop.
+        self._changing, self._means.slots = asyncio.Lock(), asyncio.Semaphore(self._options.connections)
+        try:
+            self._running = True
+            await self._claim()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+        if self._store.shared:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Deliver what is due, for `grace_s` seconds at most, and leave the rest to the next start.
+
+        After the service's stop, so that the last events are told, too.
+        """
+        if not self._running:
+            return
+        self._running = False
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+        if self._puts:
+            await asyncio.wait(self._puts)
+        if grace_s > 0:
+            await asyncio.gather(*(self.flush(task_id, grace_s) for task_id in list(self._deliveries)))
+        await self._end([each for of_task in self._deliveries.values() for each in of_task.values()])
+        try:
+            await self._store.release_pushes(self._service.agent_name)
+        except StoreError as error:
+            log.warning("the push configs of %s wait for the end of this process: %s", self._service.agent_name, error)
+        await self._poster.close()
+        await self._store.close()
+
+    async def _keep(self) -> None:
+        """Take over from processes that have died, until canceled."""
+        while True:
+            await asyncio.sleep(self._service.limits.lease_ttl_s / 3)
+            try:
+                await self._claim()
+            except Exception:  # whatever it is, the next look may find the store well
+                log.warning("cannot look for push configs without a process, will try again", exc_info=True)
+
+    async def _claim(self) -> None:
+        for row in await self._store.claim_pushes(self._service.agent_name):
+            self._begin(row)
+
+    # -- webhooks --------------------------------------------------------------------------------------------------------
+
+    async def check(self, config: PushConfig) -> None:
+        """Refuse what could not be registered; to be asked before a task is begun for it.
+
+        Raises:
+            InvalidArgumentError: Its URL must not be posted to, or a field is no header; names it.
+        """
+        if config.id:
+            check_id(config.id, "id")
+        check_headers(config)
+        await self._targets.check(config.url)
+
+    async def add(self, owner: str, config: PushConfig, after: int, version: str) -> PushConfig:
+        """Tell `config` what happens to its task after a position. One with the same id is replaced, and told what it was not yet.
+
+        It is done also when the caller is canceled while it waits.
+
+        Returns:
+            The config, with an id.
+
+        Raises:
+            InvalidArgumentError: As `check`.
+            ResourceExhaustedError: The task has as many as it may.
+            TaskNotFoundError: There is no such task.
+            UnavailableError: Not started, or stopping.
+            StoreError: The store refused; nothing is registered.
+        """
+        await self.check(config)
+        if not self._running:
+            raise UnavailableError("push notifications are not running", agent=self._service.agent_name)
+        config = replace(config, id=config.id or new_uuid())
+        row = PushRow(
+            self._service.agent_name,
+            owner,
+            config.task_id,
+            config.id,
+            body_of(config, V03 if version.startswith("0.") else V1),
+            after,
+            time.time_ns() // 1000,
+            self._store.worker,
+        )
+        # Of its own: a caller who hangs up between the row and its delivery would leave one that nobody works on.
+        putting = asyncio.get_running_loop().create_task(self._put(row))
+        self._puts.add(putting)
+        putting.add_done_callback(self._settled)
+        await asyncio.shield(putting)
+        return config
+
+    async def _put(self, row: PushRow) -> None:
+        async with self._changing:
+            most = self._options.max_per_task
+            known = await self._store.pushes(row.agent_name, row.task_id, limit=most)
+            if len(known) >= most and all(each.config_id != row.config_id for each in known):
+                raise ResourceExhaustedError(f"a task has at most {most} push configs", task_id=row.task_id)
+            self._begin(await self._store.put_push(row))
+
+    def _settled(self, putting: asyncio.Task[None]) -> None:
+        self._puts.discard(putting)
+        if not putting.cancelled():
+            putting.exception()  # the caller may be gone, and an error that nobody looked at is one in the log
+
+    async def get(self, owner: str, task_id: str, config_id: str) -> PushConfig | None:
+        """One webhook of a task, None where there is none."""
+        row = await self._store.push(self._service.agent_name, task_id, config_id)
+        return config_of(row) if row is not None and row.principal == owner else None
+
+    async def page(
+        self, owner: str, task_id: str, size: int, after: tuple[int, str] | None = None
+    ) -> tuple[list[PushConfig], tuple[int, str] | None]:
+        """Webhooks of a task, oldest first, and where the next page begins, None after the last."""
+        rows = await self._store.pushes(self._service.agent_name, task_id, after=after, limit=size + 1)
+        shown = rows[:size]
+        following = (shown[-1].create_micros, shown[-1].config_id) if len(rows) > size else None
+        return [config_of(row) for row in shown if row.principal == owner], following
+
+    async def remove(self, owner: str, task_id: str, config_id: str) -> bool:
+        """Forget a webhook; once this returns, nothing more is sent to it from here. Whether there was one."""
+        agent_name = self._service.agent_name
+        async with self._changing:
+            row = await self._store.push(agent_name, task_id, config_id)
+            if row is None or row.principal != owner:
+                return False
+            removed = await self._store.delete_push(agent_name, task_id, config_id)
+            known = self._deliveries.get(task_id, {}).get(config_id)
+            await self._end([] if known is None else [known])
+            return removed
+
+    async def flush(self, task_id: str, within_s: float) -> None:
+        """Return when what is due by now is delivered, or after `within_s` seconds.
+
+        One whose receiver has just failed is not waited for: a dead receiver must not slow down every answer.
+        """
+        deliveries = self._deliveries.get(task_id)
+        if not deliveries:
+            return
+        try:
+            async with asyncio.timeout(within_s):
+                head = await self._store.head(task_id)
+                if head is not None:
+                    await asyncio.gather(*(each.reached(head.sequence) for each in list(deliveries.values())))
+        except TimeoutError:
+            log.debug("task %s: notifications are still under way", task_id)
+        except StoreError as error:
+            log.warning("task %s: cannot see whether notifications are due: %s", task_id, error)
+
+    # -- deliveries ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, row: PushRow) -> None:
+        """Deliver from a row, instead of what delivered from it before."""
+        of_task = self._deliveries.setdefault(row.task_id, {})
+        before = of_task.pop(row.config_id, None)
+        if before is not None and before.task is not None:
+            before.task.cancel()
+        if row.done or row.worker != self._store.worker:
+            # Another process's, as far as one can see; if it is dead, the next look finds out.
+            if not of_task:
+                del self._deliveries[row.task_id]
+            return
+        of_task[row.config_id] = delivery = Delivery(row, self._means)
+        delivery.start(self._ended)
+
+    def _ended(self, delivery: Delivery) -> None:
+        task_id, config_id = delivery.key
+        of_task = self._deliveries.get(task_id, {})
+        if of_task.get(config_id) is delivery:
+            del of_task[config_id]
+            if not of_task:
+                del self._deliveries[task_id]
+
+    async def _end(self, deliveries: list[Delivery]) -> None:
+        tasks = [each.task for each in deliveries if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

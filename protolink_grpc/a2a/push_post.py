@@ -1,0 +1,242 @@
+"""One notification over HTTP: the request as a receiver sees it, and what its answer means. Who is told what is not known here.
+
+httpcore and not httpx: its network backend is where a connection begins, so each one goes to an address that was judged, while
+connections are shared by the name that TLS has verified. httpx would also write each URL into its log, query and all.
+"""
+
+import asyncio
+import logging
+import re
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpcore
+
+from protolink_grpc.a2a.push_targets import Target, Targets, parse_target
+from protolink_grpc.a2a.values import V03, PushConfig
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+
+log = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 1 << 16
+"""Of an answer's body that are read; they are of no interest, but a connection is kept only when all was read."""
+
+DRAIN_S = 1.0
+"""How long the body of an answer may take, in seconds."""
+
+KEEPALIVE_S = 15.0
+"""How long an idle connection is kept: events of one run come in quick succession."""
+
+_MEDIA_TYPES: Final = {V03: "application/json"}
+_MEDIA_TYPE: Final = "application/a2a+json"
+
+_SCHEME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_VALUE: Final = re.compile(r"[!-~](?:[ -~]{0,8190}[!-~])?")
+
+_WAIT, _GONE = frozenset({429, 503}), 410
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an attempt ended.
+
+    Args:
+        delivered: Accepted by the receiver.
+        gone: The receiver says that no further attempt will do.
+        retry_after_s: How long it asks to be left alone.
+        why: For the log; holds nothing of the request.
+    """
+
+    delivered: bool
+    why: str
+    gone: bool = False
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A notification for one receiver. What may be secret is not shown.
+
+    Args:
+        version: `V1` or `V03`, as the config was registered.
+        body: JSON.
+    """
+
+    config: PushConfig = field(repr=False)
+    version: str
+    body: bytes = field(repr=False)
+
+    def headers(self) -> list[tuple[str, str]]:
+        config = self.config
+        headers = [
+            ("Content-Type", _MEDIA_TYPES.get(self.version, _MEDIA_TYPE)),
+            ("Content-Length", str(len(self.body))),
+            ("User-Agent", "protolink-grpc"),
+            ("Accept", "*/*"),
+        ]
+        if config.scheme and config.credentials:
+            headers.append(("Authorization", f"{config.scheme} {config.credentials}"))
+        if config.token:
+            headers.append(("X-A2A-Notification-Token", config.token))
+        return headers
+
+
+def check_headers(config: PushConfig) -> None:
+    """Refuse what cannot be a header, or could be several.
+
+    Raises:
+        InvalidArgumentError: Names the field as A2A spells it; repeats nothing of it.
+    """
+    fields = (
+        ("token", config.token, _VALUE),
+        ("authentication.scheme", config.scheme, _SCHEME),
+        ("authentication.credentials", config.credentials, _VALUE),
+    )
+    for name, value, form in fields:
+        if value and not form.fullmatch(value):
+            raise InvalidArgumentError("is not text that a header can carry", field=name)
+
+
+class Poster:
+    """Connections to receivers. Used from one event loop; close it there.
+
+    Args:
+        timeout_s: Of one attempt, from the look-up of the name to the status of the answer.
+        tls: What https receivers are verified with; None trusts what httpx trusts.
+    """
+
+    def __init__(
+        self, targets: Targets, *, timeout_s: float, connections: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._targets = targets
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._tls = tls
+        self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
+        self._trusting = asyncio.Lock()
+
+    async def post(self, post: Post) -> Answer:
+        """Make one attempt; whatever becomes of it is in the answer."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                target = parse_target(post.config.url)
+                pool = await self._pool(target.scheme)
+                response = await pool.handle_async_request(_request(post, target))
+        except TimeoutError:
+            return Answer(False, f"no answer within {self._timeout_s:g} s")
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
+            return Answer(False, type(error).__name__ + (": certificate" if _is_about_trust(error) else ""))
+        except ProtolinkError as error:  # the guard: an address that is refused, or none at all
+            return Answer(False, str(error))
+        try:
+            await _drain(response)
+        finally:
+            await response.aclose()
+        return _answer(response)
+
+    async def _pool(self, scheme: str) -> httpcore.AsyncConnectionPool:
+        async with self._trusting:
+            if scheme not in self._pools:
+                if scheme == "https" and self._tls is None:
+                    self._tls = await asyncio.to_thread(_trust)
+                self._pools[scheme] = httpcore.AsyncConnectionPool(
+                    ssl_context=self._tls,
+                    max_connections=self._connections,
+                    max_keepalive_connections=self._connections,
+                    keepalive_expiry=KEEPALIVE_S,
+                    network_backend=_Guarded(self._targets),
+                )
+            return self._pools[scheme]
+
+    async def close(self) -> None:
+        """Let go of all connections; the poster can be used again."""
+        pools, self._pools = self._pools, {}
+        self._trusting = asyncio.Lock()  # the next user may live on another loop
+        for pool in pools.values():
+            await pool.aclose()
+        self._targets.close()
+
+
+class _Guarded(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were judged a moment ago, instead of names."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await self._targets.addresses(host, port)
+        for address in addresses[:-1]:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue  # a host with several addresses may answer at another one
+        return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _request(post: Post, target: Target) -> httpcore.Request:
+    url = httpcore.URL(
+        scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.target.encode()
+    )
+    return httpcore.Request("POST", url, headers=[("Host", target.authority), *post.headers()], content=post.body)
+
+
+async def _drain(response: httpcore.Response) -> None:
+    """Read the body, for the sake of the connection only: what the receiver said, it has said with the status."""
+    read = 0
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            async for chunk in response.aiter_stream():
+                read += len(chunk)
+                if read > MAX_ANSWER_BYTES:
+                    return
+    except (TimeoutError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
+        log.debug("the body of an answer has no end: %r", error)
+
+
+def _trust() -> ssl.SSLContext:
+    """Authorities by httpx's choice, which is the one that people know. It reads some hundred kB: not on the loop."""
+    import httpx  # heavy, and of use only here
+
+    return httpx.create_ssl_context()
+
+
+def _is_about_trust(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _answer(response: httpcore.Response) -> Answer:
+    status = response.status
+    wait_s = 0.0
+    if status in _WAIT:
+        found = [value for name, value in response.headers if name.lower() == b"retry-after"]
+        wait_s = retry_after_s(found[0].decode("latin-1")) if found else 0.0
+    # A redirect is no success: where it leads was never checked.
+    return Answer(200 <= status < 300, f"HTTP {status}", status == _GONE, wait_s)
+
+
+def retry_after_s(value: str) -> float:
+    """Seconds that a Retry-After header asks for, 0 where it is none. Source: RFC 9110 section 10.2.3."""
+    value = value.strip()
+    if value.isascii() and value.isdecimal():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0

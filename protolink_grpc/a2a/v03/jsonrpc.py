@@ -1,0 +1,116 @@
+"""A2A v0.3 over JSON-RPC: its methods by name. The envelope, its batches and its errors belong to the gateway."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.v03 import reading
+from protolink_grpc.a2a.v03.cards import card_json
+from protolink_grpc.a2a.v03.terms import speaking_v03
+from protolink_grpc.a2a.v03.writing import push_json, reply_json, task_json, update_json
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, Asked, Update
+from protolink_grpc.errors import ExtendedCardNotConfiguredError, TaskNotFoundError
+from protolink_grpc.models import reader
+
+Json = dict[str, Any]
+Events = AsyncGenerator[list[tuple[int, Json]], None]
+"""Batches of (sequence, event); whatever is ready goes out at once."""
+
+Unary = Callable[[Asked, Json], Awaitable[Any]]
+Streaming = Callable[[Asked, Json], Events]
+
+
+class JsonRpcV03:
+    """The methods of one agent.
+
+    Args (of each method):
+        params: The request's `params`, any object; what is wrong with it raises InvalidArgumentError with its path.
+
+    Attributes:
+        unary: Methods with one result, a JSON value.
+        streaming: Methods with a stream of results.
+        methods: All of them.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self.unary: dict[str, Unary] = {
+            "message/send": self._send,
+            "tasks/get": self._get,
+            "tasks/cancel": self._cancel,
+            "tasks/pushNotificationConfig/set": self._set_push,
+            "tasks/pushNotificationConfig/get": self._get_push,
+            "tasks/pushNotificationConfig/list": self._list_push,
+            "tasks/pushNotificationConfig/delete": self._delete_push,
+            "agent/getAuthenticatedExtendedCard": self._extended_card,
+        }
+        self.streaming: dict[str, Streaming] = {"message/stream": self._stream, "tasks/resubscribe": self._resubscribe}
+        self.methods: dict[str, Unary | Streaming] = {**self.unary, **self.streaming}
+
+    async def _send(self, asked: Asked, params: Json) -> Json:
+        asked = speaking_v03(asked)
+        return reply_json(await self._operations.send(asked, reading.send_params(params)))
+
+    async def _stream(self, asked: Asked, params: Json) -> Events:
+        asked = speaking_v03(asked)
+        async with aclosing(self._operations.stream(asked, reading.send_params(params))) as batches:
+            async for updates in batches:
+                yield events(updates)
+
+    async def _resubscribe(self, asked: Asked, params: Json) -> Events:
+        asked = speaking_v03(asked)
+        async with aclosing(self._operations.subscribe(asked, "", reading.required_id(params))) as batches:
+            async for updates in batches:
+                yield events(updates)
+
+    async def _get(self, asked: Asked, params: Json) -> Json:
+        asked, task_id = speaking_v03(asked), reading.required_id(params)
+        return task_json(await self._operations.get(asked, "", task_id, reading.history_length(params)))
+
+    async def _cancel(self, asked: Asked, params: Json) -> Json:
+        asked, task_id = speaking_v03(asked), reading.required_id(params)
+        return task_json(await self._operations.cancel(asked, "", task_id, reader.mapping(params, "metadata")))
+
+    async def _set_push(self, asked: Asked, params: Json) -> Json:
+        asked = speaking_v03(asked)
+        return push_json(await self._operations.set_push(asked, reading.push_config(params)))
+
+    async def _get_push(self, asked: Asked, params: Json) -> Json:
+        asked, task_id = speaking_v03(asked), reading.required_id(params)
+        config_id = reader.text(params, "pushNotificationConfigId")
+        if config_id:
+            return push_json(await self._operations.get_push(asked, "", task_id, config_id))
+        # Without its id, as v0.3 allows: the oldest.
+        page = await self._operations.list_push(asked, "", task_id, 1, "")
+        if not page.configs:
+            raise TaskNotFoundError(f"task {task_id} has no push config", task_id=task_id)
+        return push_json(page.configs[0])
+
+    async def _list_push(self, asked: Asked, params: Json) -> list[Json]:
+        asked, task_id = speaking_v03(asked), reading.required_id(params)
+        found: list[Json] = []
+        token = ""
+        while True:  # v0.3's JSON knows no pages
+            page = await self._operations.list_push(asked, "", task_id, MAX_PAGE_SIZE, token)
+            found += map(push_json, page.configs)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def _delete_push(self, asked: Asked, params: Json) -> None:
+        asked, task_id = speaking_v03(asked), reading.required_id(params)
+        config_id = reading.required_id(params, "pushNotificationConfigId")
+        await self._operations.delete_push(asked, "", task_id, config_id)
+
+    async def _extended_card(self, asked: Asked, params: Json) -> Json:
+        asked = speaking_v03(asked)
+        if not self._operations.public_card().extended_card:
+            # v1.0 calls this an unsupported operation.
+            raise ExtendedCardNotConfiguredError("this agent has no extended card")
+        return card_json(await self._operations.extended_card(asked))
+
+
+def events(updates: list[Update]) -> list[tuple[int, Json]]:
+    """A batch, each with its sequence."""
+    return [(update.sequence, update_json(update)) for update in updates]

@@ -1,0 +1,274 @@
+"""A task's log as A2A shows it: the reading of a whole task, and what each further event says about it.
+
+A2A has one status where we have facts: the status message is the agent's last word of the turn, an open approval shows as a task
+that waits for its caller (or for somebody else), and a failure says why.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from protolink_pb.v1 import event_pb2 as pb
+
+from protolink_grpc.a2a.values import A2A_KEY, ArtifactUpdate, MessageReply, Status, StatusUpdate, TaskView, Update
+from protolink_grpc.models.action import ApprovalRequest
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import (
+    ApprovalRequired,
+    TaskArtifactUpdated,
+    TaskErrorReported,
+    TaskMessagesAdded,
+    TaskProgress,
+    TaskStatusChanged,
+)
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
+from protolink_grpc.store.port import TaskHead
+from protolink_grpc.wire.events import payload_from_pb, unframe
+from protolink_grpc.wire.scalars import micros_from_pb
+
+REPLY_KEY, AS_MESSAGE = "reply", "message"
+"""A handler that sets `task.metadata["a2a"]["reply"] = "message"` answers with its message alone, without a task."""
+
+APPROVAL_TYPE = "approval"
+"""Kind of the data part that asks for an approval."""
+
+_SPEAKS = frozenset({"agent", "assistant"})
+_SETTLED = TERMINAL | INTERRUPTED
+
+MayAnswer = Callable[[ApprovalRequest], bool]
+"""Whether the caller may answer an approval."""
+
+
+def view_of(fold: TaskFold, may_answer: MayAnswer, *, history: int | None, artifacts: bool = True) -> TaskView:
+    """The task as it is now.
+
+    Args:
+        history: Messages to show at most, the newest; None means all, 0 leaves the field out.
+    """
+    status, shown = _status(fold, may_answer)
+    return TaskView(
+        fold.task_id,
+        fold.session_id,
+        status,
+        _history(fold.messages, len(fold.messages) - shown, history),
+        list(fold.artifacts) if artifacts and fold.artifacts else None,
+        visible(fold.metadata),
+        fold.sequence,
+    )
+
+
+def _history(messages: list[Message], end: int, most: int | None) -> list[Message] | None:
+    if most == 0 or end <= 0:
+        return None
+    first = 0 if most is None else max(0, end - most)
+    return messages[first:end]
+
+
+def visible(metadata: dict[str, Any]) -> dict[str, Any]:
+    """A task's metadata without what is only there because of A2A."""
+    if A2A_KEY not in metadata:
+        return metadata
+    return {key: value for key, value in metadata.items() if key != A2A_KEY}
+
+
+def head_view(head: TaskHead) -> TaskView:
+    """What a list shows of a task without reading its log."""
+    message = None
+    if head.reason:
+        message = _spoken(f"{head.task_id}/{head.sequence}", head.reason, head.update_micros)
+    return TaskView(
+        head.task_id, head.session_id, Status(head.state, head.update_micros, message), sequence=head.sequence
+    )
+
+
+def reply_of(fold: TaskFold) -> MessageReply | None:
+    """The direct answer of a turn whose handler wants one instead of a task; None where the task is the answer."""
+    wish = fold.metadata.get(A2A_KEY)
+    if fold.state is not TaskState.COMPLETED or not isinstance(wish, dict) or wish.get(REPLY_KEY) != AS_MESSAGE:
+        return None
+    for message in reversed(fold.messages[fold.turn_message :]):
+        if message.role in _SPEAKS:
+            return MessageReply(message, fold.session_id, fold.sequence)
+    return None
+
+
+def _status(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
+    """The status, and how many of the last messages it takes out of the history."""
+    if fold.pending_approvals and not fold.is_settled:
+        request = next(iter(fold.pending_approvals.values()))
+        sequence, micros = fold.asked[request.request_id]
+        return _asking(fold.task_id, request, sequence, micros, may_answer), 0
+    micros = fold.update_micros
+    if fold.state in _SETTLED:
+        last = fold.messages[-1] if len(fold.messages) > fold.turn_message else None
+        if last is not None and last.role in _SPEAKS:
+            return Status(fold.state, micros, _explained(last, fold.state, fold.reason)), 1
+        if fold.reason:
+            return Status(fold.state, micros, _spoken(f"{fold.task_id}/{fold.sequence}", fold.reason, micros)), 0
+    return Status(fold.state, micros), 0
+
+
+def _explained(message: Message, state: TaskState, reason: str) -> Message:
+    """A failure's message in words, too: what it carries may be an error for machines only."""
+    if state is not TaskState.FAILED or not reason or any(part.type == "text" for part in message.parts):
+        return message
+    return Message(message.id, message.role, [Part("text", reason), *message.parts], message.timestamp, message.metadata)
+
+
+def _spoken(message_id: str, text: str, micros: int) -> Message:
+    return Message(message_id, "agent", [Part("text", text)], iso_from_micros(micros))
+
+
+def _asking(task_id: str, request: ApprovalRequest, sequence: int, micros: int, may_answer: MayAnswer) -> Status:
+    """An open approval: the caller's to answer, or somebody else's."""
+    action = request.action
+    what = action.description or f"{action.kind} {action.name}"
+    own, why = may_answer(request), request.policy_decision.reason
+    how = f"answer {' or '.join(ANSWERS)}" if own else "somebody else has to approve it"
+    content = {
+        "request_id": request.request_id,
+        "action_id": action.action_id,
+        "kind": action.kind,
+        "name": action.name,
+        "reason": why,
+        "answerable": own,
+    }
+    message = _spoken(f"{task_id}/{sequence}", f"Approval needed: {what}. {why} ({how})", micros)
+    message.parts.append(Part(APPROVAL_TYPE, content))
+    return Status(TaskState.INPUT_REQUIRED if own else TaskState.AUTH_REQUIRED, micros, message)
+
+
+ANSWERS = ("approve", "deny")
+"""What a person may write in answer to an approval; programs send a data part of kind `approval_decision`."""
+
+
+class Updates:
+    """Turns the events of one task into updates, in their order. One per stream."""
+
+    __slots__ = ("_context_id", "_held", "_may_answer", "_task_id", "waits")
+
+    def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer) -> None:
+        self._task_id = task_id
+        self._context_id = context_id
+        self._may_answer = may_answer
+        self._held: tuple[Message, int, int] | None = None
+        self.waits = False
+        """The latest thing that was shown is that the task waits for an approval."""
+
+    def read(self, frames: Iterable[bytes]) -> list[Update]:
+        """What these events say; many say nothing."""
+        found: list[Update] = []
+        for frame in frames:
+            event = unframe(frame)
+            read = _READERS.get(event.WhichOneof("payload"))
+            if read is not None:
+                read(self, event, found)
+        self._let_go(found)
+        return found
+
+    def _artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
+        self._let_go(found)
+        payload = payload_from_pb(event)
+        if isinstance(payload, TaskArtifactUpdated):
+            found.append(
+                ArtifactUpdate(
+                    self._task_id,
+                    self._context_id,
+                    payload.artifact,
+                    payload.append,
+                    payload.last_chunk,
+                    sequence=event.sequence,
+                )
+            )
+
+    def _messages(self, event: pb.RunEvent, found: list[Update]) -> None:
+        payload = payload_from_pb(event)
+        if not isinstance(payload, TaskMessagesAdded):
+            return
+        for message in payload.messages:
+            if message.role in _SPEAKS:
+                self._let_go(found)
+                # The status that follows may be what this message explains.
+                self._held = message, _micros(event), event.sequence
+
+    def _let_go(self, found: list[Update]) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            message, micros, sequence = held
+            found.append(self._working(message, micros, sequence))
+
+    def _working(
+        self, message: Message | None, micros: int, sequence: int, metadata: dict[str, Any] | None = None
+    ) -> StatusUpdate:
+        status = Status(TaskState.WORKING, micros, message)
+        return StatusUpdate(self._task_id, self._context_id, status, metadata or {}, sequence=sequence)
+
+    def _status(self, event: pb.RunEvent, found: list[Update]) -> None:
+        payload = payload_from_pb(event)
+        if not isinstance(payload, TaskStatusChanged):
+            return
+        state, message, micros = payload.new_state, None, _micros(event)
+        self.waits = False
+        if state in _SETTLED and self._held is not None:
+            message, self._held = _explained(self._held[0], state, payload.reason), None
+        elif state in _SETTLED and payload.reason:
+            message = _spoken(f"{self._task_id}/{event.sequence}", payload.reason, micros)
+        self._let_go(found)
+        status = Status(state, micros, message)
+        found.append(
+            StatusUpdate(
+                self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence
+            )
+        )
+
+    def _progress(self, event: pb.RunEvent, found: list[Update]) -> None:
+        payload = payload_from_pb(event)
+        if not isinstance(payload, TaskProgress):
+            return
+        self._let_go(found)
+        micros = _micros(event)
+        said = _spoken(f"{self._task_id}/{event.sequence}", payload.message, micros) if payload.message else None
+        metadata = {} if payload.progress is None else {"protolink": {"progress": payload.progress}}
+        found.append(self._working(said, micros, event.sequence, metadata))
+
+    def _error(self, event: pb.RunEvent, found: list[Update]) -> None:
+        payload = payload_from_pb(event)
+        if not isinstance(payload, TaskErrorReported):
+            return
+        self._let_go(found)
+        micros = _micros(event)
+        error = Part.error(payload.error_code, payload.error_message, payload.recoverable)
+        said = Message(f"{self._task_id}/{event.sequence}", "agent", [error], iso_from_micros(micros))
+        found.append(self._working(said, micros, event.sequence))
+
+    def _asked(self, event: pb.RunEvent, found: list[Update]) -> None:
+        payload = payload_from_pb(event)
+        if not isinstance(payload, ApprovalRequired):
+            return
+        self._let_go(found)
+        status = _asking(self._task_id, payload.request, event.sequence, _micros(event), self._may_answer)
+        found.append(StatusUpdate(self._task_id, self._context_id, status, sequence=event.sequence))
+        self.waits = True
+
+    def _answered(self, event: pb.RunEvent, found: list[Update]) -> None:
+        self._let_go(found)
+        found.append(self._working(None, _micros(event), event.sequence))
+        self.waits = False
+
+
+def _micros(event: pb.RunEvent) -> int:
+    return micros_from_pb(event.create_time, "create_time")
+
+
+_READERS: dict[str | None, Callable[[Updates, pb.RunEvent, list[Update]], None]] = {
+    "task_artifact": Updates._artifact,
+    "task_messages": Updates._messages,
+    "task_status": Updates._status,
+    "task_progress": Updates._progress,
+    "task_error": Updates._error,
+    "approval_required": Updates._asked,
+    "approval_decided": Updates._answered,
+}
+"""The kinds of events that A2A shows; all others say nothing to it."""

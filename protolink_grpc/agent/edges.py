@@ -1,0 +1,316 @@
+"""Where an agent can be reached: its gRPC port, its HTTP port, both, or neither for an agent of its own process.
+
+Each edge is a reading of the same runtime; here they are made, opened, drained and closed, in this order and back.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from google.protobuf.descriptor import ServiceDescriptor
+from protolink_pb.v1 import agent_service_pb2, control_service_pb2
+
+from protolink_grpc.a2a.options import A2AOptions
+from protolink_grpc.agent.identity import WEB, advertised, is_everywhere
+from protolink_grpc.auth.principal import Authenticate
+from protolink_grpc.auth.rules import Admission, admission
+from protolink_grpc.client.local_agent import SCHEME
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.gateway.http_server import HttpOptions, Listen
+from protolink_grpc.models.card import AgentCard, AgentInterface
+from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.server.agent_servicer import AgentServicer
+from protolink_grpc.server.app import GrpcServer, ServerOptions
+from protolink_grpc.server.control_servicer import ControlServicer
+from protolink_grpc.server.interceptors.authorization import authorization
+from protolink_grpc.state.control import StateControl
+from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How an agent wants to be reached.
+
+    Args:
+        http: The HTTP port; None where there is none.
+        a2a: How it behaves as an A2A agent; None where it is none.
+        admit: Whether an identified caller may call a method now.
+    """
+
+    grpc: ServerOptions
+    http: HttpOptions | None = None
+    a2a: A2AOptions | None = None
+    authenticator: Authenticate | None = None
+    admit: Admission | None = None
+
+    def __post_init__(self) -> None:
+        if self.authenticator is not None and self.grpc.authenticate is not None:
+            raise InvalidArgumentError(
+                "is given twice: once more as ServerOptions(authenticate=...)", field="authenticator"
+            )
+
+    def with_tls(self, tls: TLSConfig) -> "Reach":
+        """The same with other certificates."""
+        http = None if self.http is None else replace(self.http, tls=tls)
+        return replace(self, grpc=replace(self.grpc, tls=tls), http=http)
+
+    @property
+    def grpc_options(self) -> ServerOptions:
+        """The gRPC server's options, with who may call."""
+        options = self.grpc
+        if self.authenticator is not None:
+            options = replace(options, authenticate=self.authenticator)
+        if self.admit is not None:
+            options = replace(options, interceptors=(authorization(self.admit), *options.interceptors))
+        return options
+
+    @property
+    def authenticate(self) -> Authenticate | None:
+        return self.authenticator or self.grpc.authenticate
+
+    @property
+    def security_schemes(self) -> dict[str, Any]:
+        """What the card says about credentials."""
+        schemes = getattr(self.authenticate, "schemes", None)
+        found: dict[str, Any] = schemes() if callable(schemes) else {}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the edges serve. `card` is the agent's own, which learns here where it is reached."""
+
+    service: TaskService
+    card: AgentCard
+    toolbox: Toolbox
+    control: StateControl | None
+    redaction: RedactionPolicy
+    approvals: Approvals | None
+
+
+def reach_of(
+    grpc: ServerOptions,
+    http: HttpOptions | None,
+    a2a: A2AOptions | bool,
+    authenticator: Authenticate | None,
+    checks: Sequence[Admission],
+) -> Reach:
+    """What the arguments of `Agent` mean together."""
+    options = a2a if isinstance(a2a, A2AOptions) else (A2AOptions() if a2a else None)
+    return Reach(grpc, http, options, authenticator, admission(*checks) if checks else None)
+
+
+def http_options(http: HttpOptions | str | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
+    """The HTTP port that an agent wants besides its URL, or because of it.
+
+    Raises:
+        InvalidArgumentError: The URL and `http` name two ports, or one is no address.
+    """
+    scheme, _, rest = url.partition("://")
+    options = HttpOptions(listen=http) if isinstance(http, str) else http
+    if scheme in WEB:
+        if options is not None and isinstance(http, str):
+            raise InvalidArgumentError(f"the agent is at {url} already; leave one of both out", field="http")
+        if options is None:
+            secure = scheme in ("https", "wss")
+            if secure and tls is None:
+                raise InvalidArgumentError(f"{url} needs certificates", field="tls")
+            options = HttpOptions(listen=rest.rstrip("/"), tls=tls if secure else None)
+    if options is None:
+        return None
+    if options.tls is None and options.listen.startswith("https://"):
+        options = replace(options, tls=tls)
+    Listen.parse(options.listen, options.tls, field="http")
+    return options
+
+
+class Edges:
+    """The open ports of one running agent."""
+
+    def __init__(self, reach: Reach, listen_at: Address | None) -> None:
+        self._reach = reach
+        self._listen_at = listen_at
+        self._grpc: GrpcServer | None = None
+        self._grpc_target = ""
+        self._gateway: Any = None
+        self._operations: Any = None
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is any port."""
+        return self._grpc is not None or self._gateway is not None
+
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP port is reached; empty where there is none."""
+        return self._gateway.url if self._gateway is not None else ""
+
+    async def open(self, served: Served) -> None:
+        """Listen, and write into the card where.
+
+        Raises:
+            AddressInUseError: A port is taken.
+            InvalidArgumentError: The certificates are not usable.
+            StoreError: What is to be notified cannot be read.
+        """
+        card, configured = served.card, served.card.url
+        if self._reach.a2a is not None:
+            # Here, not above: an agent that nobody reaches over a network needs none of it, and it takes 0.2 s.
+            from protolink_grpc.a2a.operations import Operations
+
+            self._operations = Operations(
+                served.service,
+                lambda: card,
+                self._bindings,
+                self._reach.a2a,
+                approvals=served.approvals,
+            )
+            await self._operations.start()
+        if configured.partition("://")[0] not in WEB and not configured.startswith(SCHEME):
+            await self._open_grpc(served, configured)
+        if self._reach.http is not None:
+            await self._open_http(served, self._reach.http, configured)
+
+    async def _open_grpc(self, served: Served, configured: str) -> None:
+        card, service = served.card, served.service
+        services: list[tuple[ServiceDescriptor, object]] = [
+            (_service(agent_service_pb2, "AgentService"), AgentServicer(service, lambda: card)),
+            (
+                _service(control_service_pb2, "ControlService"),
+                ControlServicer(served.toolbox, service, served.control, redaction=served.redaction),
+            ),
+            *self._a2a_services(),
+        ]
+        public = Address.parse(configured)
+        if self._listen_at is None and is_everywhere(public):
+            log.warning(
+                "%s has the URL %s, which nobody else can call; give its card the name that others use and listen=%r",
+                card.name,
+                configured,
+                configured,
+            )
+        server = GrpcServer(self._listen_at or public, services, options=self._reach.grpc_options)
+        address = await server.start()
+        self._grpc = server
+        card.url = advertised(public, address)
+        self._grpc_target = card.url.partition("://")[2]
+        await server.serve()
+
+    def _a2a_services(self) -> list[tuple[ServiceDescriptor, object]]:
+        if self._operations is None:
+            return []
+        from a2a.types import a2a_pb2  # here: see `open`
+
+        from protolink_grpc.server.a2a_servicer import A2AServicer
+
+        found: list[tuple[ServiceDescriptor, object]] = [
+            (_service(a2a_pb2, "A2AService"), A2AServicer(self._operations))
+        ]
+        if self._operations.options.v03:
+            from a2a.compat.v0_3 import a2a_v0_3_pb2
+
+            from protolink_grpc.server.a2a_v03_servicer import A2AV03Servicer
+
+            found.append((_service(a2a_v0_3_pb2, "A2AService"), A2AV03Servicer(self._operations)))
+        return found
+
+    async def _open_http(self, served: Served, options: HttpOptions, configured: str) -> None:
+        # Here: starlette and uvicorn take as long to import as everything else.
+        from protolink_grpc.gateway.agent_app import a2a_routes, protolink_routes
+        from protolink_grpc.gateway.app import Gateway
+        from protolink_grpc.gateway.door import Door
+
+        card, reach, service = served.card, self._reach, served.service
+        door = Door(reach.authenticate, reach.admit, options.bounds)
+        gateway = Gateway(
+            options,
+            door,
+            about=lambda: {"name": card.name, "transport": card.transport, "url": self.http_url},
+            obstacle=lambda: "" if service.is_accepting else "stopping",
+            challenges=_challenges(reach.security_schemes),
+        )
+        gateway.metrics.gauge(
+            "active_tasks", "Tasks that run or wait for a slot.", lambda: len(service.active_task_ids)
+        )
+        public = reach.a2a is None or reach.a2a.public_card
+        routes = a2a_routes(gateway, self._operations) if self._operations is not None else []
+        # ProtoLink's paths first: `/tasks/stream` is no task of A2A's.
+        own = protolink_routes(gateway, service, lambda: card, served.control, public=public)
+        self._gateway = gateway
+        try:
+            url = await gateway.start([*own, *routes])
+        except BaseException:
+            self._gateway = None
+            raise
+        if configured.partition("://")[0] in WEB:
+            card.url = taken_url(configured, url)
+        elif all(each.url != url for each in card.interfaces):
+            card.interfaces.append(AgentInterface(url, "http"))
+
+    def _bindings(self) -> Sequence[Any]:
+        """What the A2A card says: v1.0 first, for readers that take the first of a kind."""
+        from protolink_grpc.a2a.values import V03, V1, Binding
+
+        found: list[Binding] = []
+        base, grpc = self.http_url, self._grpc
+        v03 = self._reach.a2a is not None and self._reach.a2a.v03
+        for version in (V1, V03) if v03 else (V1,):
+            if base:
+                found.append(Binding(f"{base}/", "JSONRPC", version))
+                found.append(Binding(base if version == V1 else f"{base}/", "HTTP+JSON", version))
+            if grpc is not None:
+                found.append(Binding(self._grpc_target, "GRPC", version))
+        return found
+
+    async def drain(self) -> None:
+        """Say that the agent goes down; what is under way goes on."""
+        if self._grpc is not None:
+            await self._grpc.drain()
+        if self._gateway is not None:
+            await self._gateway.begin_drain()
+
+    async def close(self, grace_s: float) -> None:
+        """Close the ports. After the service's stop: what is left are watches, which get their last events."""
+        operations, self._operations = self._operations, None
+        grpc, self._grpc = self._grpc, None
+        gateway, self._gateway = self._gateway, None
+        if operations is not None:
+            await operations.stop(grace_s)
+        if gateway is not None:
+            await gateway.stop(grace_s)
+        if grpc is not None:
+            await grpc.stop(grace_s)
+
+
+def _service(module: Any, name: str) -> ServiceDescriptor:
+    found: ServiceDescriptor = module.DESCRIPTOR.services_by_name[name]
+    return found
+
+
+def _challenges(schemes: dict[str, Any]) -> list[str]:
+    """Values of WWW-Authenticate for what the card names."""
+    found = []
+    for scheme in schemes.values():
+        if scheme.get("type") == "http":
+            found.append(str(scheme.get("scheme") or "bearer").capitalize())
+        elif scheme.get("type") == "apiKey":
+            found.append("ApiKey")
+    return found or (["Bearer"] if schemes else [])
+
+
+def taken_url(configured: str, url: str) -> str:
+    """The URL with the port that was taken in place of 0; its scheme and host stay."""
+    scheme = configured.partition("://")[0]
+    given = urlsplit(configured)
+    if given.port:
+        return configured
+    host = f"[{given.hostname}]" if ":" in (given.hostname or "") else given.hostname
+    return f"{scheme}://{host}:{url.rpartition(':')[2]}"

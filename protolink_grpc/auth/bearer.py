@@ -1,0 +1,184 @@
+"""Bearer tokens that are JWTs: verified with a shared secret, or with the public keys of their issuer."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc.auth.headers import authorization, blinded
+from protolink_grpc.auth.keys import ASYMMETRIC, FixedKeys, Keys, RemoteKeys
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.errors import InvalidArgumentError
+
+_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""Shared-secret algorithms, and how long a secret must be: as long as the hash. Source: RFC 7518, section 3.2."""
+
+MAX_REMEMBERED = 4096
+"""Tokens whose verification is remembered; then all are forgotten."""
+
+REMEMBERED_S = 60.0
+"""How long: then a token is verified again, so that a key that was withdrawn does not live on."""
+
+MAX_NAME_CHARS = 256
+"""Longer names are no principals: they are kept with each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    principal: Principal
+    until: float
+    version: int
+
+
+class BearerTokenAuth:
+    """Callers with a JWT in `Authorization: Bearer`. Give exactly one of `secret`, `jwks` and `jwks_url`.
+
+    Args:
+        secret: Shared with the issuer. With `algorithms` HS256 (the default), HS384, HS512.
+        algorithms: One or several; those of public keys (RS, PS, ES, EdDSA) go with `jwks` and `jwks_url` only, and are all
+            allowed there by default. Which of them a token may use is never the token's choice alone: its key must fit.
+        jwks: A JWK Set, as a dict.
+        jwks_url: Where the issuer publishes its keys; https, or http on this machine. Rotated keys are found by themselves.
+        issuer: Who must have issued the token, one or several; None means anybody with the key.
+        audience: Whom the token must be for, one or several of them; None accepts only tokens that name no audience.
+        leeway: Seconds by which clocks may differ.
+        scopes_claim: Scopes as a list, or in one text with spaces between.
+        principal_claim: Becomes the name of the principal. A token without it is refused.
+        require_exp: Refuse tokens that never expire.
+        refetch_s: Least time between two looks at `jwks_url`.
+
+    Raises:
+        InvalidArgumentError: What is given cannot verify tokens safely.
+    """
+
+    def __init__(
+        self,
+        secret: str | bytes | None = None,
+        algorithms: str | Sequence[str] | None = None,
+        *,
+        jwks: Mapping[str, Any] | None = None,
+        jwks_url: str | None = None,
+        issuer: str | Sequence[str] | None = None,
+        audience: str | Sequence[str] | None = None,
+        leeway: float = 0.0,
+        scopes_claim: str = "scope",
+        principal_claim: str = "sub",
+        require_exp: bool = True,
+        refetch_s: float = 30.0,
+    ) -> None:
+        import jwt  # 0.1 s to load, and only servers with tokens need it
+
+        if sum(each is not None for each in (secret, jwks, jwks_url)) != 1:
+            raise InvalidArgumentError("give exactly one of secret, jwks and jwks_url", field="secret")
+        if not 0 <= leeway < float("inf"):
+            raise InvalidArgumentError("must be a number of seconds that is not negative", field="leeway")
+        self._decoder = jwt.PyJWT()
+        # What strangers send is answered, whatever a library makes of it: numbers beyond a date, text beyond UTF-8, deep nesting.
+        self._junk = (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError)
+        self._secret = secret.encode() if isinstance(secret, str) else secret
+        self._keys: Keys | None = None
+        if jwks is not None:
+            self._keys = FixedKeys(jwks)
+        elif jwks_url is not None:
+            self._keys = RemoteKeys(jwks_url, refetch_s=refetch_s)
+        self._algorithms = _allowed(algorithms, self._secret)
+        self._issuer, self._audience, self._leeway = issuer, audience, leeway
+        self._scopes_claim, self._principal_claim = scopes_claim, principal_claim
+        self._required = ["exp"] if require_exp else []
+        self._verified: dict[bytes, _Verified] = {}
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        token = authorization(metadata, "bearer")
+        if token is None:
+            return None
+        mark, now = blinded(token), time.time()
+        known = self._verified.get(mark)
+        if known is not None and now < known.until and known.version == self._version:
+            return known.principal
+        found = await self._verify(token, now + REMEMBERED_S)
+        if found is None:
+            return None
+        if len(self._verified) >= MAX_REMEMBERED:
+            self._verified.clear()  # one step, safe where several loops share this authenticator
+        self._verified[mark] = found
+        return found.principal
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._keys is None else self._keys.version
+
+    async def _verify(self, token: str, until: float) -> _Verified | None:
+        """What the token proves, at most until then."""
+        import jwt  # loaded already, see above
+
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm = header.get("alg")
+            if algorithm not in self._algorithms:
+                return None
+            key = await self._key(header.get("kid"), algorithm)
+            if key is None:
+                return None
+            version = self._version
+            claims = self._decoder.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                options={"require": self._required},
+                issuer=self._issuer,
+                audience=self._audience,
+                leeway=self._leeway,
+            )
+            principal = self._principal(claims)
+            end = float(claims["exp"]) + self._leeway if "exp" in claims else until
+            return None if principal is None else _Verified(principal, min(until, end), version)
+        except self._junk:
+            return None
+
+    async def _key(self, kid: str | None, algorithm: str) -> Any:
+        if self._keys is None:
+            return self._secret
+        found = await self._keys.find(kid, algorithm)
+        return None if found is None else found.key
+
+    def _principal(self, claims: dict[str, Any]) -> Principal | None:
+        name = claims.get(self._principal_claim)
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
+            return None
+        return Principal(name, _scopes(claims.get(self._scopes_claim)))
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        metadata: dict[str, Any] = {"algorithms": list(self._algorithms)}
+        for name, value in (("issuer", self._issuer), ("audience", self._audience)):
+            if value is not None:
+                metadata[name] = value if isinstance(value, str) else list(value)
+        return {
+            "http": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "Bearer JWT authentication",
+                "metadata": metadata,
+                "bearerFormat": "JWT",
+            }
+        }
+
+
+def _allowed(algorithms: str | Sequence[str] | None, secret: bytes | None) -> tuple[str, ...]:
+    named = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms or ())
+    possible: tuple[str, ...] = ASYMMETRIC if secret is None else tuple(_SECRET_BYTES)
+    named = named or (possible if secret is None else ("HS256",))
+    unknown = next((each for each in named if each not in possible), None)
+    if unknown is not None:
+        raise InvalidArgumentError(f"{unknown!r} is not one of {', '.join(possible)}", field="algorithms")
+    needed = max(_SECRET_BYTES.get(each, 0) for each in named)
+    if secret is not None and len(secret) < needed:
+        raise InvalidArgumentError(f"must have at least {needed} bytes for {', '.join(named)}", field="secret")
+    return named
+
+
+def _scopes(value: object) -> frozenset[str]:
+    if isinstance(value, str):
+        return frozenset(value.split())
+    if isinstance(value, list):
+        return frozenset(each for each in value if isinstance(each, str) and each)
+    return frozenset()

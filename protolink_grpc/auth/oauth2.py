@@ -1,0 +1,140 @@
+"""Tokens that a client gets with its own id and secret (OAuth 2.0 client credentials, RFC 6749 section 4.4)."""
+
+import base64
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from urllib.parse import quote_plus
+
+from protolink_grpc.auth.confidential import demand_confidential, endpoint
+from protolink_grpc.auth.fetch import Question, Shared, fetch_json
+from protolink_grpc.auth.headers import is_token
+from protolink_grpc.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_LIFETIME_S = 300.0
+"""How long a token counts whose endpoint does not say (RFC 6749 only recommends it)."""
+
+MAX_LIFETIME_S = 86_400.0
+"""Tokens that live longer are renewed all the same."""
+
+EARLY_S = 60.0
+"""How long before its end a token is renewed, or a fifth of its life where that is shorter."""
+
+PAUSE_S = 5.0
+"""Least time between two requests for a token, whatever peers refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    value: str = field(repr=False)
+    renew_at: float
+    ends_at: float
+
+
+class OAuth2ClientCredentials:
+    """A bearer token of a token endpoint, renewed before it ends. Calls go on with the old one meanwhile.
+
+    Args:
+        token_url: https, or http on this machine.
+        scope: What is asked for, one text with spaces between.
+        audience: Whom the token should be for, where the endpoint wants to know.
+        secret_in_body: Send id and secret in the form; by default they go as HTTP Basic (RFC 6749, section 2.3.1).
+        timeout_s: How long each step of a request to the endpoint may take.
+        insecure_ok: Send the token in the clear to other machines, too.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        token_url: str,
+        client_id: str,
+        client_secret: str,
+        scope: str | None = None,
+        audience: str | None = None,
+        *,
+        secret_in_body: bool = False,
+        timeout_s: float = 5.0,
+        insecure_ok: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not client_id or not client_secret:
+            raise InvalidArgumentError("a client needs an id and a secret", field="client_id")
+        form = {"grant_type": "client_credentials", "scope": scope or "", "audience": audience or ""}
+        headers: dict[str, str] = {}
+        if secret_in_body:
+            form |= {"client_id": client_id, "client_secret": client_secret}
+        else:
+            pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
+            headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        filled = {key: value for key, value in form.items() if value}
+        self._question = Question(endpoint(token_url, field="token_url"), filled, headers, timeout_s)
+        self._insecure_ok = insecure_ok
+        self._clock = clock
+        self._token: _Token | None = None
+        self._asked_at = float("-inf")
+        self._fetch = Shared(self._renew)
+        self._lock = Lock()
+
+    async def headers(self, audience_url: str) -> Mapping[str, str]:
+        demand_confidential(audience_url, insecure_ok=self._insecure_ok)
+        token, now = self._token, self._clock()
+        if token is None or now >= token.ends_at:
+            token = await self._fetch.result()
+        elif now >= token.renew_at and now - self._asked_at >= PAUSE_S:
+            self._fetch.begin()
+        return {"authorization": f"Bearer {token.value}"}
+
+    async def refresh(self, refused: Mapping[str, str] | None = None) -> bool:
+        with self._lock:
+            token = self._token
+            if token is None or (refused is not None and refused.get("authorization") != f"Bearer {token.value}"):
+                return True
+            if self._clock() - self._asked_at < PAUSE_S:
+                return False  # a new one would not please the peer either
+            self._token = None
+            return True
+
+    def _renew(self) -> _Token:
+        """In a thread. Somebody may just have done it."""
+        token = self._token
+        if token is not None and self._clock() < token.renew_at:
+            return token
+        try:
+            made = self._read(*fetch_json(self._question))
+        except (UnavailableError, UnauthenticatedError) as error:
+            log.warning("no token: %s", error)
+            raise
+        finally:
+            self._asked_at = self._clock()
+        with self._lock:
+            self._token = made
+        return made
+
+    def _read(self, status: int, document: Any) -> _Token:
+        source = document if isinstance(document, dict) else {}
+        if status in (400, 401, 403):
+            said = source.get("error")
+            code = said if isinstance(said, str) and len(said) <= 40 and is_token(said) else f"HTTP {status}"
+            raise UnauthenticatedError(f"the token endpoint refuses this client: {code}", code=code)
+        value, kind = source.get("access_token"), source.get("token_type", "bearer")
+        if status != 200 or not isinstance(value, str) or not is_token(value):
+            raise UnavailableError(f"the token endpoint answered without a token: HTTP {status}", status=str(status))
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise UnavailableError("the token endpoint issues tokens of another kind than Bearer")
+        lifetime_s = _lifetime_s(source.get("expires_in"))
+        now = self._clock()
+        return _Token(value, now + lifetime_s - min(EARLY_S, lifetime_s / 5), now + lifetime_s)
+
+
+def _lifetime_s(said: object) -> float:
+    """Some endpoints write the number as text."""
+    try:
+        seconds = float(said) if isinstance(said, int | float | str) and not isinstance(said, bool) else 0.0
+    except (ValueError, OverflowError):
+        seconds = 0.0
+    return min(seconds, MAX_LIFETIME_S) if seconds > 0 else UNKNOWN_LIFETIME_S

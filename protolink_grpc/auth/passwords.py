@@ -1,0 +1,123 @@
+"""Passwords as they are kept: hashed with scrypt, checked off the event loop."""
+
+import asyncio
+import binascii
+import hashlib
+import secrets
+from base64 import b64decode, b64encode
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import BoundedSemaphore
+from typing import Self
+
+from protolink_grpc.auth.headers import same
+from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
+
+PREFIX = "scrypt$"
+
+COST, BLOCK, PARALLEL = 1 << 14, 8, 5
+"""Parameters of new hashes: 16 MiB and about 0.1 s. Source: OWASP Password Storage Cheat Sheet, scrypt."""
+
+MAX_MEMORY = 256 << 20
+"""Bytes that checking one hash may need."""
+
+MAX_PARALLEL, MAX_DIGITS = 16, 8
+"""How much more work than ours a hash may ask for, and how long its numbers may be."""
+
+MAX_WAITING = 32
+"""Checks that may be under way or wait: each costs much, and strangers cause them."""
+
+
+def hash_password(password: str) -> str:
+    """What to keep instead of a password: `scrypt$<cost>$<block>$<parallel>$<salt>$<hash>`, salt and hash in base64."""
+    salt = secrets.token_bytes(16)
+    made = PasswordHash(COST, BLOCK, PARALLEL, salt, b"")
+    digest = made.digest(password, 32)
+    return f"{PREFIX}{COST}${BLOCK}${PARALLEL}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PasswordHash:
+    """A kept password."""
+
+    cost: int
+    block: int
+    parallel: int
+    salt: bytes
+    expected: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `hash_password` wrote, with whatever parameters.
+
+        Raises:
+            InvalidArgumentError: It is no such hash, or checking it would need more than MAX_MEMORY.
+        """
+        try:
+            *numbers, salt, expected = text.removeprefix(PREFIX).split("$")
+            cost, block, parallel = map(_number, numbers)
+            made = cls(cost, block, parallel, b64decode(salt, validate=True), b64decode(expected, validate=True))
+        except (ValueError, binascii.Error):
+            raise InvalidArgumentError("is not a scrypt$... hash", field="password") from None
+        if (
+            cost < 2
+            or cost & (cost - 1)
+            or not 1 <= parallel <= MAX_PARALLEL
+            or not block > 0
+            or made.memory > MAX_MEMORY
+        ):
+            raise InvalidArgumentError("has scrypt parameters out of range", field="password")
+        if len(made.salt) < 8 or not 16 <= len(made.expected) <= 64:
+            raise InvalidArgumentError("has a salt or hash that is too short", field="password")
+        return made
+
+    @classmethod
+    def like(cls, other: "PasswordHash") -> Self:
+        """A hash that no password matches, and whose check takes as long as that of `other`."""
+        return cls(other.cost, other.block, other.parallel, secrets.token_bytes(16), secrets.token_bytes(32))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that `digest` needs. Source: RFC 7914, section 2, and what OpenSSL adds for its blocks."""
+        return 128 * self.block * (self.cost + self.parallel + 2)
+
+    def digest(self, password: str, length: int) -> bytes:
+        """Slow, and meant to be."""
+        return hashlib.scrypt(
+            password.encode("utf-8", "surrogatepass"),
+            salt=self.salt,
+            n=self.cost,
+            r=self.block,
+            p=self.parallel,
+            maxmem=self.memory + (1 << 20),
+            dklen=length,
+        )
+
+    def matches(self, password: str) -> bool:
+        return same(self.digest(password, len(self.expected)), self.expected)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
+        raise ValueError("not a parameter")
+    return int(text)
+
+
+class PasswordChecks:
+    """Checks hashes in two threads of its own.
+
+    Raises (from `matches`):
+        ResourceExhaustedError: More than MAX_WAITING checks are under way.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, "protolink-passwords")
+        self._places = BoundedSemaphore(MAX_WAITING)
+
+    async def matches(self, kept: PasswordHash, password: str) -> bool:
+        if not self._places.acquire(blocking=False):
+            raise ResourceExhaustedError("too many passwords are being checked", retry_after_s=1.0)
+        check = self._threads.submit(kept.matches, password)
+        # A canceled wait leaves the work, if it has begun: the place is free when that ends.
+        check.add_done_callback(lambda _: self._places.release())
+        return await asyncio.wrap_future(check)

@@ -1,0 +1,49 @@
+"""How often a caller may call."""
+
+import time
+from collections.abc import Callable
+
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
+
+MAX_PRINCIPALS = 10_000
+"""Callers whose use is remembered. Beyond them, those that were longest away begin anew with a full burst."""
+
+
+class RateLimit:
+    """A token bucket for each principal: `burst` calls at once, then `per_second`. Everybody anonymous shares one.
+
+    A bucket is one number, the time at which it will be full again (the generic cell rate algorithm). Not for several threads.
+
+    Args:
+        burst: At least 1; by default one second's worth.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self, per_second: float, burst: int | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if not 0 < per_second < float("inf"):
+            raise InvalidArgumentError("must be a number above 0", field="per_second")
+        size = max(1, int(per_second)) if burst is None else burst
+        if size < 1:
+            raise InvalidArgumentError("must be at least 1", field="burst")
+        self._interval_s = 1 / per_second
+        # A little slack: sums of intervals are not exact, and the last call of a burst must not hang on that.
+        self._tolerance_s = (size - 1 + 1e-6) * self._interval_s
+        self._clock = clock
+        self._full_at: dict[str, float] = {}
+
+    def __call__(self, method: str, principal: Principal) -> None:
+        now, name = self._clock(), principal.name
+        full_at = max(self._full_at.pop(name, now), now)
+        wait_s = full_at - now - self._tolerance_s
+        if wait_s > 0:
+            self._full_at[name] = full_at
+            raise ResourceExhaustedError(
+                f"too many calls: try again in {wait_s:.3g} s", retry_after_s=wait_s, principal=name
+            )
+        # At the end, so that the order of the dict is that of the last calls.
+        self._full_at[name] = full_at + self._interval_s
+        if len(self._full_at) > MAX_PRINCIPALS:
+            del self._full_at[next(iter(self._full_at))]

@@ -1,0 +1,244 @@
+"""Who a request comes from, by API key, password, certificate, or any of several ways. Tokens are in `bearer`.
+
+Every scheme reads its own header with its own prefix only, and never a URL. A wrong credential is None: nobody learns which part
+of it was wrong.
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any, Protocol
+
+from protolink_grpc.auth.headers import authorization, blinded, header_value, is_token, same
+from protolink_grpc.auth.passwords import PREFIX, PasswordChecks, PasswordHash
+from protolink_grpc.auth.principal import Principal, unreserved
+from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, UnavailableError
+
+
+class Authenticator(Protocol):
+    """A hook that finds the caller of a request, and says in a card how callers identify themselves.
+
+    May be called by several requests at the same time, and from several event loops.
+    """
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        """The caller; None without valid credentials of this kind.
+
+        Raises:
+            UnavailableError, ResourceExhaustedError: Nobody can say now, and that is not the caller's fault.
+        """
+        ...
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        """What a card advertises under `securitySchemes`: objects with `type`, `scheme`, `description`, `metadata`, and what
+        A2A needs besides (`in` and `name`, `bearerFormat`), by name."""
+        ...
+
+
+class APIKeyAuth:
+    """Callers with a key, in a header of its own or in `Authorization: ApiKey <key>`; the former counts where both are there.
+
+    Args:
+        valid_keys: Key -> its scopes, or the Principal that it stands for. Without a Principal the caller is called `key-` and
+            the first 12 hex digits of the key's SHA-256.
+        header: The header of its own.
+
+    Raises:
+        InvalidArgumentError: A key that no header can carry; says which, by position.
+    """
+
+    def __init__(self, valid_keys: Mapping[str, Iterable[str] | Principal], header: str = "X-API-Key") -> None:
+        self._header = header_name(header)
+        self._shown = header
+        self._known: dict[bytes, tuple[bytes, Principal]] = {}
+        for position, (key, owner) in enumerate(valid_keys.items()):
+            if not is_token(key):
+                raise InvalidArgumentError("must be visible ASCII without spaces", field=f"valid_keys[{position}]")
+            mark = blinded(key)
+            self._known[mark] = mark, _owner(key, owner, f"valid_keys[{position}]")
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        key = header_value(metadata, self._header) or authorization(metadata, "apikey")
+        if key is None:
+            return None
+        mark = blinded(key)
+        found = self._known.get(mark)
+        return found[1] if found is not None and same(found[0], mark) else None
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        own = _scheme("apiKey", None, "Simple API key authentication")
+        return {"apiKey": own | {"in": "header", "name": self._shown}}
+
+
+_NO_MARK = bytes(32)
+"""No secret is known to have this digest."""
+
+
+class BasicAuth:
+    """Callers with a user name, which becomes the principal's, and a password (RFC 7617).
+
+    Args:
+        valid_credentials: User -> password, plain or as `hash_password` made it. A hash costs much once for each user; what was
+            right is remembered, blinded, while the process lives.
+        scopes: What the users may do besides being known.
+
+    Raises:
+        InvalidArgumentError: A name that no user can have, or something that begins like a hash and is none.
+    """
+
+    def __init__(self, valid_credentials: Mapping[str, str], scopes: Mapping[str, Iterable[str]] | None = None) -> None:
+        self._plain: dict[str, bytes] = {}
+        self._hashed: dict[str, PasswordHash] = {}
+        self._principals: dict[str, Principal] = {}
+        for user, password in valid_credentials.items():
+            if ":" in user:
+                raise InvalidArgumentError("cannot contain a colon", field="valid_credentials")
+            self._principals[user] = _principal(user, (scopes or {}).get(user, ()), "valid_credentials")
+            if password.startswith(PREFIX):
+                self._hashed[user] = PasswordHash.parse(password)
+            else:
+                self._plain[user] = blinded(password)
+        # Whom nobody knows is answered as late as somebody with a wrong password.
+        self._nobody = next((PasswordHash.like(each) for each in self._hashed.values()), None)
+        self._remembered: dict[str, bytes] = {}
+        self._checks = PasswordChecks()
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        token = authorization(metadata, "basic")
+        given = None if token is None else _user_and_password(token)
+        if given is None:
+            return None
+        user, password = given
+        return self._principals[user] if await self._matches(user, password) else None
+
+    async def _matches(self, user: str, password: str) -> bool:
+        mark = blinded(password)
+        if self._nobody is None or user in self._plain:
+            return same(self._plain.get(user, _NO_MARK), mark)
+        if same(self._remembered.get(user, _NO_MARK), mark):
+            return True
+        if not await self._checks.matches(self._hashed.get(user, self._nobody), password) or user not in self._hashed:
+            return False
+        self._remembered[user] = mark
+        return True
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        return {"http": _scheme("http", "basic", "HTTP Basic authentication (username:password)")}
+
+
+CERTIFICATE = "@certificate"
+"""The key under which an edge that knows the client's certificate adds its name to the metadata, as a CertificateName."""
+
+
+class CertificateName(str):
+    """The name in a verified certificate. A type of its own, because a header of a caller can never have it."""
+
+    __slots__ = ()
+
+
+class MutualTLS:
+    """Callers with a client certificate that the server's authority has signed. Its name becomes the principal's.
+
+    Args:
+        scopes: What the names may do besides being known.
+    """
+
+    def __init__(self, scopes: Mapping[str, Iterable[str]] | None = None) -> None:
+        self._scopes = {name: frozenset(_texts(each, f"scopes.{name}")) for name, each in (scopes or {}).items()}
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        name = metadata.get(CERTIFICATE)
+        if not isinstance(name, CertificateName) or not name:
+            return None
+        return Principal(str(name), self._scopes.get(name, frozenset()))
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        return {"mutualTLS": _scheme("mutualTLS", None, "Client certificate")}
+
+
+class AnyOf:
+    """Callers that one of several authenticators knows, asked in this order. The names of all of them are one space: whoever
+    issues names for one of them can name the principals of the others."""
+
+    def __init__(self, *authenticators: Authenticator) -> None:
+        if not authenticators:
+            raise InvalidArgumentError("needs at least one authenticator", field="authenticators")
+        self._authenticators = authenticators
+
+    async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
+        failure: UnavailableError | ResourceExhaustedError | None = None
+        for each in self._authenticators:
+            try:
+                principal = await each(method, metadata)
+            except UnauthenticatedError:
+                continue
+            except (UnavailableError, ResourceExhaustedError) as error:
+                failure = error  # somebody else may still know the caller
+                continue
+            if principal is not None:
+                return principal
+        if failure is not None:
+            raise failure
+        return None
+
+    def schemes(self) -> dict[str, dict[str, Any]]:
+        """Those of all; a name that is taken gets its HTTP scheme, or a number, behind it."""
+        found: dict[str, dict[str, Any]] = {}
+        for each in self._authenticators:
+            for name, scheme in each.schemes().items():
+                if scheme not in found.values():
+                    found[_free_name(found, name, scheme)] = scheme
+        return found
+
+
+def _free_name(taken: Mapping[str, object], name: str, scheme: Mapping[str, Any]) -> str:
+    wanted = f"{name}-{scheme['scheme']}" if name in taken and scheme.get("scheme") else name
+    free, number = wanted, 2
+    while free in taken:
+        free, number = f"{wanted}-{number}", number + 1
+    return free
+
+
+_HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
+
+
+def header_name(header: str) -> str:
+    """The name as metadata has it. Raises InvalidArgumentError for what is no header of gRPC and HTTP alike."""
+    name = header.lower()
+    if not _HEADER_NAME.fullmatch(name) or name.endswith("-bin") or name.startswith("grpc-"):
+        raise InvalidArgumentError(f"{header!r} cannot be the name of a header", field="header")
+    return name
+
+
+def _scheme(kind: str, scheme: str | None, description: str) -> dict[str, Any]:
+    return {"type": kind, "scheme": scheme, "description": description, "metadata": {}}
+
+
+def _owner(key: str, owner: Iterable[str] | Principal, field: str) -> Principal:
+    if isinstance(owner, Principal):
+        return _principal(owner.name, owner.scopes, field)
+    return Principal(f"key-{sha256(key.encode()).hexdigest()[:12]}", frozenset(_texts(owner, field)))
+
+
+def _principal(name: str, scopes: Iterable[str], field: str) -> Principal:
+    try:
+        return Principal(unreserved(name), frozenset(_texts(scopes, field)))
+    except UnauthenticatedError as error:
+        raise InvalidArgumentError(str(error), field=field) from None
+
+
+def _texts(scopes: Iterable[str], field: str) -> Iterable[str]:
+    if isinstance(scopes, str):
+        raise InvalidArgumentError("scopes must be a list, not one text", field=field)
+    return scopes
+
+
+def _user_and_password(token: str) -> tuple[str, str] | None:
+    try:
+        text = b64decode(token, validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    user, colon, password = text.partition(":")
+    return (user, password) if colon else None

@@ -1,0 +1,486 @@
+"""One A2A agent as a peer: our verbs over the official client, whatever its binding and version.
+
+A2A names tasks itself and numbers nothing. A task keeps its id here; which A2A task that is stands in `metadata["a2a"]`, so that
+another process can continue it. What streams show is a reading of snapshots and updates: after a cut, the next snapshot is
+compared with what was shown.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from a2a.types import a2a_pb2 as pb
+
+from protolink_grpc.a2a.pb_codec import STATES, task_from_pb, update_from_pb
+from protolink_grpc.a2a.values import A2A_KEY, MAX_PAGE_SIZE, MessageReply, TaskView, Update
+from protolink_grpc.client.a2a_messages import request_of, tidied, tidied_task
+from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, fetch_card, way_to
+from protolink_grpc.client.foreign_reading import Reading
+from protolink_grpc.client.http_channel import SAFE_TO_REPEAT, Sender
+from protolink_grpc.client.no_control import WithoutControl
+from protolink_grpc.client.patience import paced, within
+from protolink_grpc.client.pauses import Pauses
+from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
+from protolink_grpc.client.recent import Recent
+from protolink_grpc.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    ProtolinkError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+    UncertainExecutionError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.wire.scalars import timestamp_to_pb
+
+KIND: Final = "an A2A agent"
+KNOWN_LINKS, KNOWN_READINGS = 10_000, 1_000
+"""Tasks whose A2A names are remembered, and those whose content is, to go on from there."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
+"""Between two looks at a task that cannot be subscribed to: doubling."""
+
+OUTAGE_S = 60.0
+"""How long a peer may be away while an answer is waited for."""
+
+LAST_WORD_S = 1.0
+"""How long whoever does not wait for an answer any more still waits for its beginning."""
+
+_SETTLED = TERMINAL | INTERRUPTED
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a task and its session are called there; empty where that is not known, or there is none."""
+
+    task_id: str = ""
+    context_id: str = ""
+
+
+@dataclass(slots=True)
+class A2APeer:
+    """What a client knows of one peer, from whichever loop it asks: its card, and the tasks that it was given."""
+
+    sender: Sender
+    links: Recent[Link] = field(default_factory=lambda: Recent(KNOWN_LINKS))
+    names: Recent[str] = field(default_factory=lambda: Recent(KNOWN_LINKS))
+    readings: Recent[Reading] = field(default_factory=lambda: Recent(KNOWN_READINGS))
+    _card: Card | None = None
+
+    @property
+    def url(self) -> str:
+        return self.sender.address.url
+
+    async def card(self, *, asked: bool = False) -> Card:
+        """The card; `asked` from the peer, however fresh the known one is."""
+        known = self._card
+        if known is None or asked or time.monotonic() >= known.fresh_until:
+            known = self._card = await fetch_card(self.sender, known)
+        return known
+
+    async def way(self) -> Way:
+        return way_to(await self.card(), self.sender)
+
+    def forget_card(self) -> None:
+        """The peer is not where its card says: it may have moved."""
+        self._card = None
+
+    def note(self, task_id: str, link: Link) -> None:
+        self.links.keep(task_id, link)
+        if link.task_id:
+            self.names.keep(link.task_id, task_id)
+
+    def link_of(self, task: Task) -> Link | None:
+        """The A2A task that a task of ours is there, as far as this client or the task itself knows; None for a new one."""
+        known = self.links.get(task.id)
+        said = task.metadata.get(A2A_KEY)
+        if known is not None or not isinstance(said, dict) or said.get("url") != self.url:
+            return known
+        task_id, context_id = said.get("task_id"), said.get("context_id")
+        return Link(
+            task_id if isinstance(task_id, str) else "",
+            context_id if isinstance(context_id, str) else "",
+        )
+
+
+_Answer = tuple[Update, bool]
+
+
+class A2AAgent(WithoutControl):
+    """The agent behind an A2A card. Making one costs nothing: what is known of the peer is shared."""
+
+    def __init__(self, peer: A2APeer) -> None:
+        super().__init__(peer.url, KIND)
+        self._peer = peer
+        # What the reader of this very port has seen: another reader's is about the same, but not the same.
+        self._seen: dict[str, Reading] = {}
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        async with within(timeout_s, self.url):
+            return (await self._peer.card(asked=True)).own
+
+    # -- sending -------------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+    ) -> Sent:
+        # The rest of it is nowhere: not in the request, and not remembered.
+        partial = must_exist and task.id not in self._peer.readings
+        async with within(timeout_s, self.url, task_id=task.id):
+            turn = self._turn(task, must_exist=must_exist, at_once=not wait)
+            await (self._through(task.id, turn) if wait else _exhausted(turn))
+        fold = self._seen[task.id].fold
+        if partial:
+            return Sent(fold.to_task(turn=True), -1, -1)
+        return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
+
+    async def _through(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
+        """To the end of the turn, through cuts."""
+        pauses = Pauses(OUTAGE_S)
+        while True:
+            pauses.begin()
+            try:
+                async with aclosing(events):
+                    async for _ in events:
+                        pauses.reset()
+                return
+            except ProtolinkError as error:
+                seen = self._seen.get(task_id)
+                if seen is None or not error.rule.retryable:
+                    raise
+                await pauses.after(error)
+                events = self.watch(task_id, seen.sequence, StopAt.INTERRUPTED, timeout_s=None)
+
+    def stream(
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        must_exist: bool = False,
+        deltas: bool = False,
+        timeout_s: float | None,
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        return paced(self._turn(task, must_exist=must_exist), timeout_s, self.url, task_id=task.id)
+
+    async def _turn(
+        self, task: Task, *, must_exist: bool, at_once: bool = False
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        """The events of a turn, from the first answer on.
+
+        Args:
+            at_once: It is enough that the peer has accepted.
+
+        Raises:
+            UncertainExecutionError: Cut before the first answer: nobody knows whether it began, and sending again might begin
+                another one.
+            UnavailableError: Cut later, or it ended before the turn did: to be watched.
+        """
+        link = self._peer.link_of(task)
+        if link is None and must_exist:
+            raise TaskNotFoundError(f"{self.url} was not given task {task.id} by this client", task_id=task.id)
+        reading: Reading | None = None
+        try:
+            async with aclosing(self._answers(task, link or Link(), at_once)) as answers:
+                answer = await self._first(task.id, answers)
+                while answer is not None:
+                    update, stale = answer
+                    if reading is None:
+                        reading = await self._opened(task, link, update)
+                        for event in reading.begin(task, self._said(reading)):
+                            yield [event]
+                    for event in self._events(reading, update, stale):
+                        yield [event]
+                        if event.state in _SETTLED:
+                            return
+                    answer = await anext(answers, None)
+        except (UnavailableError, DeadlineExceededError) as error:
+            if reading is None and not _is_harmless(error):
+                raise UncertainExecutionError(
+                    f"{error}; whether it has begun task {task.id} is not known", task_id=task.id, url=self.url
+                ) from None
+            raise
+        if not at_once:
+            raise self._ended_early(task.id)
+
+    async def _first(self, task_id: str, answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
+        """The first answer. It says what the task is called there, without which nobody can cancel it: whoever stops waiting
+        learns that still, if it comes at once."""
+        coming: asyncio.Task[_Answer | None] = asyncio.ensure_future(_next(answers))
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            await asyncio.wait([coming], timeout=LAST_WORD_S)
+            answer = coming.result() if coming.done() and coming.exception() is None else None
+            if answer is not None:
+                self._peer.note(task_id, Link(*_names(answer[0])))
+            raise
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait([coming])
+
+    async def _answers(self, task: Task, link: Link, at_once: bool) -> AsyncGenerator[_Answer, None]:
+        """The peer's answers to a message, each with whether it may be from before the message."""
+        way = await self._peer.way()
+        request = request_of(task, task_id=link.task_id, context_id=link.context_id, tenant=way.tenant, at_once=at_once)
+        if at_once or not way.streaming:
+            yield update_from_pb(tidied(await self._asked(way, "send_message", request, task.id))), False
+            return
+        first = bool(link.task_id)
+        async with aclosing(self._streamed(way, "send_message_streaming", request, task.id)) as updates:
+            async for update in updates:
+                yield update, first
+                first = False
+
+    async def _opened(self, task: Task, link: Link | None, update: Update) -> Reading:
+        known = self._peer.readings.get(task.id) if link is not None else None
+        reading = known or Reading(task.id, (await self._peer.card()).own.name)
+        reading.remote_id, reading.context_id = _names(update)
+        self._peer.note(task.id, Link(reading.remote_id, reading.context_id))
+        self._remember(reading)
+        return reading
+
+    def _said(self, reading: Reading) -> Mapping[str, Any]:
+        """What the task says of itself, for whoever continues it."""
+        if not reading.remote_id and not reading.context_id:
+            return {}
+        names = {"task_id": reading.remote_id, "context_id": reading.context_id, "url": self.url}
+        return {key: value for key, value in names.items() if value}
+
+    def _events(self, reading: Reading, update: Update, stale: bool = False) -> Iterator[RunEvent]:
+        remote_id, context_id = _names(update)
+        reading.remote_id = reading.remote_id or remote_id
+        reading.context_id = reading.context_id or context_id
+        return reading.read(update, self._said(reading), stale=stale)
+
+    def _remember(self, reading: Reading) -> None:
+        task_id = reading.fold.task_id
+        self._seen[task_id] = reading
+        self._peer.readings.keep(task_id, reading)
+
+    def _ended_early(self, task_id: str) -> UnavailableError:
+        return UnavailableError(f"{self.url} ended a stream before its task", url=self.url, task_id=task_id)
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+
+    def watch(
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        return paced(self._watched(task_id, after, stop_at), timeout_s, self.url, task_id=task_id)
+
+    async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
+        link = self._link(task_id)
+        reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
+        self._remember(reading)
+        ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
+        async with aclosing(self._updates(link, stop_at)) as updates:
+            async for update in updates:
+                for event in self._events(reading, update):
+                    yield [event]
+                    if event.state in ends and stop_at is not StopAt.CURRENT:
+                        return
+                if reading.fold.is_terminal:
+                    return
+        if stop_at is not StopAt.CURRENT:
+            raise self._ended_early(task_id)
+
+    def _resumed(self, task_id: str, after: int) -> Reading | None:
+        """The reading that ends exactly there; None where a reader has to begin anew."""
+        for reading in (self._seen.get(task_id), self._peer.readings.get(task_id)):
+            if reading is not None and after and reading.sequence == after:
+                return reading
+        return None
+
+    def _link(self, task_id: str) -> Link:
+        """The A2A task of that id: one that this client has sent, or an id of the peer's own."""
+        return self._peer.links.get(task_id) or Link(task_id)
+
+    async def _updates(self, link: Link, stop_at: StopAt) -> AsyncGenerator[Update, None]:
+        """The task as it is, then how it changes; by looking again and again where it cannot be subscribed to."""
+        way = await self._peer.way()
+        if stop_at is StopAt.CURRENT:
+            yield await self._view(way, link)
+            return
+        if way.can_subscribe:
+            request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=way.tenant)
+            try:
+                async with aclosing(self._streamed(way, "subscribe", request, link.task_id)) as updates:
+                    first = True
+                    async for update in updates:
+                        if first and not isinstance(update, TaskView):
+                            break  # without a snapshot, what came before is not known
+                        yield update
+                        first = False
+                    else:
+                        return
+            except ProtolinkError as error:
+                if error.rule.retryable or isinstance(error, UnauthenticatedError | PermissionDeniedError):
+                    raise
+                # It has ended, or this peer does not do that: a look tells.
+        pause_s = FIRST_PAUSE_S
+        while True:
+            view = await self._view(way, link)
+            yield view
+            if view.status.state in TERMINAL:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _view(self, way: Way, link: Link) -> TaskView:
+        request = pb.GetTaskRequest(id=link.task_id, tenant=way.tenant)
+        with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+            return task_from_pb(tidied_task(await self._asked(way, "get_task", request, link.task_id)))
+
+    async def get(self, task_id: str, timeout_s: float | None) -> Task:
+        link = self._link(task_id)
+        if not link.task_id:
+            known = self._peer.readings.get(task_id)
+            if known is None:
+                raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+            return known.fold.to_task()  # it answered with a message alone: there is nothing to ask for
+        async with within(timeout_s, self.url, task_id=task_id):
+            return await self._shown(task_id, link, await self._view(await self._peer.way(), link))
+
+    async def _shown(self, task_id: str, link: Link, view: TaskView) -> Task:
+        reading = Reading(task_id, (await self._peer.card()).own.name)
+        for _ in self._events(reading, view):
+            pass
+        self._peer.note(task_id, Link(view.task_id, view.context_id or link.context_id))
+        return reading.fold.to_task()
+
+    async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
+        if len(wanted.states) > 1:
+            raise InvalidArgumentError("A2A lists one state at a time", field="states")
+        async with within(timeout_s, self.url):
+            way = await self._peer.way()
+            request = pb.ListTasksRequest(
+                tenant=way.tenant,
+                context_id=wanted.session_id,
+                status=STATES[wanted.states[0]] if wanted.states else None,
+                page_size=min(wanted.page_size, MAX_PAGE_SIZE) or None,
+                page_token=wanted.page_token,
+                status_timestamp_after=timestamp_to_pb(wanted.updated_after) if wanted.updated_after else None,
+                include_artifacts=False,
+            )
+            page = await self._asked(way, "list_tasks", request)
+            name = (await self._peer.card()).own.name
+        with a2a_errors(self.url, way.grpc):
+            views = [task_from_pb(tidied_task(task)) for task in page.tasks]
+        return TaskList([self._summary(view, name) for view in views], page.next_page_token, page.total_size)
+
+    def _summary(self, view: TaskView, agent_name: str) -> TaskSummary:
+        when = iso_from_micros(view.status.micros)
+        message = view.status.message
+        reason = message.text if message is not None and view.status.state in TERMINAL else ""
+        return TaskSummary(
+            id=self._peer.names.get(view.task_id) or view.task_id,
+            state=view.status.state,
+            session_id=view.context_id,
+            run_id=view.task_id,
+            agent_name=agent_name,
+            sequence=0,
+            created_at=when,
+            updated_at=when,
+            message_count=len(view.history or ()),
+            artifact_count=len(view.artifacts or ()),
+            reason=reason,
+        )
+
+    # -- doing ---------------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
+        link = self._link(task_id)
+        async with within(timeout_s, self.url, task_id=task_id):
+            way = await self._peer.way()
+            request = pb.CancelTaskRequest(id=link.task_id, tenant=way.tenant)
+            if reason:
+                request.metadata["reason"] = reason
+            task = await self._asked(way, "cancel_task", request, link.task_id)
+            with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+                view = task_from_pb(tidied_task(task))
+            return await self._shown(task_id, link, view)
+
+    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+        """A task whose message is the call: agents of this package run it, others read it as data."""
+        message = Message.tool_call(call.tool_name, call.args, call.call_id)
+        task = Task.create(message, session_id=session_id or None)
+        done = (await self.send(task, request_id, wait=True, timeout_s=timeout_s)).task
+        part = done.get_last_part()
+        if part is not None and isinstance(part.content, ToolOutput):
+            return part.content
+        return ToolOutput(call.call_id, done.raise_for_status().get_output())
+
+    # -- the official client -------------------------------------------------------------------------------------------------
+
+    async def _asked(self, way: Way, verb: str, request: Any, task_id: str = "") -> Any:
+        """The one answer to a request; with new credentials where the peer refuses the ones that it was shown."""
+        renewed = False
+        while True:
+            call = await way.call(self._peer.sender)
+            try:
+                with a2a_errors(self.url, way.grpc, **_named(task_id)):
+                    return await getattr(way.transport, verb)(request, context=call)
+            except UnauthenticatedError:
+                if renewed or not await self._peer.sender.refresh(call.service_parameters):
+                    raise
+                renewed = True
+            except UnavailableError:
+                self._peer.forget_card()
+                raise
+
+    async def _streamed(self, way: Way, verb: str, request: Any, task_id: str) -> AsyncGenerator[Update, None]:
+        """The same for a stream, before its first answer."""
+        renewed = begun = False
+        while True:
+            call = await way.call(self._peer.sender)
+            try:
+                with a2a_errors(self.url, way.grpc, **_named(task_id)):
+                    async with aclosing(getattr(way.transport, verb)(request, context=call)) as responses:
+                        async for response in responses:
+                            begun = True
+                            answer = tidied(response)
+                            if answer.WhichOneof("payload") is not None:
+                                yield update_from_pb(answer)
+                return
+            except UnauthenticatedError:
+                if begun or renewed or not await self._peer.sender.refresh(call.service_parameters):
+                    raise
+                renewed = True
+            except UnavailableError:
+                self._peer.forget_card()
+                raise
+
+
+async def _next(answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
+    return await anext(answers, None)
+
+
+async def _exhausted(events: AsyncGenerator[list[RunEvent], None]) -> None:
+    async with aclosing(events):
+        async for _ in events:
+            pass
+
+
+def _named(task_id: str) -> dict[str, str]:
+    return {"task_id": task_id} if task_id else {}
+
+
+def _is_harmless(error: ProtolinkError) -> bool:
+    """The request did not arrive, or was turned away unread."""
+    return "unreached" in error.metadata or SAFE_TO_REPEAT in error.metadata
+
+
+def _names(update: Update) -> tuple[str, str]:
+    return ("", update.context_id) if isinstance(update, MessageReply) else (update.task_id, update.context_id)

@@ -1,0 +1,98 @@
+"""What goes to an A2A peer and what comes from it, as the official classes: requests made, answers made readable."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from a2a.types import a2a_pb2 as pb
+
+from protolink_grpc.a2a.pb_codec import message_pb
+from protolink_grpc.a2a.struct_pb import put_metadata
+from protolink_grpc.a2a.values import A2A_KEY
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.fold import DERIVED_KEYS
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task
+
+PROTOLINK_KEY: Final = "protolink"
+"""Where the metadata of a request keep what only agents of this package read."""
+
+_PRIVATE = ("workspace_uri", "trace_id", "metadata", "principal", "scopes", "session_id")
+"""What a run's context says about this side alone."""
+
+
+def request_of(task: Task, *, task_id: str, context_id: str, tenant: str, at_once: bool) -> pb.SendMessageRequest:
+    """What is sent of a task: its last item. That is what an agent acts on, and A2A has no place for what others said.
+
+    Args:
+        task_id, context_id: What the task is called there; empty for a new one.
+        at_once: The answer need not wait for the end.
+
+    Raises:
+        InvalidArgumentError: There is nothing to send.
+    """
+    request = pb.SendMessageRequest(
+        tenant=tenant,
+        message=message_pb(_last(task), context_id or task.session_id or "", task_id),
+        configuration=pb.SendMessageConfiguration(return_immediately=at_once),
+    )
+    metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS and key != A2A_KEY}
+    if CONTEXT_KEY in task.metadata:
+        context = RunContext.from_task(task).to_dict()
+        metadata[PROTOLINK_KEY] = {CONTEXT_KEY: {key: context[key] for key in context if key not in _PRIVATE}}
+    if metadata:
+        put_metadata(request.metadata, metadata)
+    return request
+
+
+def _last(task: Task) -> Message:
+    item = task.get_last_item()
+    if item is None or not item.parts:
+        raise InvalidArgumentError("must end with a message or an artifact that has parts", field="task")
+    if isinstance(item, Artifact):
+        return Message(role="user", parts=item.parts)
+    return item if item.role == "user" else replace(item, role="user")
+
+
+# -- what peers leave out ------------------------------------------------------------------------------------------------------
+
+
+def tidied(response: Any) -> Any:
+    """A response without what says nothing: official types allow it, and agents send it."""
+    which = response.WhichOneof("payload")
+    if which == "task":
+        tidied_task(response.task)
+    elif which == "message":
+        _speaking(response.message)
+    elif which == "status_update":
+        _tidied_status(response.status_update.status)
+    elif which == "artifact_update" and not response.artifact_update.artifact.parts:
+        response.ClearField("artifact_update")
+    return response
+
+
+def tidied_task(task: pb.Task) -> pb.Task:
+    _tidied_status(task.status)
+    items: Any
+    for items in (task.history, task.artifacts):
+        kept = [item for item in items if item.parts]
+        if len(kept) < len(items):
+            del items[:]
+            items.extend(kept)
+    for message in task.history:
+        _speaking(message)
+    return task
+
+
+def _tidied_status(status: pb.TaskStatus) -> None:
+    if status.HasField("message"):
+        if status.message.parts:
+            _speaking(status.message)
+        else:
+            status.ClearField("message")
+
+
+def _speaking(message: pb.Message) -> None:
+    if message.role == pb.ROLE_UNSPECIFIED:
+        message.role = pb.ROLE_AGENT

@@ -1,0 +1,271 @@
+"""The way to an A2A peer: its card, the interface of it that is taken, and what the errors of the official client mean here."""
+
+import copy
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import grpc.aio
+import httpx
+import orjson
+from a2a.client.card_resolver import parse_agent_card
+from a2a.client.client import ClientCallContext
+from a2a.client.errors import A2AClientTimeoutError
+from a2a.client.transports.base import ClientTransport
+from a2a.client.transports.grpc import GrpcTransport
+from a2a.client.transports.jsonrpc import JsonRpcTransport
+from a2a.client.transports.rest import RestTransport
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
+from a2a.compat.v0_3.rest_transport import CompatRestTransport
+from a2a.types import a2a_pb2 as pb
+from a2a.utils import errors as theirs
+from google.protobuf.json_format import ParseError
+from google.protobuf.message import DecodeError
+
+from protolink_grpc import errors
+from protolink_grpc.a2a.card import card_from_a2a
+from protolink_grpc.a2a.values import V03, V1
+from protolink_grpc.client.channel import channel_to, typed
+from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, late, typed_http
+from protolink_grpc.errors import InvalidAgentResponseError, ProtolinkError, RemoteError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.wire.address import Address, WebAddress
+
+CARD_PATH = "/.well-known/agent-card.json"
+
+CARD_S = 300.0
+"""How long a card is used without asking for it again; a peer may ask for less (Cache-Control)."""
+
+GRPC, JSONRPC, REST = "GRPC", "JSONRPC", "HTTP+JSON"
+VERSION_HEADER = "A2A-Version"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A peer's card: as A2A has it, as ours, and how long it is good."""
+
+    a2a: pb.AgentCard
+    own: AgentCard
+    etag: str
+    fresh_until: float
+
+
+async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
+    """The card as it is now; one that has not changed is `known` with more time.
+
+    Raises:
+        UnimplementedError: There is none.
+        InvalidAgentResponseError: What is there is none.
+    """
+    address = sender.address
+    headers = await sender.headers(address)
+    if known is not None and known.etag:
+        headers["If-None-Match"] = known.etag
+    url = address.url + CARD_PATH
+    with http_errors(url):
+        response = await http_channel_to(address, sender.options).get(url, headers=headers)
+        fresh_until = time.monotonic() + _max_age_s(response)
+        if response.status_code == 304 and known is not None:
+            return replace(known, fresh_until=fresh_until)
+        response.raise_for_status()
+    return card_of(response.content, address, response.headers.get("etag", ""), fresh_until)
+
+
+def card_of(text: bytes, address: WebAddress, etag: str, fresh_until: float) -> Card:
+    """Raises InvalidAgentResponseError where it is no A2A card."""
+    try:
+        found = orjson.loads(text)
+        theirs_card = parse_agent_card(copy.deepcopy(found))  # it changes what it reads
+        own = card_from_a2a(found)
+    except (ParseError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise InvalidAgentResponseError(f"{address.url}{CARD_PATH} is no A2A card: {error}", url=address.url) from None
+    # Who called it by this URL finds it there again; its interfaces are its own business.
+    return Card(theirs_card, replace(own, url=address.url), etag, fresh_until)
+
+
+def _max_age_s(response: httpx.Response) -> float:
+    for each in response.headers.get("cache-control", "").split(","):
+        name, _, value = each.strip().lower().partition("=")
+        if name in ("no-cache", "no-store"):
+            return 0.0
+        if name == "max-age" and value.isdigit():
+            return min(CARD_S, float(value))
+    return CARD_S
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The interface that is taken.
+
+    Args:
+        web: Where it is, for its headers: that of a gRPC interface, too.
+        grpc: Where it is as a gRPC address, None over HTTP.
+    """
+
+    transport: ClientTransport
+    web: WebAddress
+    grpc: Address | None
+    binding: str
+    version: str
+    tenant: str
+    streaming: bool
+
+    @property
+    def can_subscribe(self) -> bool:
+        """A subscription begins with a snapshot, so that nothing is missed and nothing told twice; that of v0.3 does not."""
+        return self.streaming and self.version != V03
+
+    async def call(self, sender: Sender) -> ClientCallContext:
+        """What goes with one call."""
+        parameters = await sender.headers(self.web)
+        if self.version != V03 and self.grpc is None:
+            parameters[VERSION_HEADER] = V1
+        return ClientCallContext(service_parameters=parameters)
+
+
+def way_to(card: Card, sender: Sender) -> Way:
+    """The best interface that both sides speak: A2A v1.0 before v0.3, then as the peer prefers; first those of the origin that
+    the caller named where there are credentials, which go to no other.
+
+    Raises:
+        UnimplementedError: There is none.
+    """
+    found = [place for each in card.a2a.supported_interfaces if (place := _place(each, sender)) is not None]
+    if not found:
+        raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface that is spoken here")
+    best = min(
+        found, key=lambda place: (sender.has_secrets and not sender.may_have(place.web.origin), place.version != V1)
+    )
+    make = _TRANSPORTS[best.binding, best.version]
+    if best.grpc is not None:
+        transport = make(channel_to(best.grpc, sender.options), card.a2a)
+    else:
+        transport = make(http_channel_to(best.web, sender.options), card.a2a, best.url, is_shared_httpx=True)
+    streaming = card.a2a.capabilities.streaming
+    return Way(transport, best.web, best.grpc, best.binding, best.version, best.tenant, streaming)
+
+
+_TRANSPORTS: dict[tuple[str, str], Any] = {
+    (JSONRPC, V1): JsonRpcTransport,
+    (JSONRPC, V03): CompatJsonRpcTransport,
+    (REST, V1): RestTransport,
+    (REST, V03): CompatRestTransport,
+    (GRPC, V1): GrpcTransport,
+    (GRPC, V03): CompatGrpcTransport,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An interface that could be taken; `url` as the card spells it, because a slash at its end may matter."""
+
+    url: str
+    web: WebAddress
+    grpc: Address | None
+    binding: str
+    version: str
+    tenant: str
+
+
+def _place(interface: pb.AgentInterface, sender: Sender) -> _Place | None:
+    version = V1 if interface.protocol_version.startswith("1.") else ".".join(interface.protocol_version.split(".")[:2])
+    binding = interface.protocol_binding
+    if (binding, version) not in _TRANSPORTS:
+        return None
+    try:
+        target = grpc_address(interface.url, sender.address) if binding == GRPC else None
+        web = WebAddress.parse(interface.url) if target is None else _web(target)
+    except errors.InvalidArgumentError:
+        return None  # a URL that cannot be called
+    return _Place(interface.url, web, target, binding, version, interface.tenant)
+
+
+def _web(target: Address) -> WebAddress:
+    return WebAddress("https" if target.secure else "http", target.host, target.port)
+
+
+def grpc_address(url: str, named: WebAddress) -> Address:
+    """The address of a gRPC interface. One without a scheme, as v1.0 wants it, is as secure as the card was.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    if "://" not in url:
+        return Address.parse(f"{'grpcs' if named.secure else 'grpc'}://{url}")
+    scheme, _, rest = url.partition("://")
+    if scheme in ("http", "https"):
+        web = WebAddress.parse(url)
+        return Address(web.host, web.port, web.secure)
+    return Address.parse(f"{scheme}://{rest}")
+
+
+# -- errors --------------------------------------------------------------------------------------------------------------------
+
+_CLASSES: dict[type[Exception], type[ProtolinkError]] = {
+    theirs.TaskNotFoundError: errors.TaskNotFoundError,
+    theirs.TaskNotCancelableError: errors.TaskNotCancelableError,
+    theirs.PushNotificationNotSupportedError: errors.PushNotSupportedError,
+    theirs.UnsupportedOperationError: errors.UnsupportedOperationError,
+    theirs.ContentTypeNotSupportedError: errors.ContentTypeNotSupportedError,
+    theirs.InvalidAgentResponseError: errors.InvalidAgentResponseError,
+    theirs.ExtendedAgentCardNotConfiguredError: errors.ExtendedCardNotConfiguredError,
+    theirs.ExtensionSupportRequiredError: errors.ExtensionRequiredError,
+    theirs.VersionNotSupportedError: errors.VersionNotSupportedError,
+    theirs.InvalidParamsError: errors.InvalidArgumentError,
+    theirs.InvalidRequestError: errors.InvalidArgumentError,
+    theirs.JSONParseError: errors.InvalidArgumentError,
+    theirs.MethodNotFoundError: errors.UnimplementedError,
+}
+"""What A2A's errors are here. The official client's own, and those about the network, say more in their cause."""
+
+
+@contextmanager
+def a2a_errors(url: str, grpc_at: Address | None, **metadata: str) -> Iterator[None]:
+    """Turn what the official client raises into the errors of this package."""
+    try:
+        yield
+    except ProtolinkError:
+        raise
+    except theirs.A2AError as error:
+        raise _typed(error, url, grpc_at, metadata) from None
+    except NotImplementedError as error:
+        raise errors.UnimplementedError(f"{url}: {error}", **metadata) from None
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        raise typed_http(error, url, **metadata) from None
+    except grpc.aio.AioRpcError as error:
+        raise _of_grpc(error, url, grpc_at, metadata) from None
+    except (ParseError, DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidAgentResponseError(f"{url} answered with what is no A2A: {error}", url=url, **metadata) from None
+
+
+def _typed(error: theirs.A2AError, url: str, grpc_at: Address | None, metadata: dict[str, str]) -> ProtolinkError:
+    cls = _CLASSES.get(type(error))
+    if cls is not None:
+        made = cls(str(error), **metadata)
+        made.metadata |= _texts(error.data)
+        return made
+    cause = error.__cause__
+    if isinstance(cause, httpx.HTTPError):
+        return typed_http(cause, url, **metadata)
+    if isinstance(cause, grpc.aio.AioRpcError):
+        return _of_grpc(cause, url, grpc_at, metadata)
+    if isinstance(error, A2AClientTimeoutError):
+        return late(url, **metadata)
+    if cause is not None:
+        return InvalidAgentResponseError(f"{url} answered with what is no A2A: {cause}", url=url, **metadata)
+    return RemoteError(str(error), code="INTERNAL", url=url, **metadata)
+
+
+def _of_grpc(
+    error: grpc.aio.AioRpcError, url: str, grpc_at: Address | None, metadata: dict[str, str]
+) -> ProtolinkError:
+    return RemoteError(f"{url}: {error.code().name}") if grpc_at is None else typed(error, grpc_at, **metadata)
+
+
+def _texts(data: object) -> Mapping[str, str]:
+    if not isinstance(data, Mapping):
+        return {}
+    return {key: value for key, value in data.items() if isinstance(key, str) and isinstance(value, str)}

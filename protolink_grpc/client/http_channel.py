@@ -1,0 +1,270 @@
+"""HTTP to peers: one pool of connections per event loop, answers of bounded size, the errors of this package.
+
+No protocol is known here: what is asked and what an answer means is the business of those who call.
+"""
+
+import asyncio
+import socket
+import ssl
+import weakref
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from protolink_grpc.client.channel import MAX_RESPONSE_BYTES, ChannelOptions
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    DeadlineExceededError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    MessageTooLargeError,
+    PermissionDeniedError,
+    ProtolinkError,
+    RemoteError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.wire.tracing import joined_to_trace
+
+CONNECT_S = 10.0
+"""How long a connection may take to come about."""
+
+IDLE_CONNECTIONS, IDLE_S = 100, 30.0
+"""Connections that are kept for the next request, and how long: shorter than servers keep them."""
+
+# A peer whose machine is gone is noticed within a minute, also by a stream that waits in silence.
+_KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
+    (socket.IPPROTO_TCP, getattr(socket, name), value)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)  # each system has some of them
+]
+
+
+Key = tuple[TLSConfig | None, bool, bool]
+_clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.AsyncClient]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def http_channel_to(address: WebAddress, options: ChannelOptions) -> httpx.AsyncClient:
+    """The client of the running loop for that address: pooled, without redirects, cookies and a bound of time."""
+    loop = asyncio.get_running_loop()
+    clients = _clients.get(loop)
+    if clients is None:
+        # A client holds on to its loop, so that the weak key alone would never let either of them go.
+        for gone in [known for known in _clients if known.is_closed()]:
+            del _clients[gone]
+        clients = _clients[loop] = {}
+    # Calls to this machine must not go through somebody's proxy.
+    direct = address.is_local or not getproxies() or bool(proxy_bypass(address.host))
+    key = (options.tls if address.secure else None, address.secure, direct)
+    client = clients.get(key)
+    if client is None:
+        client = clients[key] = _open(*key)
+    return client
+
+
+def _open(tls: TLSConfig | None, secure: bool, direct: bool) -> httpx.AsyncClient:
+    # Whatever speaks no TLS needs no authorities, and loading them takes time.
+    verify = ssl_context(tls) if secure else False
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
+    transport = (
+        httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
+        if direct
+        else None
+    )
+    return httpx.AsyncClient(
+        transport=transport,
+        verify=verify,
+        limits=limits,
+        trust_env=not direct,
+        timeout=httpx.Timeout(None, connect=CONNECT_S),
+        follow_redirects=False,
+        # What is not compressed cannot grow when it is read.
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [_bound]},
+    )
+
+
+def ssl_context(tls: TLSConfig | None) -> ssl.SSLContext:
+    """Whom a client trusts, and who it is.
+
+    Raises:
+        InvalidArgumentError: A file is missing or holds no certificate; names the field.
+    """
+    given = tls or TLSConfig()
+    field_name = "tls.cafile"
+    try:
+        context = ssl.create_default_context(cafile=given.cafile)
+        if given.certfile is not None:
+            field_name = "tls.certfile"
+            context.load_cert_chain(given.certfile, given.keyfile)
+    except OSError as error:  # ssl.SSLError is one, too
+        raise InvalidArgumentError(error.strerror or "cannot be read", field=field_name) from None
+    return context
+
+
+async def close_http_channels() -> None:
+    """Close every client of the running loop; the next call opens new ones."""
+    for client in _clients.pop(asyncio.get_running_loop(), {}).values():
+        await client.aclose()
+
+
+async def _bound(response: httpx.Response) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidAgentResponseError(f"{response.request.url} answered in an encoding that was not asked for")
+    stream = response.stream
+    if isinstance(stream, httpx.AsyncByteStream):
+        endless = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _Bounded(stream, endless)
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """A body of bounded size; of an endless one, each event is."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, endless: bool) -> None:
+        self._stream = stream
+        self._endless = endless
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size, tail = 0, b""
+        async for chunk in self._stream:
+            size += len(chunk)
+            if self._endless:
+                seen = tail + chunk
+                end = max(seen.rfind(b"\n\n") + 2, seen.rfind(b"\n\r\n") + 3)
+                # 1 and 2: there is none.
+                size = len(seen) - end if end > 2 else size
+                tail = seen[-2:]
+            if size > MAX_RESPONSE_BYTES:
+                raise InvalidAgentResponseError(f"an answer has more than {MAX_RESPONSE_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@dataclass(slots=True)
+class Sender:
+    """What goes with each call of one caller to one peer: metadata and credentials, to nobody else.
+
+    Args:
+        address: What the caller named.
+        trusted: Further origins that may have the credentials, should the peer point there.
+    """
+
+    address: WebAddress
+    options: ChannelOptions
+    trusted: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def has_secrets(self) -> bool:
+        return bool(self.options.metadata) or self.options.credentials is not None
+
+    def may_have(self, origin: str) -> bool:
+        """Whether an origin is told who calls."""
+        return origin == self.address.origin or origin in self.trusted
+
+    async def headers(self, address: WebAddress) -> dict[str, str]:
+        """The headers of a call. Raises what the credentials raise."""
+        if not self.may_have(address.origin):
+            return dict(joined_to_trace(()) or ())
+        headers = dict(joined_to_trace(self.options.metadata) or ())
+        if self.options.credentials is not None:
+            headers.update(await self.options.credentials.headers(address.url))
+        return headers
+
+    async def refresh(self, refused: Mapping[str, str] | None) -> bool:
+        """The peer refused these headers: whether there are others, with which the call may be tried once more."""
+        credentials = self.options.credentials
+        return credentials is not None and await credentials.refresh(refused)
+
+
+@contextmanager
+def http_errors(url: str, **metadata: str) -> Iterator[None]:
+    """Turn what httpx raises into the errors of this package, peers named by their URL."""
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        raise typed_http(error, url, **metadata) from None
+
+
+_UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
+
+def typed_http(error: Exception, url: str, **metadata: str) -> ProtolinkError:
+    """The error that a failed exchange means."""
+    if isinstance(error, httpx.HTTPStatusError):
+        response = error.response
+        return refused(response.status_code, url, said=_said(response), headers=response.headers, **metadata)
+    why = str(error) or type(error).__name__
+    if isinstance(error, _UNREACHED):
+        return UnavailableError(f"{url} is not reachable: {why}", url=url, unreached="true", **metadata)
+    if isinstance(error, httpx.TimeoutException):
+        return late(url, **metadata)
+    if isinstance(error, httpx.TransportError):
+        return UnavailableError(f"{url} is not reachable: {why}", url=url, **metadata)
+    return RemoteError(f"{url} gave no answer: {why}", **metadata)
+
+
+def late(url: str, **metadata: str) -> DeadlineExceededError:
+    """The wait is over before the answer came."""
+    rest = "; the task goes on there" if "task_id" in metadata else ""
+    return DeadlineExceededError(f"{url} did not answer in time{rest}", url=url, **metadata)
+
+
+def _said(response: httpx.Response) -> str:
+    """What a refusal says in words: the text of `{"error": ...}`, nothing of a page."""
+    try:
+        error = response.json().get("error")
+        text = error.get("message") if isinstance(error, dict) else error
+    except (ValueError, AttributeError, httpx.ResponseNotRead):
+        return ""
+    return text[:500] if isinstance(text, str) else ""
+
+
+SAFE_TO_REPEAT = "refused"
+"""Key of an error's metadata: the request was turned away before anything was done."""
+
+
+def refused(
+    status: int, url: str, *, said: str = "", headers: Mapping[str, str] | None = None, **metadata: str
+) -> ProtolinkError:
+    """The error for an HTTP status that is no success."""
+    what = said or f"HTTP status {status}"
+    if status in (502, 503):
+        if status == 503:
+            metadata[SAFE_TO_REPEAT] = "true"
+        return UnavailableError(f"{url} is not available: {what}", url=url, **metadata)
+    if status in (408, 504):
+        return late(url, **metadata)
+    if status == 429:
+        after = (headers or {}).get("retry-after", "")
+        seconds = float(after) if after.isdigit() else 1.0
+        return ResourceExhaustedError(f"{url}: {what}", retry_after_s=seconds, **metadata)
+    if 300 <= status < 400:
+        return RemoteError(f"{url} redirects, which is not followed: name the place itself", **metadata)
+    cls = _BY_STATUS.get(status)
+    if cls is None:
+        return RemoteError(f"{url} refused: {what}", code=f"HTTP_{status}", **metadata)
+    return cls(f"{url}: {what}", **metadata)
+
+
+_BY_STATUS: dict[int, type[ProtolinkError]] = {
+    400: InvalidArgumentError,
+    401: UnauthenticatedError,
+    403: PermissionDeniedError,
+    404: UnimplementedError,
+    405: UnimplementedError,
+    413: MessageTooLargeError,
+    415: ContentTypeNotSupportedError,
+    422: InvalidArgumentError,
+    501: UnimplementedError,
+}

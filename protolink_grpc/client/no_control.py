@@ -1,0 +1,55 @@
+"""What only agents of this package answer: runs, approvals, what is remembered. Other systems have no such verbs."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList
+from protolink_grpc.errors import UnimplementedError
+from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
+from protolink_grpc.reports import RunReport
+
+
+class WithoutControl:
+    """The verbs of ControlService at an agent of another system: each says that it does not exist there.
+
+    Args:
+        url: Where the agent is.
+        kind: What it is, for instance "an A2A agent".
+    """
+
+    def __init__(self, url: str, kind: str) -> None:
+        self.url = url
+        self.kind = kind
+
+    @property
+    def is_connected(self) -> bool:
+        """Nobody knows: connections come and go with the requests."""
+        return False
+
+    def lacks(self, what: str) -> UnimplementedError:
+        """The error for something that this kind of agent does not do."""
+        return UnimplementedError(f"{self.url} is {self.kind}: {what}", url=self.url)
+
+    async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
+        raise self.lacks("it has no run reports")
+
+    def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
+        raise self.lacks("it exports no runs")
+
+    async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
+        raise self.lacks("it lists no approvals")
+
+    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
+        raise self.lacks("it lists no approvals")
+
+    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
+        raise self.lacks("it asks for no approvals over this way")
+
+    async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        raise self.lacks("it does not show what it remembers")
+
+    async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        raise self.lacks("it does not let its memory be reset")
+
+    async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        raise self.lacks("it does not let its memory be compacted")

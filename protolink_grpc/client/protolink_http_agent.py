@@ -1,0 +1,78 @@
+"""A ProtoLink agent over HTTP, its streams as server-sent events."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import orjson
+
+from protolink_grpc.client.http_channel import http_channel_to, http_errors, refused
+from protolink_grpc.client.protolink_agent import ProtolinkAgent
+from protolink_grpc.errors import InvalidAgentResponseError, UnauthenticatedError
+from protolink_grpc.models.ids import new_request_id
+
+REQUEST_ID_HEADER, KEY_HEADER = "X-Protolink-Request-ID", "Idempotency-Key"
+
+
+class ProtolinkHttpAgent(ProtolinkAgent):
+    """Redirects are not followed: paths are exact, with the slash at their end where they have one."""
+
+    async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+        headers = {REQUEST_ID_HEADER: new_request_id()} | ({KEY_HEADER: key} if key else {})
+        renewed = False
+        while True:
+            shown = await self._sender.headers(self._sender.address)
+            with http_errors(self.url):
+                response = await self._client.request(method, self.url + path, headers=headers | shown, **_body(data))
+                if response.is_success:
+                    return self._value(response.content)
+                if response.status_code != 401 or renewed or not await self._sender.refresh(shown):
+                    response.raise_for_status()
+                    raise refused(response.status_code, self.url)
+            renewed = True
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        return http_channel_to(self._sender.address, self._sender.options)
+
+    def _value(self, text: bytes | str) -> Any:
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            raise InvalidAgentResponseError(f"{self.url} answered with what is no JSON", url=self.url) from None
+
+    async def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
+        renewed = False
+        while True:
+            shown = await self._sender.headers(self._sender.address)
+            try:
+                async with aclosing(self._stream(path, data, shown)) as frames:
+                    async for frame in frames:
+                        yield frame
+                return
+            except UnauthenticatedError:
+                # It comes before the first frame, or not at all.
+                if renewed or not await self._sender.refresh(shown):
+                    raise
+                renewed = True
+
+    async def _stream(self, path: str, data: Any, shown: dict[str, str]) -> AsyncGenerator[Any, None]:
+        headers = {"Accept": "text/event-stream", REQUEST_ID_HEADER: new_request_id()} | shown
+        with http_errors(self.url):
+            async with self._client.stream("POST", self.url + path, headers=headers, **_body(data)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    response.raise_for_status()
+                    raise refused(response.status_code, self.url)
+                lines: list[str] = []
+                async for line in response.aiter_lines():
+                    if line.startswith("data:"):
+                        lines.append(line[5:].removeprefix(" "))
+                    elif not line and lines:
+                        frame, lines = "\n".join(lines), []
+                        yield self._value(frame)
+
+
+def _body(data: Any) -> dict[str, Any]:
+    return {} if data is None else {"json": data}

@@ -1,0 +1,87 @@
+"""The HTTP port of one agent, or of one registry: routes behind their hygiene, and how it comes up and goes down."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp
+
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.drain import Drain
+from protolink_grpc.gateway.health import Health
+from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
+from protolink_grpc.gateway.hygiene import hygienic
+from protolink_grpc.gateway.metrics import Metrics, metrics_server
+from protolink_grpc.gateway.sse import OpenStreams
+
+
+class Gateway:
+    """One HTTP port: made first, because its door and its streams belong to the routes, then given them with `serve`.
+
+    Args:
+        about: What health checks tell besides the state: name, URL and the like; everybody can read it.
+        obstacle: Why it should get no work now; empty where it should.
+    """
+
+    def __init__(
+        self,
+        options: HttpOptions,
+        door: Door,
+        *,
+        about: Callable[[], dict[str, Any]] | None = None,
+        obstacle: Callable[[], str] | None = None,
+        challenges: Sequence[str] = (),
+    ) -> None:
+        self.options = options
+        self.door = door
+        self.drain = Drain()
+        self.streams = OpenStreams()
+        self.drain.watch(self.streams.drain)
+        self.metrics = Metrics()
+        self._health = Health(self.drain, about, obstacle)
+        self._challenges = challenges
+        self._server: HttpServer | None = None
+        self._metrics_server: HttpServer | None = None
+
+    @property
+    def url(self) -> str:
+        """Where callers reach it."""
+        return self.options.public_url.rstrip("/") or (self._server.url if self._server is not None else "")
+
+    async def start(self, routes: Sequence[BaseRoute]) -> str:
+        """Listen. Returns the URL.
+
+        Raises:
+            AddressInUseError: A port is taken, or not ours to take.
+            InvalidArgumentError: The certificates are not usable.
+        """
+        own = [*self._health.routes(), *routes]
+        if self.options.metrics_listen is None:
+            own.append(self.metrics.route())
+        app: ASGIApp = hygienic(Router(own, redirect_slashes=False), self.options, challenges=self._challenges)
+        self.streams.reopen()
+        server = HttpServer(self.metrics.metered(app), self.options, drain=self.drain, rejected=self.metrics.rejected)
+        url = await server.start()
+        self._server = server
+        self._metrics_server = metrics_server(self.metrics, self.options)
+        if self._metrics_server is not None:
+            try:
+                await self._metrics_server.start()
+            except BaseException:
+                await server.stop(0)
+                raise
+        return self.options.public_url.rstrip("/") or url
+
+    async def begin_drain(self) -> None:
+        """Say that it goes down: readiness fails, and event streams end where they are."""
+        if self._server is not None:
+            await self._server.drain()
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept nothing more, let answers under way finish, cut the rest."""
+        server, self._server = self._server, None
+        metrics, self._metrics_server = self._metrics_server, None
+        if server is not None:
+            await server.stop(grace_s)
+        if metrics is not None:
+            await metrics.stop(0.2)

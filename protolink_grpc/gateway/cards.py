@@ -1,0 +1,67 @@
+"""The public card over HTTP: one document, cached by whoever reads it until it changes."""
+
+from email.utils import formatdate, parsedate_to_datetime
+from time import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from protolink_grpc.a2a.card import card_json, dual_card_json, etag
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.json_body import JSON, write_json
+
+CARD_METHOD = "/lf.a2a.v1.A2AService/GetAgentCard"
+"""Name of this route for access rules: A2A has no such RPC."""
+
+
+class CardRoute:
+    """`/.well-known/agent-card.json` of one agent."""
+
+    def __init__(self, door: Door, operations: Operations) -> None:
+        self._door = door
+        self._operations = operations
+        self._shown: tuple[str, bytes, str] | None = None
+
+    async def show(self, request: Request) -> Response:
+        """Answer one request."""
+        options = self._operations.options
+        if not options.public_card:
+            await self._door.principal(request, CARD_METHOD)
+        tag, body, changed = self._current()
+        headers = {
+            "cache-control": f"{'public' if options.public_card else 'private'}, max-age={options.card_max_age_s}",
+            "etag": tag,
+            "last-modified": changed,
+            "vary": "Accept-Encoding",
+        }
+        if _has_it(request, tag, changed):
+            return Response(None, 304, headers)
+        return Response(body, 200, headers, JSON)
+
+    def _current(self) -> tuple[str, bytes, str]:
+        """Tag, text and time of change of the card as it is now; an equal card keeps its time."""
+        options = self._operations.options
+        public = self._operations.public_card()
+        card: dict[str, Any] = dual_card_json(public) if options.dual_card and options.v03 else card_json(public)
+        tag = etag(card)
+        if self._shown is None or self._shown[0] != tag:
+            if options.signer is not None:
+                card = options.signer.sign(card)
+            self._shown = tag, write_json(card), formatdate(time(), usegmt=True)
+        return self._shown
+
+
+def _has_it(request: Request, tag: str, changed: str) -> bool:
+    """Whether the caller has this very card already. Source: RFC 9110 section 13; a tag, where given, counts alone."""
+    tags = request.headers.get("if-none-match")
+    if tags is not None:
+        return any(each.strip().removeprefix("W/") in (tag, "*") for each in tags.split(","))
+    since = request.headers.get("if-modified-since")
+    if since is None:
+        return False
+    try:
+        return parsedate_to_datetime(changed) <= parsedate_to_datetime(since)
+    except (ValueError, TypeError):  # a date that is none, or one without a zone: shown again
+        return False

@@ -1,0 +1,360 @@
+"""The HTTP server: an ASGI application on one port of the loop that runs us. What the application does is none of its business.
+
+It is made of uvicorn's protocols without uvicorn's `Server`, which is made to be a process: it takes the signals, exits where it
+cannot listen, and looks ten times a second whether it should end.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from email.utils import formatdate
+from time import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+
+from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
+from protolink_grpc.gateway.connections import ConnectionLimits, Connections
+from protolink_grpc.gateway.door import Bounds
+from protolink_grpc.gateway.drain import Drain
+from protolink_grpc.gateway.protocol import HttpConnection
+from protolink_grpc.gateway.websocket_protocol import WebSocketConnection
+from protolink_grpc.wire.tls import TLSConfig
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 2048
+"""Connections that the kernel keeps for us while the loop is busy; the system may allow fewer."""
+
+CUT_S = 1.0
+"""How long cut requests may take to notice it before their tasks are canceled, and canceled tasks to end."""
+
+PROBE_S = 60
+"""Idle seconds after which the kernel asks whether the peer is still there; it gives up after four unanswered questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """How an HTTP server behaves.
+
+    Args:
+        listen: `host:port`, or a URL of these; port 0 lets the system choose. `https://` needs `tls`, and `tls` means `https`.
+        public_url: Where callers reach it, if that is not where it listens (behind a proxy, say).
+        allowed_hosts: What `Host` may say besides IP addresses, loopback names, this machine's name and the hosts of `listen` and
+            `public_url`; `*.example.org` means every name below, `*` any name. It is what keeps a web page that points its own
+            name at us (DNS rebinding) from being read here.
+        cors_origins: Web pages that may call from a browser, like `https://app.example.org`; `*` means any. None by default.
+        cors_headers: Request headers that these may send besides the ones that the gateway itself reads.
+        max_body_bytes, body_timeout_s: See `door.Bounds`.
+        max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `connections.ConnectionLimits`.
+        idle_timeout_s: For the next request of a connection to begin.
+        max_websocket_message_bytes: Larger messages end their WebSocket with code 1009.
+        ping_interval_s, ping_timeout_s: A WebSocket's peer is pinged so often, and has so long for its answer.
+        trusted_proxies: Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count.
+        root_path: Prefix that a proxy cuts off.
+        metrics_listen: Serves `/metrics` here, and only here; None leaves it on `listen`.
+    """
+
+    listen: str = "127.0.0.1:0"
+    tls: TLSConfig | None = None
+    public_url: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    cors_headers: tuple[str, ...] = ()
+    max_body_bytes: int = Bounds().max_body_bytes
+    body_timeout_s: float = Bounds().body_timeout_s
+    max_header_bytes: int = 32 << 10
+    header_timeout_s: float = 10.0
+    idle_timeout_s: float = 75.0
+    write_timeout_s: float = 60.0
+    max_connections: int = 10_000
+    max_websocket_message_bytes: int = Bounds().max_body_bytes
+    ping_interval_s: float | None = 20.0
+    ping_timeout_s: float | None = 20.0
+    trusted_proxies: tuple[str, ...] = ()
+    root_path: str = ""
+    metrics_listen: str | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the door needs of this."""
+        return Bounds(self.max_body_bytes, self.body_timeout_s)
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        """What each connection needs of this."""
+        return ConnectionLimits(
+            self.max_header_bytes, self.header_timeout_s, self.write_timeout_s, self.max_connections
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where an HTTP server listens. Port 0 lets the system choose."""
+
+    host: str
+    port: int
+    secure: bool = False
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
+
+    @classmethod
+    def parse(cls, listen: str, tls: TLSConfig | None = None, *, field: str = "listen") -> "Listen":
+        """Raises InvalidArgumentError: it is not a host with a port, or `https://` without certificates; names `field`."""
+        try:
+            split = urlsplit(listen if "://" in listen else f"//{listen}")
+            port = split.port
+        except ValueError:
+            raise InvalidArgumentError(f"{listen!r} names no host and port", field=field) from None
+        if split.scheme not in ("", "http", "https") or not split.hostname or port is None:
+            raise InvalidArgumentError(f"{listen!r} must be host:port, like 127.0.0.1:8080", field=field)
+        if split.path not in ("", "/") or split.query or split.fragment or "@" in split.netloc:
+            raise InvalidArgumentError(f"{listen!r} must consist of scheme, host and port only", field=field)
+        if split.scheme == "https" and tls is None:
+            raise InvalidArgumentError(f"{listen!r} needs certificates", field=field)
+        if split.scheme == "http" and tls is not None:
+            raise InvalidArgumentError(f"{listen!r} is in the clear, but certificates are given", field=field)
+        return cls(split.hostname, port, tls is not None)
+
+
+class HttpServer:
+    """An application on one port. Can be started again after a stop.
+
+    Args:
+        drain: Told when the server goes down; the application's streams watch it.
+        rejected: Called with a reason when a connection or request is given up because of its peer.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        options: HttpOptions | None = None,
+        *,
+        drain: Drain | None = None,
+        rejected: Callable[[str], None] | None = None,
+    ) -> None:
+        self._app = app
+        self._options = options or HttpOptions()
+        self.drained = drain or Drain()
+        self._rejected = rejected or (lambda reason: None)
+        self._connections: Connections | None = None
+        self._servers: list[asyncio.Server] = []
+        self._clock: asyncio.TimerHandle | None = None
+        self.listen = Listen.parse(self._options.listen, self._options.tls)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self.listen.url
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._servers)
+
+    @property
+    def connections(self) -> int:
+        """How many are open, WebSockets included."""
+        return len(self._connections.connections) if self._connections is not None else 0
+
+    @property
+    def bytes_received(self) -> int:
+        """Since its last start, WebSockets not counted."""
+        return self._connections.bytes_received if self._connections is not None else 0
+
+    async def start(self) -> str:
+        """Listen. Returns the URL with the port that was taken.
+
+        Raises:
+            AddressInUseError: The port is taken, or not ours to take.
+            InvalidArgumentError: The certificates are not usable.
+        """
+        loop = asyncio.get_running_loop()
+        context = _tls_context(self._options.tls) if self._options.tls is not None else None
+        config = self._config()
+        state = Connections(self._options.limits, self._rejected)
+        app_state: dict[str, Any] = {}
+        self.drained.clear()
+        sockets = await _sockets(self.listen)
+        handshake_s = self._options.header_timeout_s if context is not None else None
+        for each in sockets:
+            self._servers.append(
+                await loop.create_server(
+                    lambda: HttpConnection(config, state, app_state, loop),
+                    sock=each,
+                    ssl=context,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=handshake_s,
+                )
+            )
+        self._connections = state
+        self.listen = Listen(self.listen.host, sockets[0].getsockname()[1], self.listen.secure)
+        self._tick(loop, state)
+        return self.url
+
+    def _config(self) -> Config:
+        options = self._options
+        config = Config(
+            self._app,
+            http=HttpConnection,
+            ws=WebSocketConnection,
+            ws_max_size=options.max_websocket_message_bytes,
+            ws_ping_interval=options.ping_interval_s,
+            ws_ping_timeout=options.ping_timeout_s,
+            # It costs each connection a window, and each message more than the local network does.
+            ws_per_message_deflate=False,
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            workers=1,  # else read from the environment
+            proxy_headers=bool(options.trusted_proxies),
+            forwarded_allow_ips=list(options.trusted_proxies),
+            server_header=False,
+            root_path=options.root_path,
+            # Declared as int, and only ever handed to call_later.
+            timeout_keep_alive=options.idle_timeout_s,  # type: ignore[arg-type]
+        )
+        config.load()
+        return config
+
+    def _tick(self, loop: asyncio.AbstractEventLoop, state: Connections) -> None:
+        """Set the date of the answers, once a second."""
+        state.default_headers = [(b"date", formatdate(time(), usegmt=True).encode())]
+        self._clock = loop.call_later(1.0, self._tick, loop, state)
+
+    async def drain(self) -> None:
+        """Tell everybody who watches that the server goes down. Nothing is refused yet; streams end after what they are at."""
+        self.drained.begin()
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Accept no more, let answers under way finish for `grace_s` seconds, cut the rest."""
+        servers, self._servers = self._servers, []
+        state, self._connections = self._connections, None
+        if state is None:
+            return
+        await self.drain()
+        for server in servers:
+            server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(grace_s):
+                await _emptied(state)
+        except TimeoutError:
+            await _cut(state)
+        if self._clock is not None:
+            self._clock.cancel()
+        await asyncio.gather(*(server.wait_closed() for server in servers))
+
+
+async def _emptied(state: Connections) -> None:
+    """Return when all connections are gone, and what answered them has ended."""
+    if state.connections:
+        state.emptied = asyncio.Event()
+        await state.emptied.wait()
+    if state.tasks:
+        await asyncio.wait(set(state.tasks))
+
+
+async def _cut(state: Connections) -> None:
+    """End what did not end by itself. A task that ignores this too is left behind."""
+    for connection in list(state.connections):
+        connection.transport.abort()
+    if state.tasks:
+        _, pending = await asyncio.wait(set(state.tasks), timeout=CUT_S)
+        for task in pending:
+            task.cancel()
+        if pending:
+            _, pending = await asyncio.wait(pending, timeout=CUT_S)
+        if pending:
+            log.error("%d requests go on although their server has stopped", len(pending))
+
+
+async def _sockets(listen: Listen) -> list[socket.socket]:
+    """Bound sockets on every address of a host, all on one port.
+
+    Raises:
+        AddressInUseError: None could be had, or the port is taken on one of them.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise _unavailable(listen, error) from None
+    sockets: list[socket.socket] = []
+    last: OSError | None = None
+    for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+        host, port = address[:2]
+        # The first one may have let the system choose; the others follow it.
+        at = (host, sockets[0].getsockname()[1] if sockets else port, *address[2:])
+        try:
+            sockets.append(_bound(family, at))
+        except OSError as error:
+            last = error
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                _close(sockets)
+                raise _unavailable(listen, error) from None
+    if not sockets:
+        raise _unavailable(listen, last)
+    return sockets
+
+
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # A port whose last connections still wait for late packets is free; one that somebody listens on is not. Never
+        # SO_REUSEPORT: two servers would share its calls by chance.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", PROBE_S), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+            if hasattr(socket, name):  # where it is absent the system's own times count
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if address[0] == "::" else 1)
+        sock.bind(address)
+        # Now, not when the server takes it over: two sockets may be bound to one port as long as nobody listens.
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close(sockets: Iterable[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def _unavailable(listen: Listen, error: OSError | None) -> AddressInUseError:
+    why = error.strerror if error is not None else "no such address"
+    return AddressInUseError(f"cannot listen on {listen.url}: {why}", url=listen.url)
+
+
+def _tls_context(tls: TLSConfig) -> ssl.SSLContext:
+    if tls.certfile is None or tls.keyfile is None:
+        raise InvalidArgumentError("a server needs a certificate and a key", field="tls.certfile")
+    if tls.require_client_cert and tls.cafile is None:
+        raise InvalidArgumentError("checking clients needs the authority that signs them", field="tls.cafile")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(tls.certfile, tls.keyfile)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidArgumentError(f"{tls.certfile}: {error.strerror or error}", field="tls.certfile") from None
+    if tls.cafile is not None:
+        try:
+            context.load_verify_locations(tls.cafile)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidArgumentError(f"{tls.cafile}: {error.strerror or error}", field="tls.cafile") from None
+        context.verify_mode = ssl.CERT_REQUIRED if tls.require_client_cert else ssl.CERT_OPTIONAL
+    return context

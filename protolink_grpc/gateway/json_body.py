@@ -1,0 +1,58 @@
+"""JSON bodies: read strictly, because two readers of one body must not see two different things; written compactly."""
+
+import json
+from typing import Any
+
+import orjson
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.json_value import from_json
+
+JSON, A2A_JSON = "application/json", "application/a2a+json"
+
+
+def read_object(body: bytes, *, field: str = "body") -> dict[str, Any]:
+    """The JSON object of a body; an empty one is an empty object.
+
+    Raises:
+        InvalidArgumentError: Not JSON, too deep, a key twice in one object, or no object; names `field`.
+    """
+    value = read_json(body, field=field) if body else {}
+    if not isinstance(value, dict):
+        raise InvalidArgumentError("must be a JSON object", field=field)
+    return value
+
+
+def read_json(body: bytes, *, field: str = "body") -> Any:
+    """The JSON value of a body. Raises as `read_object`."""
+    value = from_json(body, field=field)
+    try:
+        json.loads(body, object_pairs_hook=_unique)
+    except _DuplicateError as twice:
+        raise InvalidArgumentError(f"has the key {twice} twice in one object", field=field) from None
+    return value
+
+
+class _DuplicateError(Exception):
+    """A key that is there twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1:
+        keys = {key for key, _ in pairs}
+        if len(keys) != len(pairs):
+            seen: set[str] = set()
+            raise _DuplicateError(next(repr(key) for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]  # adding in passing
+
+
+def write_json(value: Any) -> bytes:
+    """JSON text; integers keep every digit up to 64 bits, longer ones too, the slow way."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def media_type(header: str | None) -> str:
+    """The media type of a Content-Type header, without parameters, in lower case."""
+    return (header or "").partition(";")[0].strip().lower()

@@ -1,0 +1,277 @@
+"""A2A over JSON-RPC 2.0: one path for both versions, told apart by the names of their methods.
+
+Errors travel in HTTP 200, as JSON-RPC has it; those that come before there is a request to answer (credentials, size, media type)
+have their HTTP status too. Source: A2A v1.0.1 section 9.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from protolink_grpc.a2a import json_codec as codec
+from protolink_grpc.a2a import json_requests as requests
+from protolink_grpc.a2a.card import card_json
+from protolink_grpc.a2a.errors import jsonrpc_json
+from protolink_grpc.a2a.negotiation import check_version
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
+from protolink_grpc.a2a.v03.terms import error_json
+from protolink_grpc.a2a.values import V1, Asked, Update
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    InternalError,
+    InvalidArgumentError,
+    ProtolinkError,
+    UnauthenticatedError,
+)
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.json_body import A2A_JSON, JSON, media_type, read_json, write_json
+from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
+from protolink_grpc.models.ids import new_uuid
+
+log = logging.getLogger(__name__)
+
+SERVICE: Final = "/lf.a2a.v1.A2AService/"
+SERVICE_V03: Final = "/a2a.v1.A2AService/"
+"""Where the operations are over gRPC: access rules know them by these names on every binding."""
+
+Words = Callable[[ProtolinkError], dict[str, Any]]
+"""How a version says what went wrong."""
+
+Params = dict[str, Any]
+Unary = Callable[[Asked, Params], Awaitable[Any]]
+Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
+
+_NAMES_V03: Final = {
+    "message/send": "SendMessage",
+    "message/stream": "SendStreamingMessage",
+    "tasks/get": "GetTask",
+    "tasks/cancel": "CancelTask",
+    "tasks/resubscribe": "TaskSubscription",
+    "tasks/pushNotificationConfig/set": "CreateTaskPushNotificationConfig",
+    "tasks/pushNotificationConfig/get": "GetTaskPushNotificationConfig",
+    "tasks/pushNotificationConfig/list": "ListTaskPushNotificationConfig",
+    "tasks/pushNotificationConfig/delete": "DeleteTaskPushNotificationConfig",
+    "agent/getAuthenticatedExtendedCard": "GetAgentCard",
+}
+
+
+class JsonRpc:
+    """The JSON-RPC binding of one agent.
+
+    Args:
+        v03: What v0.3's methods do; None leaves them unknown.
+    """
+
+    def __init__(self, door: Door, operations: Operations, streams: OpenStreams, v03: JsonRpcV03 | None = None) -> None:
+        self._door = door
+        self._operations = operations
+        self._streams = streams
+        self._v03 = v03
+        self._unary: dict[str, Unary] = {
+            "SendMessage": self._send,
+            "GetTask": self._get,
+            "ListTasks": self._list,
+            "CancelTask": self._cancel,
+            "CreateTaskPushNotificationConfig": self._set_push,
+            "GetTaskPushNotificationConfig": self._get_push,
+            "ListTaskPushNotificationConfigs": self._list_push,
+            "DeleteTaskPushNotificationConfig": self._delete_push,
+            "GetExtendedAgentCard": self._extended_card,
+        }
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request; never raises what the caller did wrong."""
+        call_id: bytes = b"null"
+        try:
+            given = media_type(request.headers.get("content-type"))
+            if given not in (JSON, A2A_JSON):
+                raise ContentTypeNotSupportedError(
+                    f"the body must be {JSON}, not {given or 'without a Content-Type'}", media_type=given
+                )
+            asked = await self._door.asked(request)
+            body = await self._door.body(request)
+        except ProtolinkError as error:
+            status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
+            return _answer(_failure(call_id, error), status, error)
+        try:
+            call = _envelope(body)
+        except _MalformedError as wrong:
+            return _answer(_failed(wrong.call_id, wrong.code, str(wrong)))
+        call_id = call[0]
+        try:
+            return await self._dispatch(request, asked, *call)
+        except ProtolinkError as error:
+            status = 401 if isinstance(error, UnauthenticatedError) else 200
+            return _answer(_failure(call_id, error, self._words_of(call[1])), status, error)
+        except Exception as error:
+            return _answer(_failure(call_id, _incident(call[1], error)))
+
+    def _words_of(self, method: str) -> Words:
+        return jsonrpc_json if self._v03 is None or method not in _NAMES_V03 else error_json
+
+    async def _dispatch(self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params) -> Response:
+        unary = self._unary.get(method)
+        if unary is not None:
+            self._door.admit(SERVICE + method, asked.principal)
+            check_version(asked, V1)
+            return _answer(_success(call_id, write_json(await unary(asked, params))))
+        if method == "SendStreamingMessage":
+            self._door.admit(SERVICE + method, asked.principal)
+            check_version(asked, V1)
+            return await self._stream(call_id, self._operations.stream(asked, codec.send_params(params)))
+        if method == "SubscribeToTask":
+            self._door.admit(SERVICE + method, asked.principal)
+            check_version(asked, V1)
+            after = last_event_id(request)
+            return await self._stream(
+                call_id, self._operations.subscribe(asked, *requests.subscribe_params(params), after)
+            )
+        if self._v03 is not None and method in _NAMES_V03:
+            self._door.admit(SERVICE_V03 + _NAMES_V03[method], asked.principal)
+            return await self._dispatch_v03(request, asked, call_id, method, params)
+        return _answer(_failed(call_id, -32601, f"there is no method {method!r}"))
+
+    async def _dispatch_v03(
+        self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params
+    ) -> Response:
+        v03 = self._v03
+        if v03 is None:
+            raise LookupError(method)
+        if method in v03.unary:
+            return _answer(_success(call_id, write_json(await v03.unary[method](asked, params))))
+        events = v03.streaming[method](asked, params)
+        return await self._respond(call_id, _frames_of(call_id, events), error_json)
+
+    async def _stream(self, call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Response:
+        return await self._respond(call_id, _frames(call_id, updates), jsonrpc_json)
+
+    async def _respond(self, call_id: bytes, batches: Batches, words: Words) -> Response:
+        def failed(error: Exception) -> bytes:
+            known = error if isinstance(error, ProtolinkError) else _incident("stream", error)
+            return frame(_failure(call_id, known, words))
+
+        return EventStream(await first_of(batches), batches, self._streams, failed)
+
+    # -- the methods: read, call, write ----------------------------------------------------------------------------------
+
+    async def _send(self, asked: Asked, params: Params) -> Any:
+        return codec.update_json(await self._operations.send(asked, codec.send_params(params)))
+
+    async def _get(self, asked: Asked, params: Params) -> Any:
+        return codec.task_json(await self._operations.get(asked, *requests.task_params(params)))
+
+    async def _list(self, asked: Asked, params: Params) -> Any:
+        return codec.page_json(await self._operations.list_tasks(asked, codec.list_params(params)))
+
+    async def _cancel(self, asked: Asked, params: Params) -> Any:
+        return codec.task_json(await self._operations.cancel(asked, *requests.cancel_params(params)))
+
+    async def _set_push(self, asked: Asked, params: Params) -> Any:
+        config = codec.push_config(params)
+        return codec.push_json(await self._operations.set_push(asked, config))
+
+    async def _get_push(self, asked: Asked, params: Params) -> Any:
+        return codec.push_json(await self._operations.get_push(asked, *requests.push_params(params)))
+
+    async def _list_push(self, asked: Asked, params: Params) -> Any:
+        return codec.push_page_json(await self._operations.list_push(asked, *requests.push_list_params(params)))
+
+    async def _delete_push(self, asked: Asked, params: Params) -> Any:
+        await self._operations.delete_push(asked, *requests.push_params(params))
+
+    async def _extended_card(self, asked: Asked, params: Params) -> Any:
+        return card_json(await self._operations.extended_card(asked, requests.card_params(params)))
+
+
+def last_event_id(request: Request) -> int | None:
+    """The sequence after which a reader of an earlier stream comes back; None for one that comes for the first time.
+
+    Raises:
+        InvalidArgumentError: A Last-Event-ID that no stream of ours had.
+    """
+    text = request.headers.get("last-event-id", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidArgumentError("must be the id of an event of this stream", field="Last-Event-ID")
+    return int(text)
+
+
+class _MalformedError(Exception):
+    """A body that is no request. `code` is JSON-RPC's."""
+
+    def __init__(self, code: int, message: str, call_id: bytes = b"null") -> None:
+        super().__init__(message)
+        self.code = code
+        self.call_id = call_id
+
+
+def _envelope(body: bytes) -> tuple[bytes, str, Params]:
+    """Id, as it will be repeated, method and params of a body."""
+    try:
+        call = read_json(body)
+    except InvalidArgumentError as error:
+        raise _MalformedError(-32700, str(error)) from None
+    if not isinstance(call, dict):
+        raise _MalformedError(-32600, "a request is one JSON object; batches are not supported")
+    call_id = call.get("id")
+    if "id" not in call or isinstance(call_id, bool | list | dict):
+        raise _MalformedError(-32600, "id must be a string or a number")
+    repeated = write_json(call_id)
+    if call.get("jsonrpc") != "2.0":
+        raise _MalformedError(-32600, 'jsonrpc must be "2.0"', repeated)
+    method, params = call.get("method"), call.get("params")
+    if not isinstance(method, str) or not method:
+        raise _MalformedError(-32600, "method must be the name of one", repeated)
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise _MalformedError(-32602, "params must be an object", repeated)
+    return repeated, method, params
+
+
+def _success(call_id: bytes, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result)
+
+
+def _failure(call_id: bytes, error: ProtolinkError, words: Words = jsonrpc_json) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps(words(error)))
+
+
+def _failed(call_id: bytes, code: int, message: str) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps({"code": code, "message": message}))
+
+
+def _incident(what: str, error: Exception) -> InternalError:
+    incident = new_uuid()
+    log.error("%s failed, incident %s", what, incident, exc_info=error)
+    return InternalError(f"internal error, incident {incident}", incident=incident)
+
+
+def _answer(body: bytes, status: int = 200, error: ProtolinkError | None = None) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 and error is not None else None
+    return Response(body, status, headers, JSON)
+
+
+async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:
+    head = b'{"jsonrpc":"2.0","id":%b,"result":' % call_id
+    async with aclosing(updates) as batches:
+        async for batch in batches:
+            yield b"".join(
+                [
+                    b"id: %d\ndata: %b%b}\n\n" % (each.sequence, head, write_json(codec.update_json(each)))
+                    for each in batch
+                ]
+            )
+
+
+async def _frames_of(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
+    async with aclosing(events) as batches:
+        async for batch in batches:
+            yield b"".join([frame(_success(call_id, write_json(event)), sequence) for sequence, event in batch])

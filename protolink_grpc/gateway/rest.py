@@ -1,0 +1,213 @@
+"""A2A over HTTP+JSON: each operation a path, with and without a tenant before it. Source: A2A v1.0.1 section 11."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from protolink_grpc.a2a import json_codec as codec
+from protolink_grpc.a2a import json_requests as requests
+from protolink_grpc.a2a.card import card_json
+from protolink_grpc.a2a.errors import rest_json
+from protolink_grpc.a2a.negotiation import check_version
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.values import V1, Asked, Update
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    InternalError,
+    InvalidArgumentError,
+    ProtolinkError,
+    ResourceExhaustedError,
+)
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.json_body import A2A_JSON, JSON, media_type, read_object, write_json
+from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
+from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of
+from protolink_grpc.models.ids import new_uuid
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[["Rest", Request, Asked], Awaitable[Any]]
+
+
+class Rest:
+    """The HTTP+JSON binding of one agent."""
+
+    def __init__(self, door: Door, operations: Operations, streams: OpenStreams) -> None:
+        self._door = door
+        self._operations = operations
+        self._streams = streams
+
+    def routes(self) -> list[BaseRoute]:
+        """The paths, those with a tenant last: a tenant cannot hide an operation."""
+        found: list[BaseRoute] = []
+        for prefix in ("", "/{tenant}"):
+            for path, method, name, handler in _TABLE:
+                found.append(Route(prefix + path, self._endpoint(name, handler), methods=[method]))
+        return found
+
+    def _endpoint(self, name: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                asked = await self._door.asked(request, SERVICE + name)
+                check_version(asked, V1)
+                answer = await handler(self, request, asked)
+                if isinstance(answer, Response):
+                    return answer
+                return Response(write_json(answer), 200, None, answer_type(request))
+            except ProtolinkError as error:
+                return error_response(request, error)
+            except Exception as error:
+                return error_response(request, incident(name, error))
+
+        return endpoint
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        """The body of a POST, with the tenant of its path."""
+        given = media_type(request.headers.get("content-type"))
+        if given not in ("", JSON, A2A_JSON):
+            raise ContentTypeNotSupportedError(f"the body must be {JSON} or {A2A_JSON}, not {given}", media_type=given)
+        body = read_object(await self._door.body(request))
+        tenant = request.path_params.get("tenant")
+        if tenant:
+            if body.get("tenant", tenant) != tenant:
+                raise InvalidArgumentError("is another one than in the path", field="tenant")
+            body["tenant"] = tenant
+        return body
+
+    async def _send(self, request: Request, asked: Asked) -> Any:
+        params = codec.send_params(await self._body(request))
+        return codec.update_json(await self._operations.send(asked, params))
+
+    async def _stream(self, request: Request, asked: Asked) -> Any:
+        params = codec.send_params(await self._body(request))
+        return await self._events(request, self._operations.stream(asked, params))
+
+    async def _get(self, request: Request, asked: Asked) -> Any:
+        query = query_of(request)
+        given = {"historyLength": query["historyLength"]} if query.get("historyLength") else {}
+        _, _, length = requests.task_params({"id": _id(request), **given})
+        return codec.task_json(await self._operations.get(asked, _tenant(request), _id(request), length))
+
+    async def _list(self, request: Request, asked: Asked) -> Any:
+        params = replace(requests.list_params_from_query(query_of(request)), tenant=_tenant(request))
+        return codec.page_json(await self._operations.list_tasks(asked, params))
+
+    async def _cancel(self, request: Request, asked: Asked) -> Any:
+        body = await self._body(request)
+        _, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
+        return codec.task_json(await self._operations.cancel(asked, _tenant(request), task_id, metadata))
+
+    async def _subscribe(self, request: Request, asked: Asked) -> Any:
+        after = last_event_id(request)
+        return await self._events(request, self._operations.subscribe(asked, _tenant(request), _id(request), after))
+
+    async def _set_push(self, request: Request, asked: Asked) -> Any:
+        config = replace(codec.push_config(await self._body(request)), task_id=_id(request), tenant=_tenant(request))
+        return codec.push_json(await self._operations.set_push(asked, config))
+
+    async def _get_push(self, request: Request, asked: Asked) -> Any:
+        config_id = request.path_params["config"]
+        return codec.push_json(await self._operations.get_push(asked, _tenant(request), _id(request), config_id))
+
+    async def _list_push(self, request: Request, asked: Asked) -> Any:
+        given = {key: value for key, value in query_of(request).items() if value != ""}
+        _, task_id, size, token = requests.push_list_params(given | {"taskId": _id(request)})
+        page = await self._operations.list_push(asked, _tenant(request), task_id, size, token)
+        return codec.push_page_json(page)
+
+    async def _delete_push(self, request: Request, asked: Asked) -> Any:
+        await self._operations.delete_push(asked, _tenant(request), _id(request), request.path_params["config"])
+        return {}
+
+    async def _extended_card(self, request: Request, asked: Asked) -> Any:
+        return card_json(await self._operations.extended_card(asked, _tenant(request)))
+
+    async def _events(self, request: Request, updates: AsyncGenerator[list[Update], None]) -> Response:
+        batches = _frames(updates)
+
+        def failed(error: Exception) -> bytes:
+            known = error if isinstance(error, ProtolinkError) else incident("stream", error)
+            return b"event: error\ndata: %b\n\n" % write_json(rest_json(known))
+
+        return EventStream(await first_of(batches), batches, self._streams, failed)
+
+
+_TABLE: Final[list[tuple[str, str, str, Handler]]] = [
+    ("/message:send", "POST", "SendMessage", Rest._send),
+    ("/message:stream", "POST", "SendStreamingMessage", Rest._stream),
+    ("/tasks", "GET", "ListTasks", Rest._list),
+    ("/tasks/{id}:cancel", "POST", "CancelTask", Rest._cancel),
+    ("/tasks/{id}:subscribe", "GET", "SubscribeToTask", Rest._subscribe),
+    ("/tasks/{id}:subscribe", "POST", "SubscribeToTask", Rest._subscribe),
+    ("/tasks/{id}/pushNotificationConfigs", "POST", "CreateTaskPushNotificationConfig", Rest._set_push),
+    ("/tasks/{id}/pushNotificationConfigs", "GET", "ListTaskPushNotificationConfigs", Rest._list_push),
+    ("/tasks/{id}/pushNotificationConfigs/{config}", "GET", "GetTaskPushNotificationConfig", Rest._get_push),
+    ("/tasks/{id}/pushNotificationConfigs/{config}", "DELETE", "DeleteTaskPushNotificationConfig", Rest._delete_push),
+    ("/tasks/{id}", "GET", "GetTask", Rest._get),
+    ("/extendedAgentCard", "GET", "GetExtendedAgentCard", Rest._extended_card),
+]
+"""Path, HTTP method, operation."""
+
+
+def _tenant(request: Request) -> str:
+    found = request.path_params.get("tenant") or request.query_params.get("tenant", "")
+    return str(found)
+
+
+def _id(request: Request) -> str:
+    return str(request.path_params["id"])
+
+
+def query_of(request: Request) -> dict[str, str]:
+    """Query parameters by name.
+
+    Raises:
+        InvalidArgumentError: One is there twice.
+    """
+    found: dict[str, str] = {}
+    for key, value in request.query_params.multi_items():
+        if key in found:
+            raise InvalidArgumentError("is there twice", field=key)
+        found[key] = value
+    return found
+
+
+def answer_type(request: Request) -> str:
+    """The media type of an answer: A2A's own where the caller speaks it, plain JSON for everybody else."""
+    headers = request.headers
+    wants = headers.get("accept", "")
+    return A2A_JSON if A2A_JSON in wants or media_type(headers.get("content-type")) == A2A_JSON else JSON
+
+
+def error_response(request: Request, error: ProtolinkError) -> Response:
+    """An error as A2A's REST binding shows it."""
+    headers: dict[str, str] = {}
+    status = error.rule.http
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, ResourceExhaustedError):
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    if isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata:
+        status = 415  # about the body itself, not about a part of a message
+    return Response(write_json(rest_json(error)), status, headers, answer_type(request))
+
+
+def incident(what: str, error: Exception) -> InternalError:
+    """Our own mistake: logged with its trace, shown by its number only."""
+    number = new_uuid()
+    log.error("%s failed, incident %s", what, number, exc_info=error)
+    return InternalError(f"internal error, incident {number}", incident=number)
+
+
+async def _frames(updates: AsyncGenerator[list[Update], None]) -> Batches:
+    async with aclosing(updates) as batches:
+        async for batch in batches:
+            yield b"".join(
+                [b"id: %d\ndata: %b\n\n" % (each.sequence, write_json(codec.update_json(each))) for each in batch]
+            )

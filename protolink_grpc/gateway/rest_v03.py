@@ -1,0 +1,74 @@
+"""A2A v0.3's REST paths, under `/v1`, mounted from the table that says what they do."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from protolink_grpc.a2a.errors import rest_json
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
+from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.json_body import JSON, read_object, write_json
+from protolink_grpc.gateway.jsonrpc import SERVICE_V03
+from protolink_grpc.gateway.rest import error_response, incident, query_of
+from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
+
+_NAMES: Final = {
+    ("POST", "/v1/message:send"): "SendMessage",
+    ("POST", "/v1/message:stream"): "SendStreamingMessage",
+    ("POST", "/v1/tasks/{id}:cancel"): "CancelTask",
+    ("GET", "/v1/tasks/{id}:subscribe"): "TaskSubscription",
+    ("POST", "/v1/tasks/{id}:subscribe"): "TaskSubscription",
+    ("GET", "/v1/tasks/{id}"): "GetTask",
+    ("POST", "/v1/tasks/{id}/pushNotificationConfigs"): "CreateTaskPushNotificationConfig",
+    ("GET", "/v1/tasks/{id}/pushNotificationConfigs"): "ListTaskPushNotificationConfig",
+    ("GET", "/v1/tasks/{id}/pushNotificationConfigs/{config_id}"): "GetTaskPushNotificationConfig",
+    ("DELETE", "/v1/tasks/{id}/pushNotificationConfigs/{config_id}"): "DeleteTaskPushNotificationConfig",
+    ("GET", "/v1/card"): "GetAgentCard",
+}
+"""The RPC of each path: access rules know it by that name."""
+
+
+def routes_v03(door: Door, operations: Operations, streams: OpenStreams) -> list[BaseRoute]:
+    """The paths of v0.3, in the order in which they must be tried."""
+    return [
+        Route(route.path, _endpoint(door, streams, route), methods=[route.method]) for route in rest_v03(operations)
+    ]
+
+
+def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
+    name = SERVICE_V03 + _NAMES[route.method, route.path]
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            asked = await door.asked(request, name)
+            query = query_of(request)
+            body = read_object(await door.body(request)) if route.method == "POST" else {}
+            if route.stream is not None:
+                batches = _frames(route.stream(asked, request.path_params, query, body))
+                return EventStream(await first_of(batches), batches, streams, _failed)
+            if route.answer is None:
+                raise LookupError(route.path)
+            return Response(write_json(await route.answer(asked, request.path_params, query, body)), 200, None, JSON)
+        except ProtolinkError as error:
+            return error_response(request, error)
+        except Exception as error:
+            return error_response(request, incident(name, error))
+
+    return endpoint
+
+
+def _failed(error: Exception) -> bytes:
+    known = error if isinstance(error, ProtolinkError) else incident("stream", error)
+    return b"event: error\n" + frame(write_json(rest_json(known)))
+
+
+async def _frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:
+    async with aclosing(events) as batches:
+        async for batch in batches:
+            yield b"".join([frame(write_json(event), sequence) for sequence, event in batch])

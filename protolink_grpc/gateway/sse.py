@@ -1,0 +1,174 @@
+"""Server-sent events: one response that shows batches as they come, ends when its client hangs up, and says where to go on.
+
+The pace is the reader's: a batch is asked for when the one before has gone out, so a slow client costs the one batch that it keeps
+waiting. Format: WHATWG HTML, "Server-sent events".
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+KEEPALIVE_S = 15.0
+"""Between two signs of life on a quiet stream: proxies close what says nothing for a minute."""
+
+FAREWELL = b"retry: 1000\n: the server is going away; come back with Last-Event-ID\n\n"
+
+Batches = AsyncGenerator[bytes, None]
+"""Frames, put end to end, one batch a time."""
+
+
+class OpenStreams:
+    """The streams that one server has open: keeps quiet ones alive, and ends them all when it goes down."""
+
+    def __init__(self, keepalive_s: float = KEEPALIVE_S) -> None:
+        self._keepalive_s = keepalive_s
+        self._open: set[EventStream] = set()
+        self._ticker: asyncio.Task[None] | None = None
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def is_draining(self) -> bool:
+        return self._draining
+
+    def reopen(self) -> None:
+        """The server is up again."""
+        self._draining = False
+
+    def add(self, stream: "EventStream") -> None:
+        self._open.add(stream)
+        if self._ticker is None or self._ticker.done():
+            self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    def remove(self, stream: "EventStream") -> None:
+        self._open.discard(stream)
+
+    def drain(self) -> None:
+        """End every stream after what it is sending now, and those that come."""
+        self._draining = True
+        for stream in list(self._open):
+            stream.end()
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    async def _tick(self) -> None:
+        # One clock for all of them: a timer per idle stream would cost more than the stream.
+        while self._open:
+            await asyncio.sleep(self._keepalive_s)
+            for stream in list(self._open):
+                stream.keep_alive()
+
+
+class EventStream(Response):
+    """An SSE response.
+
+    Args:
+        first: The frames that are there already: asking for them before the response begins makes their failure an ordinary error.
+        rest: The batches that follow.
+        failed: The last frame of a stream that fails midway.
+    """
+
+    def __init__(
+        self, first: bytes, rest: Batches, streams: OpenStreams, failed: Callable[[Exception], bytes] | None = None
+    ) -> None:
+        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream")
+        del self.headers["content-length"]
+        self._first = first
+        self._rest = rest
+        self._streams = streams
+        self._failed = failed
+        self._send: Send | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._quiet = self._busy = self._ended = False
+        self._pings: set[asyncio.Task[None]] = set()
+
+    def end(self) -> None:
+        """Stop showing events; what is being sent goes out."""
+        if not self._ended and self._task is not None:
+            self._ended = True
+            self._task.cancel()
+
+    def keep_alive(self) -> None:
+        """Say something if nothing was said since the last time."""
+        if self._quiet and not self._busy and not self._ended:
+            ping = asyncio.get_running_loop().create_task(self._write(b":\n\n"))
+            self._pings.add(ping)
+            ping.add_done_callback(self._pings.discard)
+        self._quiet = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
+        self._task = asyncio.current_task()
+        hung_up = asyncio.get_running_loop().create_task(_until_gone(receive, self.end))
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        self._streams.add(self)
+        try:
+            await self._show()
+        except asyncio.CancelledError:
+            if not self._ended or self._task is None:
+                raise
+            self._task.uncancel()  # by `end`: nobody else wants this task to go
+        finally:
+            self._ended = True
+            self._streams.remove(self)
+            hung_up.cancel()
+            with suppress(RuntimeError):  # it is running: its task was canceled in the middle
+                await self._rest.aclose()
+        if self._streams.is_draining:
+            await send({"type": "http.response.body", "body": FAREWELL, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _show(self) -> None:
+        if self._streams.is_draining:
+            return
+        try:
+            await self._write(self._first)
+            self._first = b""
+            async with aclosing(self._rest) as batches:
+                async for frames in batches:
+                    await self._write(frames)
+        except Exception as error:
+            if self._failed is None:
+                raise
+            await self._write(self._failed(error))
+
+    async def _write(self, frames: bytes) -> None:
+        if self._send is None or not frames:
+            return
+        self._quiet, self._busy = False, True
+        try:
+            await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        finally:
+            self._busy = False
+
+
+async def _until_gone(receive: Receive, then: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    then()
+
+
+async def first_of(batches: Batches) -> bytes:
+    """The first batch, empty when there is none; raises what keeps the stream from beginning."""
+    try:
+        return await anext(batches)
+    except StopAsyncIteration:
+        return b""
+    except BaseException:
+        await batches.aclose()
+        raise
+
+
+def frame(data: bytes, sequence: int = 0) -> bytes:
+    """One event; `data` has no line breaks. A sequence becomes its id, with which a reader can come back."""
+    if sequence:
+        return b"id: %d\ndata: %b\n\n" % (sequence, data)
+    return b"data: %b\n\n" % data

@@ -1,0 +1,194 @@
+"""Our events in ProtoLink's words: whatever happens is told, its clients can read it, and what comes back is what was said."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from protolink.core.events import RunEvent as PeerEvent
+from protolink.models import Task as PeerTask
+from wire_values import FULL_ARTIFACT, PAYLOADS, events, full_event, full_payloads, full_task
+
+from protolink_grpc.gateway.json_body import write_json
+from protolink_grpc.gateway.protolink_events import StreamEvents, is_last
+from protolink_grpc.gateway.protolink_shapes import card_json, on_one_line, task_json
+from protolink_grpc.models import AgentCard, TaskState
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.card import AgentInterface
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+
+# A shared machine's pauses are no failure; each kind gets its own examples, so a few are many.
+relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+each_kind = pytest.mark.parametrize("kind", list(PAYLOADS), ids=lambda kind: kind.__name__)
+
+PEER_STATES = {"submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"}
+
+
+def told(*shown: ev.RunEvent) -> list[dict[str, Any]]:
+    stream = StreamEvents()
+    return [each for event in shown for each in stream.of(event)]
+
+
+def event(payload: Any, kind: str = "") -> ev.RunEvent:
+    return ev.RunEvent(kind, payload, task_id="t", sequence=3, agent_name="a", action_id="action")
+
+
+@given(events)
+@relaxed
+def test_every_event_is_json_that_protolink_reads(shown: ev.RunEvent) -> None:
+    for each in told(shown):
+        text = on_one_line(write_json(each))
+        assert len(text.decode().splitlines()) == 1
+        assert PeerEvent.from_task_event(json.loads(text)).task_id == (shown.task_id or None)
+
+
+@each_kind
+def test_only_the_task_that_was_sent_is_not_told(kind: type) -> None:
+    found = told(full_event(full_payloads()[kind]))
+    assert bool(found) == (kind is not ev.TaskSubmitted)
+    assert all(each["event_id"] for each in found)
+
+
+SAID_AGAIN = (
+    ev.TaskProgress,
+    ev.TaskErrorReported,
+    ev.ActionPolicyEvaluated,
+    ev.ApprovalRequired,
+    ev.ApprovalDecided,
+    ev.ContextPrepared,
+    ev.BudgetReported,
+)
+
+
+@pytest.mark.parametrize("kind", SAID_AGAIN, ids=lambda kind: kind.__name__)
+@given(st.data())
+@relaxed
+def test_what_protolink_has_words_for_comes_back_as_it_was(kind: type, data: st.DataObject) -> None:
+    payload = data.draw(PAYLOADS[kind])
+    (found,) = told(event(payload))
+    read = ev.RunEvent.from_task_event(json.loads(write_json(found)))
+    assert (read.type, read.task_id) == (event(payload).type, "t")
+    if isinstance(payload, ev.ContextPrepared) and payload.step == 0:
+        assert found["step"] is None
+    assert read.payload == payload
+
+
+@pytest.mark.parametrize("outcome", ["completed", "failed", "rejected", "canceled", "denied"])
+@pytest.mark.parametrize(("kind", "name"), [("tool.call", "tool"), ("agent.call", "agent_call")])
+def test_the_end_of_an_action_comes_back_with_its_outcome(outcome: str, kind: str, name: str) -> None:
+    ended = ev.ActionEnded(kind, "it", {"x": 1} if outcome == "completed" else None, None, "d")
+    if outcome != "completed":
+        ended = replace(ended, error={"message": "no"})
+    (found,) = told(event(ended, f"action.{outcome}"))
+    words = {"completed": "result", "failed": "error", "rejected": "rejected", "canceled": "canceled"}
+    assert found["llm_event_type"] == ("action_denied" if outcome == "denied" else f"{name}_{words[outcome]}")
+    read = ev.RunEvent.from_task_event(found)
+    assert (read.type, read.payload, read.action_id) == (f"action.{outcome}", ended, "action")
+
+
+def test_a_result_that_was_kept_back_is_said_to_be() -> None:
+    (found,) = told(event(ev.ActionEnded("tool.call", "it")))
+    assert found["metadata"] == {"tool": "it", "result_omitted": True, "action_id": "action"}
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_a_stream_ends_with_the_state_in_which_a_task_rests(state: TaskState) -> None:
+    (found,) = told(event(ev.TaskStatusChanged(TaskState.WORKING, state, "why")))
+    assert found["new_state"] in PEER_STATES
+    assert is_last(found) == (state in TERMINAL or state in INTERRUPTED)
+
+
+def test_no_event_of_an_application_ends_a_stream() -> None:
+    mine = ev.RunEvent("task_status_update", {"final": True}, task_id="t", sequence=1, final=True)
+    assert not any(is_last(each) for each in told(mine))
+
+
+def test_further_parts_of_an_artifact_are_not_taken_for_a_whole_one() -> None:
+    (whole,) = told(event(ev.TaskArtifactUpdated(FULL_ARTIFACT)))
+    (more,) = told(event(ev.TaskArtifactUpdated(FULL_ARTIFACT, append=True)))
+    assert (whole["type"], whole["artifact"]["id"]) == ("task_artifact_update", "artifact")
+    assert (more["type"], more["payload"]["append"]) == ("task.artifact", True)
+
+
+texts = st.lists(st.text(max_size=5), max_size=4)
+
+
+@given(texts, texts, st.integers(0, 20))
+def test_the_chunks_of_a_call_are_its_text_however_much_of_it_was_seen_live(
+    void: list[str], pieces: list[str], missed: int
+) -> None:
+    stream, shown = StreamEvents(), ""
+
+    def show(payload: Any) -> str:
+        found = stream.of(event(payload))
+        return "".join(each["content"] for each in found if each.get("llm_event_type") == "llm_chunk")
+
+    show(ev.LlmCallStarted("c", step=2))
+    for piece in void:  # of a try that failed
+        show(ev.TextDelta("c", 0, piece))
+    show(ev.LlmCallStarted("c", attempt=2, step=2))
+    whole = "".join(pieces)
+    for piece in pieces[: max(0, len(pieces) - missed)]:
+        shown += show(ev.TextDelta("c", len(shown), piece))
+    shown += show(ev.LlmCallCompleted("c", step=2, text=whole))
+    assert shown == whole
+
+
+def test_a_chunk_has_the_step_of_its_call() -> None:
+    found = told(
+        event(ev.LlmCallStarted("a", step=2)), event(ev.LlmCallStarted("b", step=5)), event(ev.TextDelta("a", 0, "x"))
+    )
+    assert (found[-1]["step"], found[-1]["content"], found[-1]["event_id"]) == (2, "x", "t/a@0")
+
+
+# -- tasks and cards -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_a_task_of_every_state_is_one_that_protolink_reads(state: TaskState) -> None:
+    fold = TaskFold("t")
+    fold.apply(ev.TaskSubmitted(full_task(), "ada"), 1, 1, "run")
+    if state is not TaskState.SUBMITTED:
+        fold.apply(ev.TaskStatusChanged(TaskState.SUBMITTED, state, "why"), 2, 2, "run")
+    task = PeerTask.from_dict(json.loads(write_json(task_json(fold))))
+    assert task.state.value in PEER_STATES
+    assert [change["new_state"] in PEER_STATES for change in task.metadata["state_history"]] == [True] * len(
+        fold.history
+    )
+    assert len(task.messages[0].parts) == len(fold.messages[0].parts)
+    if state in (TaskState.FAILED, TaskState.REJECTED):
+        assert task.metadata["error"] == "why"
+
+
+def test_a_task_shares_nothing_with_the_log() -> None:
+    fold = TaskFold("t")
+    fold.apply(ev.TaskSubmitted(full_task(), "ada"), 1, 1, "run")
+    before = write_json(task_json(fold))
+    found = task_json(fold)
+    found["messages"][0]["parts"].clear()
+    found["metadata"]["fact"].clear()
+    assert write_json(task_json(fold)) == before
+
+
+def test_a_card_names_the_gateway_first_and_the_agent_itself_besides() -> None:
+    other = AgentInterface("grpc://other:1")
+    card = AgentCard(name="n", description="d", url="grpc://agent:1", interfaces=[other])
+    found = card_json(card, "https://gateway.example")
+    assert (found["url"], found["transport"]) == ("https://gateway.example", "sse")
+    assert [(each["url"], each["transport"]) for each in found["additionalInterfaces"]] == [
+        ("wss://gateway.example", "websocket"),
+        ("grpc://agent:1", "grpc"),
+        ("grpc://other:1", "grpc"),
+    ]
+    assert card_json(card, "http://gateway.example", socket=True)["url"] == "ws://gateway.example"
+    assert len(found["capabilities"]) == 13
+
+
+@given(st.text())
+def test_a_line_stays_one_line_and_says_the_same(text: str) -> None:
+    raw = on_one_line(write_json({"text": text}))
+    assert len(raw.decode().splitlines()) == 1
+    assert json.loads(raw) == {"text": text}
