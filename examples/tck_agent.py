@@ -8,7 +8,7 @@ docs/conformance.md says how the kit is run against it, and what came out.
 import argparse
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from protolink_grpc import (
@@ -19,6 +19,7 @@ from protolink_grpc import (
     Extension,
     HttpOptions,
     Part,
+    Principal,
     PushOptions,
     Task,
 )
@@ -93,6 +94,11 @@ class TckAgent(Agent):
             task.complete("Hello from TCK")
 
 
+async def anybody(method: str, metadata: Mapping[str, str]) -> Principal:
+    """The kit sends no credentials, and asks for what only known callers are told: so it is known."""
+    return Principal("kit")
+
+
 def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False, v03_card: bool = False) -> TckAgent:
     card = AgentCard(
         name="tck",
@@ -103,6 +109,7 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
     )
     return TckAgent(
         card,
+        authenticator=anybody,
         http=HttpOptions(listen=f"{host}:{http_port}"),
         a2a=A2AOptions(
             # The kit's receivers are on this machine.

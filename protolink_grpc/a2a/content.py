@@ -32,6 +32,7 @@ OCTETS: Final = "application/octet-stream"
 
 _SPOKEN = frozenset({PartType.TEXT, PartType.INFER_OUTPUT})
 _FILES = frozenset({PartType.FILE, PartType.IMAGE, PartType.AUDIO, PartType.VIDEO, PartType.BYTES, PartType.URI})
+_CALL_KEYS = frozenset({"tool_name", "args", "call_id"})
 _TYPED = (ToolCall, ToolOutput, RouteDecision, FileContent)
 _CLASSES: dict[str, type[ToolCall] | type[ToolOutput] | type[RouteDecision] | type[FileContent]] = {
     PartType.TOOL_CALL: ToolCall,
@@ -129,6 +130,10 @@ def _typed(kind: str, content: Any) -> Any:
     cls = _CLASSES.get(kind)
     if cls is None or type(content) is not dict:
         return content
+    if cls is ToolCall and content.keys() == _CALL_KEYS:  # the usual one, without a copy
+        name, args, call_id = content["tool_name"], content["args"], content["call_id"]
+        if _is_text(name) and type(args) is dict and _is_text(call_id):
+            return ToolCall(name, args, call_id)
     if cls is ToolCall and "tool_name" in content and not content.get("call_id"):
         content = {**content, "call_id": new_call_id()}  # as on every edge: its output must be able to name it
     try:

@@ -107,7 +107,7 @@ class Delivery:
 
     async def reached(self, sequence: int) -> None:
         """Return when everything up to there was dealt with, or when waiting for it makes no sense."""
-        while self.position < sequence and not self.has_ended:
+        while self.position < sequence and not self.is_failing and not self.has_ended:
             if self._moved is None:
                 self._moved = asyncio.Event()
             await self._moved.wait()

@@ -16,6 +16,7 @@ from protolink_grpc.errors import (
     TaskExecutionError,
     TaskNotFoundError,
     UnavailableError,
+    UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
@@ -177,8 +178,8 @@ class Peers:
             # The work goes on there; only our patience with one call is over, or the connection was cut.
             try:
                 return await self._ended(url, task.id)
-            except TaskNotFoundError:
-                raise error from None
+            except (TaskNotFoundError, UnimplementedError):
+                raise error from None  # an agent of another system may keep no tasks to ask for
 
     async def _relayed(self, url: str, task: Task, request: str, relay: Relay) -> Task:
         task_id = task.id

@@ -6,25 +6,23 @@ compared with what was shown.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
 
 from protolink_grpc.a2a.pb_codec import STATES, task_from_pb, update_from_pb
-from protolink_grpc.a2a.values import A2A_KEY, MAX_PAGE_SIZE, MessageReply, TaskView, Update
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, MessageReply, TaskView, Update
 from protolink_grpc.client.a2a_messages import request_of, tidied, tidied_task
-from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, fetch_card, way_to
+from protolink_grpc.client.a2a_peer import A2APeer, Link
+from protolink_grpc.client.a2a_way import Way, a2a_errors
 from protolink_grpc.client.foreign_reading import Reading
-from protolink_grpc.client.http_channel import SAFE_TO_REPEAT, Sender
+from protolink_grpc.client.http_channel import SAFE_TO_REPEAT
 from protolink_grpc.client.no_control import WithoutControl
 from protolink_grpc.client.patience import paced, within
 from protolink_grpc.client.pauses import Pauses
 from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
-from protolink_grpc.client.recent import Recent
 from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -46,9 +44,6 @@ from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.scalars import timestamp_to_pb
 
 KIND: Final = "an A2A agent"
-KNOWN_LINKS, KNOWN_READINGS = 10_000, 1_000
-"""Tasks whose A2A names are remembered, and those whose content is, to go on from there."""
-
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
 """Between two looks at a task that cannot be subscribed to: doubling."""
 
@@ -59,60 +54,6 @@ LAST_WORD_S = 1.0
 """How long whoever does not wait for an answer any more still waits for its beginning."""
 
 _SETTLED = TERMINAL | INTERRUPTED
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What a task and its session are called there; empty where that is not known, or there is none."""
-
-    task_id: str = ""
-    context_id: str = ""
-
-
-@dataclass(slots=True)
-class A2APeer:
-    """What a client knows of one peer, from whichever loop it asks: its card, and the tasks that it was given."""
-
-    sender: Sender
-    links: Recent[Link] = field(default_factory=lambda: Recent(KNOWN_LINKS))
-    names: Recent[str] = field(default_factory=lambda: Recent(KNOWN_LINKS))
-    readings: Recent[Reading] = field(default_factory=lambda: Recent(KNOWN_READINGS))
-    _card: Card | None = None
-
-    @property
-    def url(self) -> str:
-        return self.sender.address.url
-
-    async def card(self, *, asked: bool = False) -> Card:
-        """The card; `asked` from the peer, however fresh the known one is."""
-        known = self._card
-        if known is None or asked or time.monotonic() >= known.fresh_until:
-            known = self._card = await fetch_card(self.sender, known)
-        return known
-
-    async def way(self) -> Way:
-        return way_to(await self.card(), self.sender)
-
-    def forget_card(self) -> None:
-        """The peer is not where its card says: it may have moved."""
-        self._card = None
-
-    def note(self, task_id: str, link: Link) -> None:
-        self.links.keep(task_id, link)
-        if link.task_id:
-            self.names.keep(link.task_id, task_id)
-
-    def link_of(self, task: Task) -> Link | None:
-        """The A2A task that a task of ours is there, as far as this client or the task itself knows; None for a new one."""
-        known = self.links.get(task.id)
-        said = task.metadata.get(A2A_KEY)
-        if known is not None or not isinstance(said, dict) or said.get("url") != self.url:
-            return known
-        task_id, context_id = said.get("task_id"), said.get("context_id")
-        return Link(
-            task_id if isinstance(task_id, str) else "",
-            context_id if isinstance(context_id, str) else "",
-        )
 
 
 _Answer = tuple[Update, bool]
@@ -137,7 +78,7 @@ class A2AAgent(WithoutControl):
         self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
     ) -> Sent:
         # The rest of it is nowhere: not in the request, and not remembered.
-        partial = must_exist and task.id not in self._peer.readings
+        partial = must_exist and self._peer.reading_of(task.id) is None
         async with within(timeout_s, self.url, task_id=task.id):
             turn = self._turn(task, must_exist=must_exist, at_once=not wait)
             await (self._through(task.id, turn) if wait else _exhausted(turn))
@@ -211,6 +152,9 @@ class A2AAgent(WithoutControl):
                     f"{error}; whether it has begun task {task.id} is not known", task_id=task.id, url=self.url
                 ) from None
             raise
+        finally:
+            if reading is not None:
+                self._left(reading)
         if not at_once:
             raise self._ended_early(task.id)
 
@@ -236,20 +180,24 @@ class A2AAgent(WithoutControl):
         way = await self._peer.way()
         request = request_of(task, task_id=link.task_id, context_id=link.context_id, tenant=way.tenant, at_once=at_once)
         if at_once or not way.streaming:
-            yield update_from_pb(tidied(await self._asked(way, "send_message", request, task.id))), False
+            response = await self._peer.ask(way, "send_message", request, task.id)
+            with a2a_errors(self.url, way.grpc, task_id=task.id):
+                update = update_from_pb(tidied(response))
+            yield update, False
             return
         first = bool(link.task_id)
-        async with aclosing(self._streamed(way, "send_message_streaming", request, task.id)) as updates:
+        async with aclosing(self._peer.follow(way, "send_message_streaming", request, task.id)) as updates:
             async for update in updates:
                 yield update, first
                 first = False
 
     async def _opened(self, task: Task, link: Link | None, update: Update) -> Reading:
-        known = self._peer.readings.get(task.id) if link is not None else None
-        reading = known or Reading(task.id, (await self._peer.card()).own.name)
+        known = self._peer.reading_of(task.id) if link is not None else None
+        reading = known.free() if known is not None else Reading(task.id, (await self._peer.card()).own.name)
+        reading.busy = True
         reading.remote_id, reading.context_id = _names(update)
         self._peer.note(task.id, Link(reading.remote_id, reading.context_id))
-        self._remember(reading)
+        self._seen[task.id] = reading
         return reading
 
     def _said(self, reading: Reading) -> Mapping[str, Any]:
@@ -265,10 +213,9 @@ class A2AAgent(WithoutControl):
         reading.context_id = reading.context_id or context_id
         return reading.read(update, self._said(reading), stale=stale)
 
-    def _remember(self, reading: Reading) -> None:
-        task_id = reading.fold.task_id
-        self._seen[task_id] = reading
-        self._peer.readings.keep(task_id, reading)
+    def _left(self, reading: Reading) -> None:
+        reading.busy = False
+        self._peer.keep(reading)
 
     def _ended_early(self, task_id: str) -> UnavailableError:
         return UnavailableError(f"{self.url} ended a stream before its task", url=self.url, task_id=task_id)
@@ -283,24 +230,27 @@ class A2AAgent(WithoutControl):
     async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
         link = self._link(task_id)
         reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
-        self._remember(reading)
+        reading.busy, self._seen[task_id] = True, reading
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
-        async with aclosing(self._updates(link, stop_at)) as updates:
-            async for update in updates:
-                for event in self._events(reading, update):
-                    yield [event]
-                    if event.state in ends and stop_at is not StopAt.CURRENT:
+        try:
+            async with aclosing(self._updates(link, stop_at)) as updates:
+                async for update in updates:
+                    for event in self._events(reading, update):
+                        yield [event]
+                        if event.state in ends and stop_at is not StopAt.CURRENT:
+                            return
+                    if reading.fold.is_terminal:
                         return
-                if reading.fold.is_terminal:
-                    return
+        finally:
+            self._left(reading)
         if stop_at is not StopAt.CURRENT:
             raise self._ended_early(task_id)
 
     def _resumed(self, task_id: str, after: int) -> Reading | None:
         """The reading that ends exactly there; None where a reader has to begin anew."""
-        for reading in (self._seen.get(task_id), self._peer.readings.get(task_id)):
+        for reading in (self._seen.get(task_id), self._peer.reading_of(task_id)):
             if reading is not None and after and reading.sequence == after:
-                return reading
+                return reading.free()
         return None
 
     def _link(self, task_id: str) -> Link:
@@ -316,7 +266,7 @@ class A2AAgent(WithoutControl):
         if way.can_subscribe:
             request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=way.tenant)
             try:
-                async with aclosing(self._streamed(way, "subscribe", request, link.task_id)) as updates:
+                async with aclosing(self._peer.follow(way, "subscribe", request, link.task_id)) as updates:
                     first = True
                     async for update in updates:
                         if first and not isinstance(update, TaskView):
@@ -340,13 +290,14 @@ class A2AAgent(WithoutControl):
 
     async def _view(self, way: Way, link: Link) -> TaskView:
         request = pb.GetTaskRequest(id=link.task_id, tenant=way.tenant)
+        task = await self._peer.ask(way, "get_task", request, link.task_id)
         with a2a_errors(self.url, way.grpc, task_id=link.task_id):
-            return task_from_pb(tidied_task(await self._asked(way, "get_task", request, link.task_id)))
+            return task_from_pb(tidied_task(task))
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         link = self._link(task_id)
         if not link.task_id:
-            known = self._peer.readings.get(task_id)
+            known = self._peer.reading_of(task_id)
             if known is None:
                 raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
             return known.fold.to_task()  # it answered with a message alone: there is nothing to ask for
@@ -374,7 +325,7 @@ class A2AAgent(WithoutControl):
                 status_timestamp_after=timestamp_to_pb(wanted.updated_after) if wanted.updated_after else None,
                 include_artifacts=False,
             )
-            page = await self._asked(way, "list_tasks", request)
+            page = await self._peer.ask(way, "list_tasks", request)
             name = (await self._peer.card()).own.name
         with a2a_errors(self.url, way.grpc):
             views = [task_from_pb(tidied_task(task)) for task in page.tasks]
@@ -407,7 +358,7 @@ class A2AAgent(WithoutControl):
             request = pb.CancelTaskRequest(id=link.task_id, tenant=way.tenant)
             if reason:
                 request.metadata["reason"] = reason
-            task = await self._asked(way, "cancel_task", request, link.task_id)
+            task = await self._peer.ask(way, "cancel_task", request, link.task_id)
             with a2a_errors(self.url, way.grpc, task_id=link.task_id):
                 view = task_from_pb(tidied_task(task))
             return await self._shown(task_id, link, view)
@@ -422,46 +373,6 @@ class A2AAgent(WithoutControl):
             return part.content
         return ToolOutput(call.call_id, done.raise_for_status().get_output())
 
-    # -- the official client -------------------------------------------------------------------------------------------------
-
-    async def _asked(self, way: Way, verb: str, request: Any, task_id: str = "") -> Any:
-        """The one answer to a request; with new credentials where the peer refuses the ones that it was shown."""
-        renewed = False
-        while True:
-            call = await way.call(self._peer.sender)
-            try:
-                with a2a_errors(self.url, way.grpc, **_named(task_id)):
-                    return await getattr(way.transport, verb)(request, context=call)
-            except UnauthenticatedError:
-                if renewed or not await self._peer.sender.refresh(call.service_parameters):
-                    raise
-                renewed = True
-            except UnavailableError:
-                self._peer.forget_card()
-                raise
-
-    async def _streamed(self, way: Way, verb: str, request: Any, task_id: str) -> AsyncGenerator[Update, None]:
-        """The same for a stream, before its first answer."""
-        renewed = begun = False
-        while True:
-            call = await way.call(self._peer.sender)
-            try:
-                with a2a_errors(self.url, way.grpc, **_named(task_id)):
-                    async with aclosing(getattr(way.transport, verb)(request, context=call)) as responses:
-                        async for response in responses:
-                            begun = True
-                            answer = tidied(response)
-                            if answer.WhichOneof("payload") is not None:
-                                yield update_from_pb(answer)
-                return
-            except UnauthenticatedError:
-                if begun or renewed or not await self._peer.sender.refresh(call.service_parameters):
-                    raise
-                renewed = True
-            except UnavailableError:
-                self._peer.forget_card()
-                raise
-
 
 async def _next(answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
     return await anext(answers, None)
@@ -471,10 +382,6 @@ async def _exhausted(events: AsyncGenerator[list[RunEvent], None]) -> None:
     async with aclosing(events):
         async for _ in events:
             pass
-
-
-def _named(task_id: str) -> dict[str, str]:
-    return {"task_id": task_id} if task_id else {}
 
 
 def _is_harmless(error: ProtolinkError) -> bool:

@@ -30,7 +30,7 @@ from protolink_grpc.a2a.card import card_from_a2a
 from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.client.channel import channel_to, typed
 from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, late, typed_http
-from protolink_grpc.errors import InvalidAgentResponseError, ProtolinkError, RemoteError
+from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, ProtolinkError, RemoteError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.wire.address import Address, WebAddress
 
@@ -178,7 +178,7 @@ def _place(interface: pb.AgentInterface, sender: Sender) -> _Place | None:
     try:
         target = grpc_address(interface.url, sender.address) if binding == GRPC else None
         web = WebAddress.parse(interface.url) if target is None else _web(target)
-    except errors.InvalidArgumentError:
+    except InvalidArgumentError:
         return None  # a URL that cannot be called
     return _Place(interface.url, web, target, binding, version, interface.tenant)
 
@@ -227,6 +227,9 @@ def a2a_errors(url: str, grpc_at: Address | None, **metadata: str) -> Iterator[N
     """Turn what the official client raises into the errors of this package."""
     try:
         yield
+    except InvalidArgumentError as error:
+        # Ours are made here, from what the peer sent; what the peer says of our request comes as one of theirs.
+        raise _illegible(error, url, metadata) from None
     except ProtolinkError:
         raise
     except theirs.A2AError as error:
@@ -238,7 +241,7 @@ def a2a_errors(url: str, grpc_at: Address | None, **metadata: str) -> Iterator[N
     except grpc.aio.AioRpcError as error:
         raise _of_grpc(error, url, grpc_at, metadata) from None
     except (ParseError, DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidAgentResponseError(f"{url} answered with what is no A2A: {error}", url=url, **metadata) from None
+        raise _illegible(error, url, metadata) from None
 
 
 def _typed(error: theirs.A2AError, url: str, grpc_at: Address | None, metadata: dict[str, str]) -> ProtolinkError:
@@ -255,8 +258,12 @@ def _typed(error: theirs.A2AError, url: str, grpc_at: Address | None, metadata: 
     if isinstance(error, A2AClientTimeoutError):
         return late(url, **metadata)
     if cause is not None:
-        return InvalidAgentResponseError(f"{url} answered with what is no A2A: {cause}", url=url, **metadata)
+        return _illegible(cause, url, metadata)
     return RemoteError(str(error), code="INTERNAL", url=url, **metadata)
+
+
+def _illegible(error: BaseException, url: str, metadata: dict[str, str]) -> ProtolinkError:
+    return InvalidAgentResponseError(f"{url} answered with what is no A2A: {error}", url=url, **metadata)
 
 
 def _of_grpc(

@@ -59,14 +59,8 @@ KNOWN_TASKS = 1000
 
 _SETTLED = TERMINAL | INTERRUPTED
 
-_SCHEMES = {
-    "grpc": "grpc://",
-    "runtime": SCHEME,
-    "a2a": "http://",
-    "http": "http://",
-    "sse": "http://",
-    "websocket": "ws://",
-}
+_WEB_SCHEMES = {"a2a": "http://", "http": "http://", "sse": "http://", "websocket": "ws://"}
+_SCHEMES = {"grpc": "grpc://", "runtime": SCHEME, **_WEB_SCHEMES}
 """The scheme of URLs that name none, by transport."""
 
 _WEB = ("http://", "https://", "ws://", "wss://")
@@ -135,9 +129,11 @@ class AgentClient:
 
     def _on_the_web(self, url: str) -> AgentPort:
         if self._web is None:
-            from protolink_grpc.client import foreign  # here: the official A2A client takes a second to load
+            from protolink_grpc.client.foreign import (
+                ForeignAgents,  # here: the official A2A client takes a second to load
+            )
 
-            self._web = foreign.ForeignAgents(self._options, foreign.trusted_origins(self._trusted))
+            self._web = ForeignAgents(self._options, self._trusted)
         agent: AgentPort = self._web.agent(url, self.transport)
         return agent
 

@@ -5,12 +5,13 @@ do.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from protolink_grpc.client.a2a_agent import A2AAgent, A2APeer
+from protolink_grpc.client.a2a_agent import A2AAgent
+from protolink_grpc.client.a2a_peer import A2APeer
 from protolink_grpc.client.a2a_way import CARD_PATH
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.http_channel import CONNECT_S, Sender
@@ -60,11 +61,11 @@ class ForeignAgents:
 
     Args:
         options: What goes with every call, to the origin that the caller named alone.
-        trusted: Further origins that may have it, should a card point there.
+        trusted: URLs whose origins may have it, too, should a card point there.
     """
 
     options: ChannelOptions
-    trusted: frozenset[str] = frozenset()
+    trusted: tuple[str, ...] = ()
     _peers: Recent[_Peer] = field(default_factory=lambda: Recent(KNOWN_PEERS))
 
     def agent(self, url: str, transport: str) -> AgentPort:
@@ -91,15 +92,11 @@ class ForeignAgents:
     def _peer(self, address: WebAddress) -> _Peer:
         peer = self._peers.get(address.url)
         if peer is None:
-            sender = Sender(address, self.options, self.trusted)
+            origins = frozenset(WebAddress.parse(each, field="trusted_origins").origin for each in self.trusted)
+            sender = Sender(address, self.options, origins)
             peer = _Peer(A2APeer(sender), ProtolinkPeer(sender))
             self._peers.keep(address.url, peer)
         return peer
-
-
-def trusted_origins(urls: Iterable[str]) -> frozenset[str]:
-    """The origins of these URLs. Raises InvalidArgumentError."""
-    return frozenset(WebAddress.parse(url, field="trusted_origins").origin for url in urls)
 
 
 def _port(peer: _Peer, kind: str) -> AgentPort:

@@ -4,6 +4,7 @@ Such a system has no sequence. A reading numbers what it shows; after a cut, the
 only the difference is told. Pure: what is asked, and when, is decided elsewhere.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,7 @@ class Reading:
     Attributes:
         fold: What the events so far add up to; empty before the first.
         remote_id, context_id: What the task and its session are called there; empty until that is known.
+        busy: Somebody is reading; he alone may change it.
     """
 
     def __init__(self, task_id: str, agent_name: str, sequence: int = 0) -> None:
@@ -46,6 +48,15 @@ class Reading:
         self.sequence = sequence
         self.remote_id = ""
         self.context_id = ""
+        self.busy = False
+
+    def free(self) -> "Reading":
+        """This reading for one more reader: itself, or a copy where it is in use."""
+        if not self.busy:
+            return self
+        twin = copy.deepcopy(self)
+        twin.busy = False
+        return twin
 
     def begin(self, task: Task, link: Mapping[str, Any]) -> Iterator[RunEvent]:
         """A turn begins with what was sent: a task that is new to this reading, or further messages.

@@ -5,19 +5,13 @@ Routes stay free of it: they ask the door for the caller and for the body, and r
 
 import asyncio
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.requests import HTTPConnection, Request
 
 from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
+from protolink_grpc.auth.rules import Admission
 from protolink_grpc.errors import DeadlineExceededError, MessageTooLargeError, UnauthenticatedError
-
-
-class Admission(Protocol):
-    """Whether an identified caller may call a method now. Raises PermissionDeniedError, ResourceExhaustedError."""
-
-    def __call__(self, method: str, principal: Principal) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ class Door:
             self._admit(method, principal)
 
     async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
-        """The caller of an A2A operation together with its service parameters; with a method, as `principal`, else as `identify`."""
+        """The caller of an A2A operation with its service parameters; with a method, as `principal`, else as `identify`."""
         principal = await (self.principal(request, method) if method else self.identify(request))
         headers = request.headers
         version = headers.get("a2a-version") or request.query_params.get("A2A-Version", "")

@@ -7,8 +7,6 @@ from hashlib import blake2b
 from html import escape
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
 from protolink_grpc.auth.principal import NOBODY, Principal
 from protolink_grpc.errors import InternalError
 from protolink_grpc.gateway.protolink_events import StreamEvents, is_last
@@ -224,22 +222,18 @@ def _request_id(ask: Ask) -> str:
     """The id under which a repetition of this request is found.
 
     ProtoLink's clients use the id of the task as the key, for each of its turns. So the key alone is no request: it is one together
-    with what is said, and a turn that says something new is another one.
+    with what the task holds, and a turn that says something new is another one.
     """
     if not ask.key:
         return ""
-    said = [ask.data.get(name) for name in ("id", "messages", "artifacts")]
-    digest = blake2b(ask.key.encode("utf-8", "replace"), digest_size=16)
-    # Long integers are beyond orjson: `repr` tells them apart as well.
-    digest.update(_sorted(said))
+    held = [[_identity(each) for each in ask.data.get(name) or ()] for name in ("messages", "artifacts")]
+    digest = blake2b(repr((ask.key, ask.data.get("id"), held)).encode("utf-8", "replace"), digest_size=16)
     return f"key-{digest.hexdigest()}"
 
 
-def _sorted(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        return repr(value).encode("utf-8", "replace")
+def _identity(item: Fields) -> Any:
+    """What a message or artifact is known by in a log: its id, or else all of it."""
+    return item.get("id") or sorted(item.items())
 
 
 def _object(data: Any) -> Any:

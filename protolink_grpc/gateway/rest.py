@@ -185,8 +185,10 @@ def answer_type(request: Request) -> str:
     return A2A_JSON if A2A_JSON in wants or media_type(headers.get("content-type")) == A2A_JSON else JSON
 
 
-def error_response(request: Request, error: ProtolinkError) -> Response:
-    """An error as A2A's REST binding shows it."""
+def error_response(
+    request: Request, error: ProtolinkError, words: Callable[[ProtolinkError], dict[str, Any]] = rest_json
+) -> Response:
+    """An error as A2A's REST binding shows it, in the words of its version."""
     headers: dict[str, str] = {}
     status = error.rule.http
     if status == 401:
@@ -195,7 +197,7 @@ def error_response(request: Request, error: ProtolinkError) -> Response:
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     if isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata:
         status = 415  # about the body itself, not about a part of a message
-    return Response(write_json(rest_json(error)), status, headers, answer_type(request))
+    return Response(write_json(words(error)), status, headers, answer_type(request))
 
 
 def incident(what: str, error: Exception) -> InternalError:

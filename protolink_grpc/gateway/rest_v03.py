@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from protolink_grpc.a2a.errors import rest_json
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
+from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import JSON, read_object, write_json
@@ -56,16 +56,16 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
                 raise LookupError(route.path)
             return Response(write_json(await route.answer(asked, request.path_params, query, body)), 200, None, JSON)
         except ProtolinkError as error:
-            return error_response(request, error)
+            return error_response(request, error, rest_error_json)
         except Exception as error:
-            return error_response(request, incident(name, error))
+            return error_response(request, incident(name, error), rest_error_json)
 
     return endpoint
 
 
 def _failed(error: Exception) -> bytes:
     known = error if isinstance(error, ProtolinkError) else incident("stream", error)
-    return b"event: error\n" + frame(write_json(rest_json(known)))
+    return b"event: error\n" + frame(write_json(rest_error_json(known)))
 
 
 async def _frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:

@@ -137,13 +137,13 @@ class Task:
     def begin(self) -> Self:
         return self.update_state(TaskState.WORKING)
 
-    def require_input(self, message: Message | None = None) -> Self:
-        """Wait for the sender, through `working` where the lifecycle asks for it."""
-        return self._reach(TaskState.INPUT_REQUIRED, message)
+    def require_input(self, message: Message | str | None = None) -> Self:
+        """Wait for the sender, who is asked `message`; through `working` where the lifecycle asks for it."""
+        return self._reach(TaskState.INPUT_REQUIRED, Message.agent(message) if isinstance(message, str) else message)
 
-    def require_auth(self, message: Message | None = None) -> Self:
+    def require_auth(self, message: Message | str | None = None) -> Self:
         """Wait for credentials of the sender, through `working` where the lifecycle asks for it."""
-        return self._reach(TaskState.AUTH_REQUIRED, message)
+        return self._reach(TaskState.AUTH_REQUIRED, Message.agent(message) if isinstance(message, str) else message)
 
     def complete(self, response_text: str) -> Self:
         """Finish with an agent's message, through `working` where the lifecycle asks for it."""

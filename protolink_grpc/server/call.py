@@ -14,7 +14,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True)
 class Call:
-    """One RPC under way. `principal` is who makes it, as far as the interceptors know; `authenticated` says that somebody looked."""
+    """One RPC under way. `principal` is who makes it, as far as is known; `authenticated` says that somebody has looked."""
 
     method: str
     context: Context

@@ -1,4 +1,4 @@
-"""Agents of other systems on loopback: one of a2a-sdk's server in this loop, over every binding; one of ProtoLink 0.8.3 in a process."""
+"""Agents of other systems on loopback: a2a-sdk's own server in this loop, over every binding and in both versions."""
 
 import asyncio
 import contextlib

@@ -233,7 +233,13 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@given(JSON)
+CARDS = st.fixed_dictionaries(
+    {"name": st.just("x"), "url": st.just("u")},
+    optional=dict.fromkeys(("supportedInterfaces", "securitySchemes", "skills", "capabilities", "version"), JSON),
+)
+
+
+@given(JSON | CARDS)
 def test_no_json_breaks_the_reader_of_cards(found):
     try:
         card_from_a2a(found)
@@ -241,10 +247,15 @@ def test_no_json_breaks_the_reader_of_cards(found):
         pass
 
 
-@given(st.dictionaries(st.text(max_size=4), st.dictionaries(
-    st.sampled_from(["type", "in", "name", "scheme", "flows", "openIdConnectUrl", "bearerFormat", "description"]),
-    st.sampled_from(["apiKey", "http", "oauth2", "openIdConnect", "mutualTLS", "header", None, 7, {}, {"password": {"tokenUrl": "t"}}]),
-), max_size=3))  # fmt: skip
+SAYINGS = st.sampled_from(
+    ["apiKey", "http", "oauth2", "openIdConnect", "mutualTLS", "header", None, 7, {}, {"password": {"tokenUrl": "t"}}]
+)
+SCHEME_KEYS = st.sampled_from(
+    ["type", "in", "name", "scheme", "flows", "openIdConnectUrl", "bearerFormat", "description"]
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), st.dictionaries(SCHEME_KEYS, SAYINGS), max_size=3))
 def test_whatever_a_card_says_of_security_its_a2a_form_is_valid(schemes):
     found = card_json(public(security_schemes=schemes))
     json_format.ParseDict(found, pb.AgentCard())

@@ -506,22 +506,26 @@ def test_the_servicer_has_every_method_of_the_service(operations: FakeOperations
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "message"),
     [
-        (errors.TaskNotFoundError("x"), "NOT_FOUND"),
-        (errors.TaskNotCancelableError("x"), "FAILED_PRECONDITION"),
-        (errors.TaskFinishedError("x"), "FAILED_PRECONDITION"),
-        (errors.PushNotSupportedError("x"), "UNIMPLEMENTED"),
-        (errors.UnsupportedOperationError("x"), "UNIMPLEMENTED"),
-        (errors.ExtendedCardNotConfiguredError("x"), "UNIMPLEMENTED"),
-        (errors.ContentTypeNotSupportedError("x"), "INVALID_ARGUMENT"),
-        (errors.InvalidArgumentError("x", field="name"), "INVALID_ARGUMENT"),
-        (errors.UnauthenticatedError("x"), "UNAUTHENTICATED"),
-        (errors.InternalError("x"), "INTERNAL"),
+        (errors.TaskNotFoundError("x"), "NOT_FOUND", "TaskNotFoundError: x"),
+        (errors.TaskNotCancelableError("x"), "FAILED_PRECONDITION", "TaskNotCancelableError: x"),
+        (errors.TaskFinishedError("x"), "FAILED_PRECONDITION", "UnsupportedOperationError: x"),
+        (errors.PushNotSupportedError("x"), "UNIMPLEMENTED", "PushNotificationNotSupportedError: x"),
+        (errors.UnsupportedOperationError("x"), "UNIMPLEMENTED", "UnsupportedOperationError: x"),
+        (errors.ExtendedCardNotConfiguredError("x"), "UNIMPLEMENTED", "AuthenticatedExtendedCardNotConfiguredError: x"),
+        (errors.ContentTypeNotSupportedError("x"), "INVALID_ARGUMENT", "ContentTypeNotSupportedError: x"),
+        (errors.InvalidArgumentError("x", field="name"), "INVALID_ARGUMENT", "InvalidParamsError: name: x"),
+        (errors.UnauthenticatedError("x"), "UNAUTHENTICATED", "x"),
+        (errors.InternalError("x"), "INTERNAL", "x"),
     ],
 )
-def test_an_error_has_the_status_that_clients_of_v03_know(error: errors.ProtolinkError, code: str) -> None:
-    assert code_pb2.Code.Name(to_status(error).code) == code
+def test_an_error_has_the_status_and_name_that_clients_of_v03_know(
+    error: errors.ProtolinkError, code: str, message: str
+) -> None:
+    status = to_status(error)
+    assert (code_pb2.Code.Name(status.code), status.message) == (code, message)
+    assert len(status.details) >= 1
     assert A2AV03Servicer.to_status is to_status
 
 

@@ -2,7 +2,7 @@
 
 import base64
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from a2a.compat.v0_3 import conversions
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from protolink_grpc import errors
 from protolink_grpc.a2a import json_codec
 from protolink_grpc.a2a.v03 import reading, writing
-from protolink_grpc.a2a.v03.terms import code_v03, error_json, speaking_v03
+from protolink_grpc.a2a.v03.terms import NAMES, code_v03, error_json, rest_error_json, speaking_v03
 from protolink_grpc.a2a.values import (
     A2A_KEY,
     V03,
@@ -404,6 +404,25 @@ def test_every_error_has_a_code_that_v03_knows(reason: str) -> None:
 )
 def test_an_error_is_told_in_the_codes_of_v03(error: errors.ProtolinkError, code: int) -> None:
     assert code_v03(error) == code
+
+
+def test_an_error_over_rest_says_its_name_where_clients_look_for_it() -> None:
+    assert rest_error_json(errors.TaskNotFoundError("x", task_id="t")) == {
+        "code": -32001,
+        "message": "x",
+        "data": {"reason": "TASK_NOT_FOUND", "task_id": "t"},
+        "type": "TaskNotFoundError",
+        "error": "TaskNotFoundError",
+    }
+    assert "type" not in rest_error_json(errors.UnavailableError("x"))
+
+
+def test_the_names_of_errors_are_those_of_v03() -> None:
+    models = {
+        each.model_fields["code"].default: each.__name__
+        for each in get_args(schema.A2AError.model_fields["root"].annotation)
+    }
+    assert {code: models[code] for code in NAMES} == NAMES
 
 
 def test_an_error_names_the_field_in_its_data() -> None:

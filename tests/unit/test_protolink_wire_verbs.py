@@ -19,8 +19,8 @@ ANN, BOB = Principal("ann", frozenset({"pay"})), Principal("bob")
 PATIENCE_S = 10.0
 
 
-def body(text: str = "hi", **fields: Any) -> dict[str, Any]:
-    return Task(id="t", messages=[Message("m1", "user").add_text(text)]).to_dict() | fields
+def body(message: str = "m1", **fields: Any) -> dict[str, Any]:
+    return Task(id="t", messages=[Message(message, "user").add_text("hi")]).to_dict() | fields
 
 
 def asked(data: Any, key: str = "t", principal: Principal = ANN) -> Ask:
@@ -35,7 +35,7 @@ def test_the_same_words_under_the_same_key_are_the_same_request() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        asked(body("ho")),
+        asked(body("m2")),
         asked(body(), key="u"),
         asked(body(id="u")),
         asked(body(messages=[])),
@@ -54,9 +54,9 @@ def test_without_a_key_nothing_is_a_repetition() -> None:
     assert submission_of(asked(body(), key="")).request_id == ""
 
 
-def test_long_integers_make_requests_too() -> None:
-    long = {"id": "m", "parts": [{"type": "json", "content": 2**70}]}
-    longer = {"id": "m", "parts": [{"type": "json", "content": 2**70 + 1}]}
+def test_messages_without_ids_are_known_by_what_they_say() -> None:
+    long = {"parts": [{"type": "json", "content": 2**70}]}
+    longer = {"parts": [{"type": "json", "content": 2**70 + 1}]}
     ids = [submission_of(asked(body(messages=[each]))).request_id for each in (long, longer, long)]
     assert ids[0] == ids[2] != ids[1]
 

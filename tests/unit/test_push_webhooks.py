@@ -663,6 +663,24 @@ async def test_of_two_processes_one_delivers_and_the_other_takes_over_when_it_st
             assert first.receiver.seen == {URL: ["one", "two", "three"]}
 
 
+async def test_a_webhook_that_another_process_has_taken_gets_nothing_more_from_here(tmp_path: Path) -> None:
+    async with two_processes(tmp_path / "tasks.db") as (silent, other):
+        silent.time.runs.clear()
+        silent.receiver.answers[URL] = [NO]
+        await silent.happens("one")
+        async with running(silent.webhooks()) as webhooks:
+            await webhooks.add("ada", hook(), 0, V1)
+            async with asyncio.timeout(PATIENCE_S):
+                await silent.time.asleep.wait()
+            await silent.store.heartbeat(-1.0)
+            async with running(other.webhooks()):
+                await other.receiver.has("one")
+                silent.time.runs.set()
+                while webhooks._deliveries:
+                    await asyncio.sleep(0)
+    assert len(silent.receiver.attempts) == 1
+
+
 async def test_a_webhook_that_another_process_replaces_is_told_by_the_one_that_told_it(tmp_path: Path) -> None:
     async with two_processes(tmp_path / "tasks.db") as (first, second):
         await first.happens("one")

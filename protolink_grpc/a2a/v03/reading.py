@@ -76,7 +76,7 @@ def _within(path: str, read: Callable[[Any], dict[str, Any]], value: Any) -> dic
 
 def _message(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
-    if given.get("kind", "message") != "message":
+    if (given.get("kind") or "message") != "message":
         raise InvalidArgumentError("must be 'message'", field="kind")
     found = {key: given[key] for key in _MESSAGE_FIELDS if given.get(key) is not None}
     role = given.get("role")

@@ -38,6 +38,19 @@ _NO_PAYLOAD_FAULT: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 
 INTERNAL: Final = -32603
 
+NAMES: Final = {
+    -32001: "TaskNotFoundError",
+    -32002: "TaskNotCancelableError",
+    -32003: "PushNotificationNotSupportedError",
+    -32004: "UnsupportedOperationError",
+    -32005: "ContentTypeNotSupportedError",
+    -32006: "InvalidAgentResponseError",
+    -32007: "AuthenticatedExtendedCardNotConfiguredError",
+    -32600: "InvalidRequestError",
+    -32602: "InvalidParamsError",
+}
+"""What v0.3 calls the errors that say more than their status: over REST and gRPC its clients know them by these names."""
+
 
 def speaking_v03(asked: Asked) -> Asked:
     """The caller as one of v0.3, whether or not the request says a version: what is kept of it, a webhook say, depends on that.
@@ -57,7 +70,14 @@ def code_v03(error: ProtolinkError) -> int:
 
 def error_json(error: ProtolinkError) -> dict[str, Any]:
     """The `error` member of a JSON-RPC answer; v0.3 leaves the form of `data` free."""
-    return {"code": code_v03(error), "message": str(error), "data": {"reason": error.reason, **error.metadata}}
+    return {"code": code_v03(error), "message": str(error), "data": {**error.metadata, "reason": error.reason}}
+
+
+def rest_error_json(error: ProtolinkError) -> dict[str, Any]:
+    """The body of a REST error. v0.3 leaves it free; its clients look for `type`, for `error` or for `code`."""
+    found = error_json(error)
+    name = NAMES.get(found["code"])
+    return found if name is None else found | {"type": name, "error": name}
 
 
 def scheme_of(schemes: list[str], credentials: str, field: str) -> str:
