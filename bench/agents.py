@@ -11,7 +11,19 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import event_pb2, part_pb2, task_pb2
 
-from protolink_grpc import Agent, AgentCapabilities, AgentCard, Limits, Message, Run, Task, TaskProgress, current_run
+from protolink_grpc import (
+    Agent,
+    AgentCapabilities,
+    AgentCard,
+    Artifact,
+    Limits,
+    Message,
+    Part,
+    Run,
+    Task,
+    TaskProgress,
+    current_run,
+)
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted
 from protolink_grpc.store.port import TaskStore
 
@@ -19,6 +31,7 @@ REPLY_CHARACTERS = 100
 """An answer repeats this much of its question: a 64 KiB case measures what comes in."""
 
 ANY_PORT = "grpc://127.0.0.1:0"
+ANY_HTTP_PORT = "127.0.0.1:0"
 
 SERVICE = "protolink.v1.AgentService"
 
@@ -45,8 +58,8 @@ def _card(name: str, url: str) -> AgentCard:
 class EchoAgent(Agent):
     """The simplest agent: answers and is done."""
 
-    def __init__(self, store: TaskStore, url: str = ANY_PORT) -> None:
-        super().__init__(_card("echo", url), store=store)
+    def __init__(self, store: TaskStore, url: str = ANY_PORT, http: str | None = None) -> None:
+        super().__init__(_card("echo", url), store=store, http=http)
 
     async def handle_task(self, task: Task) -> Task:
         return task.complete(_reply(task.messages[-1].parts[0].content))
@@ -55,14 +68,14 @@ class EchoAgent(Agent):
 class LogAgent(Agent):
     """Writes logs of the length that the message asks for, and stays open for further turns.
 
-    `emit N` reports N steps and completes, `tell N` produces a text in N pieces and completes; `events N` and `messages N` let the
-    history grow by N and wait for more; anything else is one turn, answered by one message.
+    `emit N` reports N steps, `make N` makes N artifacts, `tell N` produces a text in N pieces, each of which completes; `events N` and
+    `messages N` let the history grow by N and wait for more; anything else is one turn, answered by one message.
     """
 
-    def __init__(self, store: TaskStore) -> None:
+    def __init__(self, store: TaskStore, http: str | None = None) -> None:
         # Every task stays warm: what a turn costs must not depend on how many tasks a round prepares.
         limits = Limits(max_concurrency=256, warm_tasks=10_000, warm_items=1_000_000)
-        super().__init__(_card("log", ANY_PORT), store=store, limits=limits)
+        super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http)
 
     async def handle_task(self, task: Task) -> Task:
         verb, _, amount = task.messages[-1].parts[0].content.partition(" ")
@@ -70,9 +83,11 @@ class LogAgent(Agent):
             await _report(int(amount))
         elif verb == "messages":
             await _say(int(amount))
+        elif verb == "make":
+            await _make(int(amount))
         elif verb == "tell":
             await _tell(int(amount))
-        return task.complete("done") if verb in ("emit", "tell") else task.require_input(Message.agent("go on"))
+        return task.complete("done") if verb in ("emit", "make", "tell") else task.require_input(Message.agent("go on"))
 
 
 class ChainAgent(Agent):
@@ -118,6 +133,12 @@ async def _say(count: int) -> None:
     run = _run()
     for _ in range(count):
         await run.message(Message.agent("one message of many"))
+
+
+async def _make(count: int) -> None:
+    run = _run()
+    for index in range(count):
+        await run.artifact(Artifact(f"artifact-{index}", [Part("text", "one artifact of many")]))
 
 
 async def _tell(count: int) -> None:

@@ -47,12 +47,15 @@ class Server:
     """One running server.
 
     Attributes:
-        target: `host:port`.
+        target: `host:port` of its gRPC port; empty where it has none.
+        process: What runs it.
+        http: `host:port` of its HTTP port; empty where it has none.
     """
 
     kind: str
     target: str
     process: asyncio.subprocess.Process
+    http: str = ""
 
     async def _ask(self, command: str) -> dict[str, float]:
         if self.process.stdin is None or self.process.stdout is None:
@@ -112,7 +115,8 @@ async def _start(kind: str, arguments: list[str], environment: Mapping[str, str]
         line = await process.stdout.readline()
     if not line:
         raise RuntimeError(f"the {kind} server did not start; its message is above")
-    return Server(kind, json.loads(line)["url"].removeprefix("grpc://"), process)
+    at = {scheme: place for scheme, _, place in (url.partition("://") for url in json.loads(line)["urls"])}
+    return Server(kind, at.get("grpc", ""), process, at.get("http", ""))
 
 
 @asynccontextmanager

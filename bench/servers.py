@@ -21,21 +21,22 @@ from typing import Any
 import grpc.aio
 import psutil
 
-from bench.agents import ChainAgent, EchoAgent, LogAgent, floor_handler
+from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, floor_handler
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.runtime.loops import run
 from protolink_grpc.store.port import TaskStore
 
 Options = argparse.Namespace
+Urls = list[str]
 
 
 @asynccontextmanager
-async def _floor(options: Options) -> AsyncIterator[str]:
+async def _floor(options: Options) -> AsyncIterator[Urls]:
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((floor_handler(),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    yield f"grpc://127.0.0.1:{port}"
+    yield [f"grpc://127.0.0.1:{port}"]
     await server.stop(0)
 
 
@@ -46,32 +47,61 @@ def _store(options: Options) -> TaskStore:
 
 
 @asynccontextmanager
-async def _echo(options: Options) -> AsyncIterator[str]:
+async def _echo(options: Options) -> AsyncIterator[Urls]:
     async with EchoAgent(_store(options)) as agent:
-        yield agent.card.url
+        yield [agent.card.url]
 
 
 @asynccontextmanager
-async def _log(options: Options) -> AsyncIterator[str]:
+async def _log(options: Options) -> AsyncIterator[Urls]:
     async with LogAgent(_store(options)) as agent:
         agent.grace_s = 0
-        yield agent.card.url
+        yield [agent.card.url]
 
 
 @asynccontextmanager
-async def _chain(options: Options) -> AsyncIterator[str]:
+async def _chain(options: Options) -> AsyncIterator[Urls]:
     async with ChainAgent(_store(options), options.kind) as agent:
         agent.grace_s = 0
-        yield agent.card.url
+        yield [agent.card.url]
 
 
 @asynccontextmanager
-async def _registry(options: Options) -> AsyncIterator[str]:
+async def _registry(options: Options) -> AsyncIterator[Urls]:
     async with Registry() as registry:
-        yield registry.url
+        yield [registry.url]
 
 
-KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[str]]] = {
+@asynccontextmanager
+async def _http_floor(options: Options) -> AsyncIterator[Urls]:
+    from bench import web_servers  # here: the other kinds must not be larger for what they do not need
+
+    async with web_servers.http_floor() as urls:
+        yield urls
+
+
+@asynccontextmanager
+async def _sdk(options: Options) -> AsyncIterator[Urls]:
+    from bench import web_servers  # here: as above
+
+    async with web_servers.reference_sdk() as urls:
+        yield urls
+
+
+@asynccontextmanager
+async def _a2a_echo(options: Options) -> AsyncIterator[Urls]:
+    async with EchoAgent(_store(options), http=ANY_HTTP_PORT) as agent:
+        yield [agent.card.url, *(each.url for each in agent.card.interfaces if each.transport == "http")]
+
+
+@asynccontextmanager
+async def _a2a_log(options: Options) -> AsyncIterator[Urls]:
+    async with LogAgent(_store(options), http=ANY_HTTP_PORT) as agent:
+        agent.grace_s = 0
+        yield [agent.card.url, *(each.url for each in agent.card.interfaces if each.transport == "http")]
+
+
+KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
     "floor": _floor,
     "echo-memory": _echo,
     "echo-sqlite": _echo,
@@ -81,6 +111,12 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[str]]] = {
     "chain-2": _chain,
     "chain-3": _chain,
     "registry": _registry,
+    "http-floor": _http_floor,
+    "a2a-sdk": _sdk,
+    "a2a-echo-memory": _a2a_echo,
+    "a2a-echo-sqlite": _a2a_echo,
+    "a2a-log-memory": _a2a_log,
+    "a2a-log-sqlite": _a2a_log,
 }
 
 
@@ -136,8 +172,8 @@ async def _obey() -> None:
 
 
 async def _serve(options: Options) -> None:
-    async with KINDS[options.kind](options) as url:
-        _say({"url": url})
+    async with KINDS[options.kind](options) as urls:
+        _say({"urls": urls})
         await _obey()
 
 

@@ -72,7 +72,9 @@ OUTPUTS: dict[str, Callable[[], list[Any]]] = {
 
 
 class TckAgent(Agent):
-    """Does what the id of the message says; anything else it completes with a greeting."""
+    """Does what the id of the message says; anything else it completes with a greeting, or asks what else, where it converses."""
+
+    converses = False
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
         asked = message_id(task)
@@ -90,6 +92,8 @@ class TckAgent(Agent):
             task.reject("rejected")
         elif asked.startswith("test-resubscribe-message-id"):
             await asyncio.sleep(LONG_S)
+        elif self.converses:
+            task.require_input("Hello from TCK. What else?")
         else:
             task.complete("Hello from TCK")
 
@@ -99,7 +103,7 @@ async def anybody(method: str, metadata: Mapping[str, str]) -> Principal:
     return Principal("kit")
 
 
-def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False, v03_card: bool = False) -> TckAgent:
+def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False, v03: bool = False) -> TckAgent:
     card = AgentCard(
         name="tck",
         description="Answers the A2A compatibility kit",
@@ -107,9 +111,9 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
         input_formats=["*/*"],
         output_formats=["text/plain", "application/json"],
     )
-    return TckAgent(
+    agent = TckAgent(
         card,
-        authenticator=anybody,
+        authenticator=None if v03 else anybody,
         http=HttpOptions(listen=f"{host}:{http_port}"),
         a2a=A2AOptions(
             # The kit's receivers are on this machine.
@@ -117,9 +121,11 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
             extended_card=card,
             extensions=(REQUIRED,) if extension else (),
             message_replies=True,
-            dual_card=v03_card,
+            dual_card=v03,
         ),
     )
+    agent.converses = v03
+    return agent
 
 
 async def main() -> None:
@@ -128,10 +134,10 @@ async def main() -> None:
     parser.add_argument("--http-port", type=int, default=9999)
     parser.add_argument("--grpc-port", type=int, default=50051)
     parser.add_argument("--required-extension", action="store_true", help="demand the kit's own extension")
-    parser.add_argument("--dual-card", action="store_true", help="write v0.3's fields into the card, too")
+    parser.add_argument("--v03", action="store_true", help="what the kit's branch for v0.3 wants: old card, open tasks")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    agent = build(args.host, args.http_port, args.grpc_port, extension=args.required_extension, v03_card=args.dual_card)
+    agent = build(args.host, args.http_port, args.grpc_port, extension=args.required_extension, v03=args.v03)
     async with agent:
         print(f"A2A at http://{args.host}:{args.http_port} and {agent.card.url}; Ctrl-C ends it", flush=True)
         await asyncio.Event().wait()

@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import uvloop
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from protolink_grpc.gateway.door import Door
@@ -22,6 +23,21 @@ from protolink_grpc.gateway.metrics import Metrics
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""
+
+
+class Stream(Response):
+    """Server-sent events that say when they have ended, however they did."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None], ended: asyncio.Event) -> None:
+        super().__init__()
+        self._events, self._ended = events, ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with aclosing(self._events):
+                await StreamingResponse(self._events, media_type="text/event-stream")(scope, receive, send)
+        finally:
+            self._ended.set()
 
 
 class World:
@@ -88,27 +104,21 @@ class World:
         return Response(b"done")
 
     async def _events(self, request: Request) -> Response:
-        async def events() -> AsyncIterator[bytes]:
-            try:
-                yield b"id: 1\ndata: {}\n\n"
-                await self.draining.wait()
-                yield b": going\n\n"
-            finally:
-                self.gone.set()
+        async def events() -> AsyncGenerator[bytes, None]:
+            yield b"id: 1\ndata: {}\n\n"
+            await self.draining.wait()
+            yield b": going\n\n"
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        return Stream(events(), self.gone)
 
     async def _flood(self, request: Request) -> Response:
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes, None]:
             frame = b"data: " + b"x" * 8186 + b"\n\n"
-            try:
-                while True:
-                    yield frame
-                    self.written += len(frame)
-            finally:
-                self.gone.set()
+            while True:
+                yield frame
+                self.written += len(frame)
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        return Stream(events(), self.gone)
 
     async def _fail(self, request: Request) -> Response:
         async def half() -> AsyncIterator[bytes]:

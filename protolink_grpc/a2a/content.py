@@ -316,12 +316,17 @@ _ARTIFACTS: Final = _heads(
 
 @dataclass(slots=True)
 class MessageHead:
-    """What surrounds a message's parts in A2A. Empty means not set."""
+    """What surrounds a message's parts in A2A. Empty means not set.
+
+    Args:
+        message_id: What the message's sender calls it, where that is not its id.
+    """
 
     role: Literal["user", "agent"]
     metadata: Metadata = field(default_factory=dict)
     extensions: list[str] = field(default_factory=list)
     reference_task_ids: list[str] = field(default_factory=list)
+    message_id: str = ""
 
 
 def message_head(message: Message) -> MessageHead:
@@ -330,8 +335,21 @@ def message_head(message: Message) -> MessageHead:
     facts = {} if message.role in ("user", "agent") else {"role": message.role}
     if not message.metadata and not facts:
         return MessageHead(role)
-    metadata, extras = _MESSAGES[role].write((plain(message.metadata or {}), facts))
-    return MessageHead(role, metadata, extras.get("extensions", []), extras.get("reference_task_ids", []))
+    ours = plain(message.metadata or {})
+    message_id = _taken_id(ours)
+    metadata, extras = _MESSAGES[role].write((ours, facts))
+    return MessageHead(role, metadata, extras.get("extensions", []), extras.get("reference_task_ids", []), message_id)
+
+
+def _taken_id(metadata: Metadata) -> str:
+    """The id that the sender gave, taken out of the metadata: a message whose id its task knew already has got another one."""
+    extras = metadata.get(A2A_KEY)
+    if type(extras) is not dict or not _is_text(extras.get("message_id")):
+        return ""
+    message_id: str = extras.pop("message_id")
+    if not extras:
+        del metadata[A2A_KEY]
+    return message_id
 
 
 def message_of(message_id: str, parts: list[Part], head: MessageHead) -> Message:

@@ -149,6 +149,8 @@ def message_json(message: Message, context_id: str = "", task_id: str = "") -> J
         found["parts"] = parts_json(message.parts)
         return found
     head = message_head(message)
+    if head.message_id:
+        found["messageId"] = head.message_id
     found["role"] = _ROLES[head.role]
     found["parts"] = parts_json(message.parts)
     if head.metadata:

@@ -70,6 +70,9 @@ DECISION_TYPE = "approval_decision"
 FLUSH_S = 1.0
 """How long a blocking answer waits at most for the notifications that are due."""
 
+DEFAULT_CONFIG = "default"
+"""Id of the push config that a caller of v0.3 names none."""
+
 PIECE = 64
 """Events that a webhook is told of at a time."""
 
@@ -405,6 +408,9 @@ class Operations:
         return await self._add_push(asked, owner, config.task_id, config, fold.sequence)
 
     async def _add_push(self, asked: Asked, owner: str, task_id: str, config: PushConfig, after: int) -> PushConfig:
+        if not config.id and asked.version == V03:
+            # As in v0.2, where a task had one config: setting it again without an id replaces it.
+            config = replace(config, id=DEFAULT_CONFIG)
         return await self._pushing().add(owner, replace(config, task_id=task_id), after, asked.version or V1)
 
     async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:

@@ -3,7 +3,7 @@
 The classes are a2a-sdk's: a second copy of A2A's messages would clash with them in one process.
 """
 
-from typing import Any, Final, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
@@ -139,6 +139,8 @@ def _put_message(target: pb.Message, message: Message, context_id: str, task_id:
         target.role = role
         return
     head = message_head(message)
+    if head.message_id:
+        target.message_id = head.message_id
     target.role = _ROLES[head.role]
     if head.metadata:
         put_metadata(target.metadata, head.metadata)
@@ -325,14 +327,19 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
     message_id = _filled(found.message_id, "message_id") if strict else found.message_id or new_message_id()
     if strict and found.role not in (pb.ROLE_USER, pb.ROLE_AGENT):
         raise InvalidArgumentError("must be ROLE_USER or ROLE_AGENT", field="role")
+    role: Literal["user", "agent"] = "user" if found.role == pb.ROLE_USER else "agent"
+    check_id(message_id, "message_id")
+    parts = _parts_from_pb(found.parts, strict=strict)
+    context_id, task_id = check_id(found.context_id, "context_id"), check_id(found.task_id, "task_id")
+    if not (found.HasField("metadata") or found.extensions or found.reference_task_ids):
+        return Message(message_id, role, parts), context_id, task_id
     head = MessageHead(
-        "user" if found.role == pb.ROLE_USER else "agent",
-        object_from_struct(found.metadata) if found.HasField("metadata") else {},
+        role,
+        object_from_struct(found.metadata),
         _few(found.extensions, "extensions"),
         [check_id(each, "reference_task_ids") for each in _few(found.reference_task_ids, "reference_task_ids")],
     )
-    message = message_of(check_id(message_id, "message_id"), _parts_from_pb(found.parts, strict=strict), head)
-    return message, check_id(found.context_id, "context_id"), check_id(found.task_id, "task_id")
+    return message_of(message_id, parts, head), context_id, task_id
 
 
 def artifact_from_pb(found: pb.Artifact) -> Artifact:
@@ -374,7 +381,10 @@ def send_params_from_pb(request: pb.SendMessageRequest) -> SendParams:
     """
     if not request.HasField("message"):
         raise InvalidArgumentError("must be an object", field="message")
-    message, context_id, task_id = _within("message", message_from_pb, request.message)
+    try:
+        message, context_id, task_id = message_from_pb(request.message)
+    except InvalidArgumentError as error:
+        raise error.within("message") from None
     params = SendParams(message, task_id, context_id, check_id(request.tenant, "tenant"))
     if request.HasField("metadata"):
         params.metadata = object_from_struct(request.metadata)

@@ -141,7 +141,7 @@ class Reading:
             if known is None or known.parts != artifact.parts[:shown]:
                 yield TaskArtifactUpdated(artifact), 0
             elif len(artifact.parts) > shown:
-                yield TaskArtifactUpdated(replace(artifact, parts=artifact.parts[shown:]), append=True), 0
+                yield TaskArtifactUpdated(replace(artifact, parts=artifact.parts), append=True), 0
 
     def _patched(self, metadata: Mapping[str, Any]) -> Iterator[tuple[Payload, int]]:
         known = self.fold.metadata

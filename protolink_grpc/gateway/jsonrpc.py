@@ -47,6 +47,9 @@ Params = dict[str, Any]
 Unary = Callable[[Asked, Params], Awaitable[Any]]
 Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
 
+STREAMING: Final = frozenset({"SendStreamingMessage", "SubscribeToTask", "message/stream", "tasks/resubscribe"})
+"""Methods that are answered with a stream."""
+
 _NAMES_V03: Final = {
     "message/send": "SendMessage",
     "message/stream": "SendStreamingMessage",
@@ -107,8 +110,13 @@ class JsonRpc:
         try:
             return await self._dispatch(request, asked, *call)
         except ProtolinkError as error:
-            status = 401 if isinstance(error, UnauthenticatedError) else 200
-            return _answer(_failure(call_id, error, self._words_of(call[1])), status, error)
+            failure = _failure(call_id, error, self._words_of(call[1]))
+            if isinstance(error, UnauthenticatedError):
+                return _answer(failure, 401, error)
+            if call[1] in STREAMING and "text/event-stream" in request.headers.get("accept", ""):
+                # Its reader looks for events only.
+                return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
+            return _answer(failure)
         except Exception as error:
             return _answer(_failure(call_id, _incident(call[1], error)))
 
@@ -220,8 +228,9 @@ def _envelope(body: bytes) -> tuple[bytes, str, Params]:
         raise _MalformedError(-32700, str(error)) from None
     if not isinstance(call, dict):
         raise _MalformedError(-32600, "a request is one JSON object; batches are not supported")
+    # A2A has no notifications: a request without an id gets an answer, too, with the id null.
     call_id = call.get("id")
-    if "id" not in call or isinstance(call_id, bool | list | dict):
+    if isinstance(call_id, bool | list | dict):
         raise _MalformedError(-32600, "id must be a string or a number")
     repeated = write_json(call_id)
     if call.get("jsonrpc") != "2.0":

@@ -15,8 +15,10 @@ from typing import Any
 
 import httptools
 import orjson
+from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import ClientDisconnected
 
 from protolink_grpc.gateway.connections import Connections, log
 
@@ -30,6 +32,9 @@ LINGER_S, LINGER_BYTES = 5.0, 128 << 20
 """How long, and how much, is thrown away after an answer that came before its request was complete: enough for a peer that looks
 for the answer only when it has sent a body of 100 MB."""
 
+MAX_UNHEARD = 100
+"""Messages to a peer that has left, after which the application is told by an exception."""
+
 
 class _Output:
     """The transport as a response sees it: closing is left to the connection, which knows what its peer still sends."""
@@ -40,6 +45,23 @@ class _Output:
         self.write = transport.write
         self.is_closing = transport.is_closing
         self.close = close
+
+
+class _Cycle(RequestResponseCycle):
+    """One request with its answer. What is sent to a peer that has left is dropped, as uvicorn does, but not for ever nor at once.
+
+    uvicorn's own returns without giving way, so a stream with much to say would keep the loop from telling it that nobody listens.
+    """
+
+    unheard = 0
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if self.disconnected or self.transport.is_closing():
+            self.unheard += 1
+            if self.unheard > MAX_UNHEARD:
+                raise ClientDisconnected
+            await asyncio.sleep(0)
+        await super().send(message)
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -166,6 +188,8 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
         # Trailers would be appended to headers that were judged already.
         self.headers = []
+        # It is made inside of uvicorn's method; its task has not begun yet.
+        self.cycle.__class__ = _Cycle
         self.cycle.transport = self._output
 
     def on_body(self, body: bytes) -> None:

@@ -32,7 +32,7 @@ from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import JSON, read_json, write_json
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import Fields, answerable, error_json
-from protolink_grpc.gateway.protolink_verbs import AGENT, Ask, Stream, Verb
+from protolink_grpc.gateway.protolink_verbs import Ask, Stream, Verb
 from protolink_grpc.models import reader
 
 Table = Mapping[tuple[str, str], Verb]
@@ -84,10 +84,7 @@ async def _admit(websocket: WebSocket, door: Door, limits: SocketLimits) -> None
     origin = websocket.headers.get("origin")
     if origin is not None and origin not in limits.allowed_origins:
         raise PermissionDeniedError("pages of this origin may not connect", origin=origin[:200])
-    try:
-        await door.principal(websocket, f"{AGENT}/GetAgentCard")
-    except PermissionDeniedError:
-        pass  # known, and not allowed to see the card: each request asks for what it needs
+    await door.identify(websocket)
 
 
 async def _deny(websocket: WebSocket, error: ProtolinkError) -> None:

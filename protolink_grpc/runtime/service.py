@@ -618,4 +618,4 @@ UNBEGUN = frozenset({TaskState.SUBMITTED})
 
 
 def _not_found(task_id: str) -> TaskNotFoundError:
-    return TaskNotFoundError(f"task {task_id} does not exist", task_id=task_id)
+    return TaskNotFoundError(f"task {task_id} not found", task_id=task_id)

@@ -421,7 +421,7 @@ def test_without_a_tracer_nothing_is_added_to_a_call() -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://127.0.0.1:1", "must begin with grpc:// or grpcs://"),
+        ("ftp://127.0.0.1:1", "must begin with grpc:// or grpcs://"),
         ("grpc://127.0.0.1", "must name a host and a port"),
         ("grpc://127.0.0.1:1/agent", "must consist of scheme, host and port only"),
         ("", "name an agent"),

@@ -464,3 +464,21 @@ async def test_canceling_the_work_cancels_what_was_delegated() -> None:
         await client.cancel_task("runtime://boss", task.id)
         assert (await client.wait_task(task.id, agent_url="runtime://boss")).state is TaskState.CANCELED
     assert len(server.errands.canceled) == 1
+
+
+@pytest.mark.parametrize("transport", ["grpc", "a2a", "sse", "websocket"])
+async def test_our_own_agents_are_reached_over_the_web_too(transport: str) -> None:
+    async with Agent(name="own", url="grpc://127.0.0.1:0", http="127.0.0.1:0") as agent:
+
+        @agent.tool
+        def add(a: int, b: int) -> int:
+            """Adds."""
+            return a + b
+
+        url = agent.card.interfaces[0].url
+        client = AgentClient(transport=transport)
+        assert await client.call_tool(url, "add", a=1, b=2) == 3
+        task = Task.create_tool_call("add", {"a": 1, "b": 2})
+        events = [event async for event in client.send_task_streaming(url, task)]
+        assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+        assert (events[-1].task_id, events[-1].state) == (task.id, TaskState.COMPLETED)

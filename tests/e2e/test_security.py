@@ -290,7 +290,7 @@ async def test_to_anybody_else_a_task_does_not_exist(mutual: Worker, certificate
         with pytest.raises(TaskNotFoundError) as caught:
             await attempt
         # Word for word what is said about a task that nobody has.
-        assert str(caught.value) == f"task {asked.id} does not exist"
+        assert str(caught.value) == f"task {asked.id} not found"
         assert caught.value.metadata == {"task_id": asked.id}
     assert (await bob.list_tasks()).total_size == 0
     assert (await ann.list_tasks()).total_size == 1

@@ -1,4 +1,4 @@
-"""A task of another system becomes a log: whatever is cut off and shown again, each thing is told once, and the end is the truth."""
+"""A task of another system becomes a log: whatever is cut off and shown again, each thing is told once, and the end is true."""
 
 from dataclasses import dataclass, field, replace
 

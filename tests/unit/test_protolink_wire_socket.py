@@ -59,7 +59,7 @@ class Stage:
 
     async def fail(self, ask: Ask) -> Any:
         if ask.data == "on purpose":
-            raise TaskNotFoundError("task x does not exist", task_id="x")
+            raise TaskNotFoundError("task x not found", task_id="x")
         raise ZeroDivisionError("the secret of the house")
 
     async def stream(self, ask: Ask) -> AsyncGenerator[list[dict[str, Any]], None]:
@@ -68,7 +68,7 @@ class Stage:
                 self.pulled += 1
                 yield [{"type": "task_progress", "progress": number}]
             if ask.data == "fail":
-                raise TaskNotFoundError("task x does not exist", task_id="x")
+                raise TaskNotFoundError("task x not found", task_id="x")
             yield [{"type": "task_status_update", "new_state": "completed", "final": True}]
         finally:
             self.ends.append("closed")
@@ -339,7 +339,7 @@ async def test_a_frame_that_is_too_large_closes_the_connection() -> None:
 async def test_what_went_wrong_is_told_and_what_is_secret_is_not(caplog: pytest.LogCaptureFixture) -> None:
     async with connected(Stage()) as peer:
         peer.ask("1", "/fail", "on purpose")
-        error = {"message": "task x does not exist", "type": "TaskNotFoundError", "reason": "TASK_NOT_FOUND"}
+        error = {"message": "task x not found", "type": "TaskNotFoundError", "reason": "TASK_NOT_FOUND"}
         assert (await peer.answer())["error"] == error
         peer.ask("2", "/fail")
         internal = (await peer.answer())["error"]

@@ -1,0 +1,236 @@
+"""A2A: what SendMessage costs over each binding, what a stream of server-sent events carries, and what a silent one weighs.
+
+Each binding against the bare floor of its transport and against the reference SDK, in turns within each round.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import orjson
+from a2a.types import a2a_pb2
+
+from bench.load import Call, channel_to, closed_loop, measured, message, unary
+from bench.plan import Plan, say
+from bench.process import Server, servers
+from bench.rows import Row, Sample, row_of
+from bench.web_load import connections_to, get, pool_to, post
+
+IN_FLIGHT = 16
+BYTES = 100
+
+BARS_US = {"a2a.grpc": 330.0, "a2a.jsonrpc": 300.0, "a2a.rest": 300.0}
+
+MADE = 50_000
+"""Artifacts of a stream, each an event."""
+
+SDK_MADE = 2_000
+"""The same of the reference SDK, whose time per artifact grows with their number."""
+
+IDLE = 1_000
+
+
+def json_message(text: str) -> bytes:
+    return orjson.dumps({"message": _message(text)})
+
+
+def _message(text: str) -> dict[str, Any]:
+    return {"messageId": "0" * 32, "role": "ROLE_USER", "parts": [{"text": text}]}
+
+
+def json_call(method: str, params: dict[str, Any]) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+def grpc_message(text: str) -> bytes:
+    sent = a2a_pb2.Message(message_id="0" * 32, role=a2a_pb2.ROLE_USER, parts=[a2a_pb2.Part(text=text)])
+    return a2a_pb2.SendMessageRequest(message=sent).SerializeToString()
+
+
+# -- one message, one answer ---------------------------------------------------------------------------------------------------
+
+
+async def unary_calls(plan: Plan) -> list[Row]:
+    """SendMessage to the simplest agent, memory store, over the three bindings."""
+    say(f"a2a: SendMessage, {IN_FLIGHT} in flight")
+    async with servers("floor", "http-floor", "a2a-echo-memory", "a2a-sdk") as started, AsyncExitStack() as stack:
+        lanes = await _lanes(started, stack)
+        for _, call, request in lanes.values():
+            await closed_loop(call, request, IN_FLIGHT, min(0.3, plan.seconds))
+        samples: dict[str, list[Sample]] = {case: [] for case in lanes}
+        for _ in range(plan.rounds):
+            for case, (server, call, request) in lanes.items():
+                load = partial(closed_loop, call, request, IN_FLIGHT, plan.seconds / 2)
+                samples[case].append(await measured(server, load))
+    return [_row(case, samples) for case in lanes]
+
+
+async def _lanes(started: list[Server], stack: AsyncExitStack) -> dict[str, tuple[Server, Call, bytes]]:
+    """By case: where, how, what."""
+    floor, http_floor, ours, sdk = started
+    floor_send = unary(await stack.enter_async_context(channel_to(floor)), "SendTask")
+    lanes: dict[str, tuple[Server, Call, bytes]] = {"a2a.grpc.floor": (floor, floor_send, message("x" * BYTES))}
+    text = "x" * BYTES
+    rpc = json_call("SendMessage", {"message": _message(text)})
+    for name, server, rpc_path, rest_path in (
+        ("", ours, "/", "/message:send"),
+        (".sdk", sdk, "/rpc", "/rest/message:send"),
+    ):
+        stub: Any = (await stack.enter_async_context(channel_to(server))).unary_unary(
+            "/lf.a2a.v1.A2AService/SendMessage"
+        )
+        send = partial(stub, metadata=(("a2a-version", "1.0"),))
+        pool = await stack.enter_async_context(pool_to(server, IN_FLIGHT))
+        lanes[f"a2a.grpc{name}"] = (server, send, grpc_message(text))
+        lanes[f"a2a.jsonrpc{name}"] = (server, pool.call, post(server, rpc_path, rpc))
+        lanes[f"a2a.rest{name}"] = (server, pool.call, post(server, rest_path, json_message(text)))
+        await _check(lanes, name)
+    floor_pool = await stack.enter_async_context(pool_to(http_floor, IN_FLIGHT))
+    lanes["a2a.http.floor"] = (http_floor, floor_pool.call, post(http_floor, "/", rpc))
+    order = ("grpc.floor", "grpc", "grpc.sdk", "http.floor", "jsonrpc", "jsonrpc.sdk", "rest", "rest.sdk")
+    return {f"a2a.{case}": lanes[f"a2a.{case}"] for case in order}
+
+
+async def _check(lanes: dict[str, tuple[Server, Call, bytes]], name: str) -> None:
+    """The answers are not looked at later: errors would be fast."""
+    _, send, request = lanes[f"a2a.grpc{name}"]
+    answer = a2a_pb2.SendMessageResponse.FromString(await send(request))
+    states = [a2a_pb2.TaskState.Name(answer.task.status.state)]
+    for binding in ("jsonrpc", "rest"):
+        _, call, request = lanes[f"a2a.{binding}{name}"]
+        body = orjson.loads(await call(request))
+        states.append(body.get("result", body).get("task", {}).get("status", {}).get("state"))
+    if states != ["TASK_STATE_COMPLETED"] * 3:
+        raise RuntimeError(f"the agents answered {states}")
+
+
+def _row(case: str, samples: dict[str, list[Sample]]) -> Row:
+    floor = samples["a2a.grpc.floor" if case.startswith("a2a.grpc") else "a2a.http.floor"]
+    row = row_of(case, "requests", samples[case], floor)
+    row.in_flight, row.bytes = IN_FLIGHT, BYTES
+    if case in BARS_US:
+        sdk = row_of(case, "requests", samples[case], samples[f"{case}.sdk"])
+        row.demand(f"<= {BARS_US[case]:g} us", row.server_cpu_us, at_most=BARS_US[case])
+        row.note = (
+            f"{sdk.cpu_ratio_to_floor:.2f} of the reference SDK's CPU, {sdk.ratio_to_floor:.1f} times its requests"
+        )
+    return row
+
+
+# -- streams -------------------------------------------------------------------------------------------------------------------
+
+
+async def sse(plan: Plan) -> list[Row]:
+    """One reader of server-sent events: an agent that makes artifacts as fast as it can, and its log read again."""
+    count, few = plan.amount(MADE), plan.amount(SDK_MADE)
+    say(f"sse: {count} artifacts")
+    kinds = ("http-floor", "a2a-log-memory", "a2a-log-sqlite", "a2a-sdk")
+    async with servers(*kinds) as (floor, memory, sqlite, sdk):
+        live = partial(_live, text=f"make {count}")
+        lanes: dict[str, Callable[[], Any]] = {
+            "sse.floor": partial(_floor_stream, floor),
+            "sse.live.memory": partial(live, memory),
+            "sse.live.sqlite": partial(live, sqlite),
+            "sse.live.sdk": partial(_live, sdk, text=f"make {few}", prefix="/rest"),
+        }
+        for server in (memory, sqlite):
+            kind = server.kind.removeprefix("a2a-log-")
+            lanes[f"sse.stored.{kind}"] = partial(_stored, server, await _made(server, count), count)
+        await _floor_stream(floor)
+        samples: dict[str, list[Sample]] = {case: [] for case in lanes}
+        for _ in range(plan.rounds):
+            for case, load in lanes.items():
+                samples[case].append(await load())
+    return [_stream_row(case, mine, samples["sse.floor"]) for case, mine in samples.items()]
+
+
+def _stream_row(case: str, mine: list[Sample], floor: list[Sample]) -> Row:
+    row = row_of(case, "events", mine, floor)
+    row.in_flight = 1
+    if case.endswith("memory"):
+        row.demand(">= 60,000 events/s", row.per_second, at_least=60_000)
+    return row
+
+
+async def _floor_stream(server: Server) -> Sample:
+    return await _read(server, post(server, "/stream", b""), 1)
+
+
+async def _live(server: Server, text: str, prefix: str = "") -> Sample:
+    request = post(server, f"{prefix}/message:stream", json_message(text))
+    return await _read(server, request, int(text.removeprefix("make ")))
+
+
+async def _stored(server: Server, task_id: str, count: int) -> Sample:
+    return await _read(server, get(server, f"/tasks/{task_id}:subscribe", "last-event-id: 1"), count)
+
+
+async def _read(server: Server, request: bytes, least: int) -> Sample:
+    """One stream to its end; its events are counted afterwards."""
+    async with connections_to(server, 1) as (connection,):
+
+        async def load() -> Sample:
+            start = time.perf_counter()
+            await connection.begin(request)
+            return Sample(0, time.perf_counter() - start)
+
+        sample = await measured(server, load)
+        sample.done = b"".join(connection.pieces).count(b"data: ")
+    if sample.done < least:
+        raise RuntimeError(f"a stream of {server.kind} had {sample.done} events: {connection.pieces[:1]}")
+    return sample
+
+
+async def _made(server: Server, count: int) -> str:
+    """A finished task with so many artifacts."""
+    async with pool_to(server, 1) as pool:
+        body = {"message": _message(f"make {count}"), "configuration": {"returnImmediately": True}}
+        sent = orjson.loads(await pool.call(post(server, "/message:send", orjson.dumps(body))))
+        task_id = str(sent["task"]["id"])
+    # It is done when its stream is.
+    await _read(server, get(server, f"/tasks/{task_id}:subscribe", "last-event-id: 1"), count)
+    return task_id
+
+
+# -- silence -------------------------------------------------------------------------------------------------------------------
+
+
+async def sse_idle(plan: Plan) -> list[Row]:
+    """Memory of the server per stream of a task that waits, each with a task of its own."""
+    say(f"sse: {IDLE} silent streams")
+    async with servers("http-floor", "a2a-log-memory", "a2a-log-sqlite") as started:
+        measures = [await _idle_kb(server) for server in started]
+    rows = []
+    for server, kb in zip(started, measures, strict=True):
+        kind = server.kind.removeprefix("a2a-log-").removeprefix("http-")
+        row = Row(f"sse.idle.{kind}", "kB per stream", in_flight=IDLE, value=kb)
+        row.ratio_to_floor = kb / measures[0]
+        if kind != "floor":
+            row.demand("<= 60 kB", kb, at_most=60)
+        rows.append(row)
+    return rows
+
+
+async def _idle_kb(server: Server) -> float:
+    first = 50  # they pay for whatever is made once
+    async with pool_to(server, 1) as pool, AsyncExitStack() as stack:
+        requests = [await _silent_request(server, pool.call) for _ in range(first + IDLE)]
+        connections = await stack.enter_async_context(connections_to(server, first))
+        for connection, request in zip(connections, requests[:first], strict=True):
+            await connection.first_piece(request)
+        before = await server.resident_bytes()
+        connections = await stack.enter_async_context(connections_to(server, IDLE))
+        for connection, request in zip(connections, requests[first:], strict=True):
+            await connection.first_piece(request)
+        after = await server.resident_bytes()
+    return (after - before) / IDLE / 1000
+
+
+async def _silent_request(server: Server, call: Call) -> bytes:
+    """What subscribes to a new task that waits for more."""
+    if server.kind == "http-floor":
+        return get(server, "/silent")
+    sent = orjson.loads(await call(post(server, "/message:send", json_message("wait"))))
+    return get(server, f"/tasks/{sent['task']['id']}:subscribe")
