@@ -21,6 +21,8 @@ from bench.web_load import connections_to, get, pool_to, post
 IN_FLIGHT = 16
 BYTES = 100
 
+BINDINGS = ("grpc", "jsonrpc", "rest")
+
 BARS_US = {"a2a.grpc": 330.0, "a2a.jsonrpc": 300.0, "a2a.rest": 300.0}
 
 MADE = 50_000
@@ -31,6 +33,9 @@ SDK_MADE = 2_000
 
 IDLE = 1_000
 
+Lane = tuple[Server, Call, bytes]
+"""Where, how, what."""
+
 
 def json_message(text: str) -> bytes:
     return orjson.dumps({"message": _message(text)})
@@ -40,8 +45,9 @@ def _message(text: str) -> dict[str, Any]:
     return {"messageId": "0" * 32, "role": "ROLE_USER", "parts": [{"text": text}]}
 
 
-def json_call(method: str, params: dict[str, Any]) -> bytes:
-    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+def json_call(text: str) -> bytes:
+    params = {"message": _message(text)}
+    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params})
 
 
 def grpc_message(text: str) -> bytes:
@@ -67,43 +73,52 @@ async def unary_calls(plan: Plan) -> list[Row]:
     return [_row(case, samples) for case in lanes]
 
 
-async def _lanes(started: list[Server], stack: AsyncExitStack) -> dict[str, tuple[Server, Call, bytes]]:
-    """By case: where, how, what."""
+async def _lanes(started: list[Server], stack: AsyncExitStack) -> dict[str, Lane]:
     floor, http_floor, ours, sdk = started
-    floor_send = unary(await stack.enter_async_context(channel_to(floor)), "SendTask")
-    lanes: dict[str, tuple[Server, Call, bytes]] = {"a2a.grpc.floor": (floor, floor_send, message("x" * BYTES))}
     text = "x" * BYTES
-    rpc = json_call("SendMessage", {"message": _message(text)})
-    for name, server, rpc_path, rest_path in (
-        ("", ours, "/", "/message:send"),
-        (".sdk", sdk, "/rpc", "/rest/message:send"),
-    ):
-        stub: Any = (await stack.enter_async_context(channel_to(server))).unary_unary(
-            "/lf.a2a.v1.A2AService/SendMessage"
-        )
-        send = partial(stub, metadata=(("a2a-version", "1.0"),))
-        pool = await stack.enter_async_context(pool_to(server, IN_FLIGHT))
-        lanes[f"a2a.grpc{name}"] = (server, send, grpc_message(text))
-        lanes[f"a2a.jsonrpc{name}"] = (server, pool.call, post(server, rpc_path, rpc))
-        lanes[f"a2a.rest{name}"] = (server, pool.call, post(server, rest_path, json_message(text)))
-        await _check(lanes, name)
+    floor_send = unary(await stack.enter_async_context(channel_to(floor)), "SendTask")
     floor_pool = await stack.enter_async_context(pool_to(http_floor, IN_FLIGHT))
-    lanes["a2a.http.floor"] = (http_floor, floor_pool.call, post(http_floor, "/", rpc))
-    order = ("grpc.floor", "grpc", "grpc.sdk", "http.floor", "jsonrpc", "jsonrpc.sdk", "rest", "rest.sdk")
-    return {f"a2a.{case}": lanes[f"a2a.{case}"] for case in order}
+    mine = await bindings_of(ours, stack)
+    theirs = await bindings_of(sdk, stack, "/rpc", "/rest")
+    return {
+        "a2a.grpc.floor": (floor, floor_send, message(text)),
+        "a2a.grpc": mine["grpc"],
+        "a2a.grpc.sdk": theirs["grpc"],
+        "a2a.http.floor": (http_floor, floor_pool.call, post(http_floor, "/", json_call(text))),
+        "a2a.jsonrpc": mine["jsonrpc"],
+        "a2a.jsonrpc.sdk": theirs["jsonrpc"],
+        "a2a.rest": mine["rest"],
+        "a2a.rest.sdk": theirs["rest"],
+    }
 
 
-async def _check(lanes: dict[str, tuple[Server, Call, bytes]], name: str) -> None:
-    """The answers are not looked at later: errors would be fast."""
-    _, send, request = lanes[f"a2a.grpc{name}"]
-    answer = a2a_pb2.SendMessageResponse.FromString(await send(request))
-    states = [a2a_pb2.TaskState.Name(answer.task.status.state)]
-    for binding in ("jsonrpc", "rest"):
-        _, call, request = lanes[f"a2a.{binding}{name}"]
-        body = orjson.loads(await call(request))
-        states.append(body.get("result", body).get("task", {}).get("status", {}).get("state"))
-    if states != ["TASK_STATE_COMPLETED"] * 3:
-        raise RuntimeError(f"the agents answered {states}")
+async def bindings_of(server: Server, stack: AsyncExitStack, rpc: str = "/", rest: str = "") -> dict[str, Lane]:
+    """Ways to send one message to an agent, by binding.
+
+    Raises:
+        RuntimeError: One does not answer as it should; nobody looks at the answers later, and errors would be fast.
+    """
+    text = "x" * BYTES
+    channel = await stack.enter_async_context(channel_to(server))
+    pool = await stack.enter_async_context(pool_to(server, IN_FLIGHT))
+    stub: Any = channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage")
+    lanes: dict[str, Lane] = {
+        "grpc": (server, partial(stub, metadata=(("a2a-version", "1.0"),)), grpc_message(text)),
+        "jsonrpc": (server, pool.call, post(server, rpc, json_call(text))),
+        "rest": (server, pool.call, post(server, f"{rest}/message:send", json_message(text))),
+    }
+    for binding, (_, call, request) in lanes.items():
+        state = _state(binding, await call(request))
+        if state != "TASK_STATE_COMPLETED":
+            raise RuntimeError(f"{server.kind} answered over {binding} with {state}")
+    return lanes
+
+
+def _state(binding: str, answer: bytes) -> str:
+    if binding == "grpc":
+        return a2a_pb2.TaskState.Name(a2a_pb2.SendMessageResponse.FromString(answer).task.status.state)
+    body = orjson.loads(answer)
+    return str(body.get("result", body).get("task", {}).get("status", {}).get("state", body))
 
 
 def _row(case: str, samples: dict[str, list[Sample]]) -> Row:
@@ -128,16 +143,16 @@ async def sse(plan: Plan) -> list[Row]:
     say(f"sse: {count} artifacts")
     kinds = ("http-floor", "a2a-log-memory", "a2a-log-sqlite", "a2a-sdk")
     async with servers(*kinds) as (floor, memory, sqlite, sdk):
-        live = partial(_live, text=f"make {count}")
+        live = partial(live_stream, text=f"make {count}")
         lanes: dict[str, Callable[[], Any]] = {
             "sse.floor": partial(_floor_stream, floor),
             "sse.live.memory": partial(live, memory),
             "sse.live.sqlite": partial(live, sqlite),
-            "sse.live.sdk": partial(_live, sdk, text=f"make {few}", prefix="/rest"),
+            "sse.live.sdk": partial(live_stream, sdk, text=f"make {few}", prefix="/rest"),
         }
         for server in (memory, sqlite):
             kind = server.kind.removeprefix("a2a-log-")
-            lanes[f"sse.stored.{kind}"] = partial(_stored, server, await _made(server, count), count)
+            lanes[f"sse.stored.{kind}"] = partial(stored_stream, server, await made_task(server, count), count)
         await _floor_stream(floor)
         samples: dict[str, list[Sample]] = {case: [] for case in lanes}
         for _ in range(plan.rounds):
@@ -158,12 +173,12 @@ async def _floor_stream(server: Server) -> Sample:
     return await _read(server, post(server, "/stream", b""), 1)
 
 
-async def _live(server: Server, text: str, prefix: str = "") -> Sample:
+async def live_stream(server: Server, text: str, prefix: str = "") -> Sample:
     request = post(server, f"{prefix}/message:stream", json_message(text))
     return await _read(server, request, int(text.removeprefix("make ")))
 
 
-async def _stored(server: Server, task_id: str, count: int) -> Sample:
+async def stored_stream(server: Server, task_id: str, count: int) -> Sample:
     return await _read(server, get(server, f"/tasks/{task_id}:subscribe", "last-event-id: 1"), count)
 
 
@@ -183,7 +198,7 @@ async def _read(server: Server, request: bytes, least: int) -> Sample:
     return sample
 
 
-async def _made(server: Server, count: int) -> str:
+async def made_task(server: Server, count: int) -> str:
     """A finished task with so many artifacts."""
     async with pool_to(server, 1) as pool:
         body = {"message": _message(f"make {count}"), "configuration": {"returnImmediately": True}}

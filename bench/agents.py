@@ -68,8 +68,8 @@ class EchoAgent(Agent):
 class LogAgent(Agent):
     """Writes logs of the length that the message asks for, and stays open for further turns.
 
-    `emit N` reports N steps, `make N` makes N artifacts, `tell N` produces a text in N pieces, each of which completes; `events N` and
-    `messages N` let the history grow by N and wait for more; anything else is one turn, answered by one message.
+    `emit N` reports N steps, `make N` makes N artifacts, `tell N` produces a text in N pieces, and all three complete; `events N`
+    and `messages N` let the history grow by N and wait for more; anything else is one turn, answered by one message.
     """
 
     def __init__(self, store: TaskStore, http: str | None = None) -> None:

@@ -3,9 +3,11 @@
 import os
 import pstats
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.a2a import BINDINGS, bindings_of, live_stream, made_task, stored_stream
 from bench.load import channel_to, closed_loop, message, unary
 from bench.plan import Plan, say
 from bench.process import scratch, servers
@@ -14,7 +16,7 @@ TOP = 25
 
 
 async def profile(plan: Plan) -> None:
-    """Print the functions of SendTask that take most time of their own, per store."""
+    """Print the functions that take most time of their own: of SendTask per store, then of A2A per binding."""
     for kind in ("echo-memory", "echo-sqlite"):
         async with scratch() as directory:
             environment = {"BENCH_PROFILE": str(directory)}
@@ -24,6 +26,35 @@ async def profile(plan: Plan) -> None:
                 await server.begin_profile()
                 sample = await closed_loop(send, message("x" * 100), 16, max(1.0, 2 * plan.seconds))
             _print(kind, directory / f"{kind}.pstats", sample.done)
+    for binding in BINDINGS:
+        await _profile_unary(binding, max(1.0, 2 * plan.seconds))
+    for what in ("live", "stored"):
+        await _profile_stream(what, plan.amount(20_000))
+
+
+async def _profile_unary(binding: str, seconds: float) -> None:
+    kind = "a2a-echo-memory"
+    async with scratch() as directory:
+        async with servers(kind, environment={"BENCH_PROFILE": str(directory)}) as (server,), AsyncExitStack() as stack:
+            _, call, request = (await bindings_of(server, stack))[binding]
+            await closed_loop(call, request, 16, 0.5)
+            await server.begin_profile()
+            sample = await closed_loop(call, request, 16, seconds)
+        _print(f"a2a.{binding}", directory / f"{kind}.pstats", sample.done)
+
+
+async def _profile_stream(what: str, count: int) -> None:
+    kind = "a2a-log-memory"
+    async with scratch() as directory:
+        async with servers(kind, environment={"BENCH_PROFILE": str(directory)}) as (server,):
+            if what == "live":
+                await server.begin_profile()
+                sample = await live_stream(server, f"make {count}")
+            else:
+                task_id = await made_task(server, count)
+                await server.begin_profile()
+                sample = await stored_stream(server, task_id, count)
+        _print(f"sse.{what}", directory / f"{kind}.pstats", sample.done)
 
 
 def _print(kind: str, path: Path, requests: int) -> None:

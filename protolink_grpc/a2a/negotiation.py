@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.values import V03, V1, Asked, Extension
 from protolink_grpc.errors import ContentTypeNotSupportedError, ExtensionRequiredError, VersionNotSupportedError
 from protolink_grpc.models.part import FileContent, Part
-
-PART_MEDIA_TYPE = "application/vnd.protolink.part+json"
-"""Data parts that carry a part of ours; every agent understands them, whatever its card says."""
 
 
 def check_version(asked: Asked, wanted: str, served: Sequence[str] = (V1, V03)) -> None:

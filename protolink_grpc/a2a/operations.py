@@ -10,8 +10,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.json_codec import update_json
-from protolink_grpc.a2a.negotiation import PART_MEDIA_TYPE, check_extensions, check_media_types
+from protolink_grpc.a2a.negotiation import check_extensions, check_media_types
 from protolink_grpc.a2a.options import A2AOptions
 from protolink_grpc.a2a.push import Rendered, Webhooks
 from protolink_grpc.a2a.v03.writing import push_body_v03
@@ -489,7 +490,7 @@ class Operations:
             raise UnsupportedOperationError("this agent has no extended card")
         self._enter(asked, tenant)
         if not asked.authenticated:
-            raise UnauthenticatedError("the extended card is shown to authenticated callers only")
+            raise UnauthenticatedError("authentication is needed: the extended card is shown to known callers only")
         card = made(asked.principal) if callable(made) else made
         if card is None:
             raise ExtendedCardNotConfiguredError("there is no extended card for this caller")

@@ -12,36 +12,34 @@ from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
 
-from protolink_grpc.a2a.pb_codec import STATES, task_from_pb, update_from_pb
-from protolink_grpc.a2a.values import MAX_PAGE_SIZE, MessageReply, TaskView, Update
-from protolink_grpc.client.a2a_messages import request_of, tidied, tidied_task
+from protolink_grpc.a2a.pb_codec import task_from_pb, update_from_pb
+from protolink_grpc.a2a.values import MessageReply, TaskView, Update
+from protolink_grpc.client.a2a_messages import list_request_of, request_of, summary_of, tidied, tidied_task
 from protolink_grpc.client.a2a_peer import A2APeer, Link
 from protolink_grpc.client.a2a_way import Way, a2a_errors
-from protolink_grpc.client.foreign_reading import Reading
+from protolink_grpc.client.foreign_reading import Reading, view_of_task
 from protolink_grpc.client.http_channel import SAFE_TO_REPEAT
 from protolink_grpc.client.no_control import WithoutControl
 from protolink_grpc.client.patience import paced, within
 from protolink_grpc.client.pauses import Pauses
-from protolink_grpc.client.port import ListFilter, Sent, TaskList, TaskSummary
+from protolink_grpc.client.port import ListFilter, Sent, TaskList
 from protolink_grpc.errors import (
     DeadlineExceededError,
-    InvalidArgumentError,
     PermissionDeniedError,
     ProtolinkError,
+    TaskNotCancelableError,
     TaskNotFoundError,
     UnauthenticatedError,
     UnavailableError,
     UncertainExecutionError,
 )
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.submission import StopAt
-from protolink_grpc.wire.scalars import timestamp_to_pb
 
 KIND: Final = "an A2A agent"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
@@ -229,6 +227,10 @@ class A2AAgent(WithoutControl):
 
     async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
         link = self._link(task_id)
+        if not link.task_id:
+            for event in self._told(task_id, after):
+                yield [event]
+            return
         reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
         reading.busy, self._seen[task_id] = True, reading
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
@@ -245,6 +247,21 @@ class A2AAgent(WithoutControl):
             self._left(reading)
         if stop_at is not StopAt.CURRENT:
             raise self._ended_early(task_id)
+
+    def _told(self, task_id: str, after: int) -> list[RunEvent]:
+        """The events of a task that was answered with a message alone: there is nothing to ask for."""
+        known = self._answered(task_id)
+        if after >= known.sequence:
+            return []
+        return list(
+            Reading(task_id, known.agent_name, after).read(view_of_task(known.fold.to_task()), self._said(known))
+        )
+
+    def _answered(self, task_id: str) -> Reading:
+        known = self._peer.reading_of(task_id)
+        if known is None:
+            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+        return known
 
     def _resumed(self, task_id: str, after: int) -> Reading | None:
         """The reading that ends exactly there; None where a reader has to begin anew."""
@@ -297,10 +314,7 @@ class A2AAgent(WithoutControl):
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         link = self._link(task_id)
         if not link.task_id:
-            known = self._peer.reading_of(task_id)
-            if known is None:
-                raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
-            return known.fold.to_task()  # it answered with a message alone: there is nothing to ask for
+            return self._answered(task_id).fold.to_task()
         async with within(timeout_s, self.url, task_id=task_id):
             return await self._shown(task_id, link, await self._view(await self._peer.way(), link))
 
@@ -312,47 +326,22 @@ class A2AAgent(WithoutControl):
         return reading.fold.to_task()
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
-        if len(wanted.states) > 1:
-            raise InvalidArgumentError("A2A lists one state at a time", field="states")
         async with within(timeout_s, self.url):
             way = await self._peer.way()
-            request = pb.ListTasksRequest(
-                tenant=way.tenant,
-                context_id=wanted.session_id,
-                status=STATES[wanted.states[0]] if wanted.states else None,
-                page_size=min(wanted.page_size, MAX_PAGE_SIZE) or None,
-                page_token=wanted.page_token,
-                status_timestamp_after=timestamp_to_pb(wanted.updated_after) if wanted.updated_after else None,
-                include_artifacts=False,
-            )
-            page = await self._peer.ask(way, "list_tasks", request)
+            page = await self._peer.ask(way, "list_tasks", list_request_of(wanted, way.tenant))
             name = (await self._peer.card()).own.name
         with a2a_errors(self.url, way.grpc):
             views = [task_from_pb(tidied_task(task)) for task in page.tasks]
-        return TaskList([self._summary(view, name) for view in views], page.next_page_token, page.total_size)
-
-    def _summary(self, view: TaskView, agent_name: str) -> TaskSummary:
-        when = iso_from_micros(view.status.micros)
-        message = view.status.message
-        reason = message.text if message is not None and view.status.state in TERMINAL else ""
-        return TaskSummary(
-            id=self._peer.names.get(view.task_id) or view.task_id,
-            state=view.status.state,
-            session_id=view.context_id,
-            run_id=view.task_id,
-            agent_name=agent_name,
-            sequence=0,
-            created_at=when,
-            updated_at=when,
-            message_count=len(view.history or ()),
-            artifact_count=len(view.artifacts or ()),
-            reason=reason,
-        )
+        names = [self._peer.names.get(view.task_id) or view.task_id for view in views]
+        tasks = [summary_of(view, task_id, name) for view, task_id in zip(views, names, strict=True)]
+        return TaskList(tasks, page.next_page_token, page.total_size)
 
     # -- doing ---------------------------------------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
         link = self._link(task_id)
+        if not link.task_id:
+            raise TaskNotCancelableError(f"task {self._answered(task_id).fold.task_id} has ended", task_id=task_id)
         async with within(timeout_s, self.url, task_id=task_id):
             way = await self._peer.way()
             request = pb.CancelTaskRequest(id=link.task_id, tenant=way.tenant)

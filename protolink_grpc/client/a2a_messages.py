@@ -5,15 +5,19 @@ from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
 
-from protolink_grpc.a2a.pb_codec import message_pb
+from protolink_grpc.a2a.pb_codec import STATES, message_pb
 from protolink_grpc.a2a.struct_pb import put_metadata
-from protolink_grpc.a2a.values import A2A_KEY
+from protolink_grpc.a2a.values import A2A_KEY, MAX_PAGE_SIZE, TaskView
+from protolink_grpc.client.foreign_reading import WITHOUT_SUCCESS
+from protolink_grpc.client.port import ListFilter, TaskSummary
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.fold import DERIVED_KEYS
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
+from protolink_grpc.wire.scalars import timestamp_to_pb
 
 PROTOLINK_KEY: Final = "protolink"
 """Where the metadata of a request keep what only agents of this package read."""
@@ -53,6 +57,43 @@ def _last(task: Task) -> Message:
     if isinstance(item, Artifact):
         return Message(role="user", parts=item.parts)
     return item if item.role == "user" else replace(item, role="user")
+
+
+def list_request_of(wanted: ListFilter, tenant: str) -> pb.ListTasksRequest:
+    """Raises InvalidArgumentError for more states than one."""
+    if len(wanted.states) > 1:
+        raise InvalidArgumentError("A2A lists one state at a time", field="states")
+    return pb.ListTasksRequest(
+        tenant=tenant,
+        context_id=wanted.session_id,
+        status=STATES[wanted.states[0]] if wanted.states else None,
+        page_size=min(wanted.page_size, MAX_PAGE_SIZE) or None,
+        page_token=wanted.page_token,
+        status_timestamp_after=timestamp_to_pb(wanted.updated_after) if wanted.updated_after else None,
+    )
+
+
+def summary_of(view: TaskView, task_id: str, agent_name: str) -> TaskSummary:
+    """A task as a list shows it. A2A tells one time, and counts nothing: what is not in the answer is 0.
+
+    Args:
+        task_id: What the task is called here.
+    """
+    when = iso_from_micros(view.status.micros)
+    message = view.status.message
+    return TaskSummary(
+        id=task_id,
+        state=view.status.state,
+        session_id=view.context_id,
+        run_id=view.task_id,
+        agent_name=agent_name,
+        sequence=0,
+        created_at=when,
+        updated_at=when,
+        message_count=len(view.history or ()),
+        artifact_count=len(view.artifacts or ()),
+        reason=message.text if message is not None and view.status.state in WITHOUT_SUCCESS else "",
+    )
 
 
 # -- what peers leave out ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 
 import grpc.aio
 import httpx
-import orjson
 from a2a.client.card_resolver import parse_agent_card
 from a2a.client.client import ClientCallContext
 from a2a.client.errors import A2AClientTimeoutError
@@ -32,6 +31,7 @@ from protolink_grpc.client.channel import channel_to, typed
 from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, late, typed_http
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, ProtolinkError, RemoteError
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.json_value import from_json
 from protolink_grpc.wire.address import Address, WebAddress
 
 CARD_PATH = "/.well-known/agent-card.json"
@@ -77,7 +77,7 @@ async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
 def card_of(text: bytes, address: WebAddress, etag: str, fresh_until: float) -> Card:
     """Raises InvalidAgentResponseError where it is no A2A card."""
     try:
-        found = orjson.loads(text)
+        found: Any = from_json(text)
         theirs_card = parse_agent_card(copy.deepcopy(found))  # it changes what it reads
         own = card_from_a2a(found)
     except (ParseError, ValueError, TypeError, AttributeError, KeyError) as error:

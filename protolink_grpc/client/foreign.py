@@ -78,6 +78,9 @@ class ForeignAgents:
             InvalidArgumentError: The URL is none of the web's.
         """
         address = WebAddress.parse(url, field="agent_url")
+        for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
+            # Whoever has the URL of its card means the agent.
+            address = replace(address, path=address.path.removesuffix(card_path))
         if transport == "websocket" and address.scheme in ("http", "https"):
             address = replace(address, scheme="wss" if address.secure else "ws")
         peer = self._peer(address)

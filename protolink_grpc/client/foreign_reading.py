@@ -141,7 +141,7 @@ class Reading:
             if known is None or known.parts != artifact.parts[:shown]:
                 yield TaskArtifactUpdated(artifact), 0
             elif len(artifact.parts) > shown:
-                yield TaskArtifactUpdated(replace(artifact, parts=artifact.parts), append=True), 0
+                yield TaskArtifactUpdated(replace(artifact, parts=artifact.parts[shown:]), append=True), 0
 
     def _patched(self, metadata: Mapping[str, Any]) -> Iterator[tuple[Payload, int]]:
         known = self.fold.metadata
@@ -171,11 +171,12 @@ class Reading:
             yield TaskStatusChanged(current, state, _reason(status) or told), status.micros
 
 
-_WITHOUT_SUCCESS = TERMINAL - {TaskState.COMPLETED}
+WITHOUT_SUCCESS = TERMINAL - {TaskState.COMPLETED}
+"""States of which a reason is told."""
 
 
 def _reason(status: Status) -> str:
-    if status.message is None or status.state not in _WITHOUT_SUCCESS:
+    if status.message is None or status.state not in WITHOUT_SUCCESS:
         return ""
     return status.message.text
 

@@ -5,12 +5,12 @@ from contextlib import aclosing
 from typing import Any
 
 import httpx
-import orjson
 
 from protolink_grpc.client.http_channel import http_channel_to, http_errors, refused
 from protolink_grpc.client.protolink_agent import ProtolinkAgent
-from protolink_grpc.errors import InvalidAgentResponseError, UnauthenticatedError
+from protolink_grpc.errors import UnauthenticatedError
 from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.json_value import from_json
 
 REQUEST_ID_HEADER, KEY_HEADER = "X-Protolink-Request-ID", "Idempotency-Key"
 
@@ -37,10 +37,8 @@ class ProtolinkHttpAgent(ProtolinkAgent):
         return http_channel_to(self._sender.address, self._sender.options)
 
     def _value(self, text: bytes | str) -> Any:
-        try:
-            return orjson.loads(text)
-        except ValueError:
-            raise InvalidAgentResponseError(f"{self.url} answered with what is no JSON", url=self.url) from None
+        with self._legible():
+            return from_json(text)
 
     async def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
         renewed = False

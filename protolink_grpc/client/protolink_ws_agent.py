@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
 from protolink_grpc.client.channel import MAX_RESPONSE_BYTES
 from protolink_grpc.client.http_channel import CONNECT_S, refused, ssl_context
 from protolink_grpc.client.protolink_agent import ProtolinkAgent
-from protolink_grpc.errors import InvalidAgentResponseError, UnauthenticatedError, UnavailableError
+from protolink_grpc.errors import UnauthenticatedError, UnavailableError
 from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.json_value import from_json, to_json
 
 PING_S: Final = 20.0
 """How often a connection that is quiet is tried, and how long the answer may take."""
@@ -44,10 +44,8 @@ class ProtolinkSocketAgent(ProtolinkAgent):
                 yield self._value(text)
 
     def _value(self, text: str | bytes) -> Any:
-        try:
-            return orjson.loads(text)
-        except ValueError:
-            raise InvalidAgentResponseError(f"{self.url} sent a frame that is no JSON", url=self.url) from None
+        with self._legible():
+            return from_json(text)
 
     @asynccontextmanager
     async def _connected(self, request: dict[str, Any], data: Any) -> AsyncIterator[ClientConnection]:
@@ -56,7 +54,7 @@ class ProtolinkSocketAgent(ProtolinkAgent):
             request = {**request, "data": data}
         socket = await self._opened()
         try:
-            await socket.send(orjson.dumps(request).decode())
+            await socket.send(to_json(request))
             yield socket
         except WebSocketException as error:
             raise UnavailableError(f"{self.url} was cut off: {error}", url=self.url) from None

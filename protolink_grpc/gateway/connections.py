@@ -36,6 +36,9 @@ class Connections(ServerState):
 
     Args:
         rejected: Told the reason whenever a connection or request is given up because of its peer.
+
+    Attributes:
+        is_stopping: What was accepted and not made yet has come too late.
     """
 
     def __init__(self, limits: ConnectionLimits, rejected: Callable[[str], None]) -> None:
@@ -44,6 +47,7 @@ class Connections(ServerState):
         self.rejected = rejected
         self.emptied: asyncio.Event | None = None
         self.bytes_received = 0
+        self.is_stopping = False
 
     def lost(self) -> None:
         """A connection is gone."""

@@ -241,6 +241,7 @@ class HttpServer:
         if state is None:
             return
         await self.drain()
+        state.is_stopping = True
         for server in servers:
             server.close()
         for connection in list(state.connections):

@@ -47,8 +47,9 @@ Params = dict[str, Any]
 Unary = Callable[[Asked, Params], Awaitable[Any]]
 Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
 
-STREAMING: Final = frozenset({"SendStreamingMessage", "SubscribeToTask", "message/stream", "tasks/resubscribe"})
-"""Methods that are answered with a stream."""
+STREAMS_V03: Final = frozenset({"message/stream", "tasks/resubscribe"})
+"""Methods of v0.3 that are answered with a stream, also when they fail before it begins: their clients look for events only. Those
+of v1.0 take an answer for what it says it is."""
 
 _NAMES_V03: Final = {
     "message/send": "SendMessage",
@@ -113,8 +114,7 @@ class JsonRpc:
             failure = _failure(call_id, error, self._words_of(call[1]))
             if isinstance(error, UnauthenticatedError):
                 return _answer(failure, 401, error)
-            if call[1] in STREAMING and "text/event-stream" in request.headers.get("accept", ""):
-                # Its reader looks for events only.
+            if call[1] in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
                 return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
             return _answer(failure)
         except Exception as error:

@@ -57,7 +57,7 @@ class Metrics:
         self._requests: defaultdict[tuple[str, str, int], int] = defaultdict(int)
         self._latencies: defaultdict[tuple[str, str], _Latency] = defaultdict(_Latency)
         self._rejected: defaultdict[str, int] = defaultdict(int)
-        self._gauges: list[_Gauge] = []
+        self._gauges: dict[str, _Gauge] = {}
         self.in_flight = 0
         self.event_streams = 0
         self.websockets = 0
@@ -85,7 +85,7 @@ class Metrics:
         self._rejected[reason] += 1
 
     def gauge(self, name: str, text: str, read: Callable[[], float], *, kind: str = "gauge") -> None:
-        """Show a number of somebody else's.
+        """Show a number of somebody else's, in place of the one that had this name before.
 
         Args:
             name: Without the prefix `protolink_`.
@@ -93,7 +93,7 @@ class Metrics:
             read: Asked whenever the metrics are; may run on any request, so it must be quick.
             kind: `counter` for what only grows; its name ends with `_total`.
         """
-        self._gauges.append(_Gauge(f"protolink_{name}", text, kind, read))
+        self._gauges[name] = _Gauge(f"protolink_{name}", text, kind, read)
 
     def observe(self, server: HttpServer) -> None:
         """Show what the server itself counts."""
@@ -134,7 +134,7 @@ class Metrics:
         yield from _head("protolink_http_rejected_total", "counter", "Peers given up by the connection, by reason.")
         for reason, count in sorted(self._rejected.items()):
             yield _sample("protolink_http_rejected_total", (("reason", reason),), count)
-        for gauge in (*self._own_gauges(), *self._gauges):
+        for gauge in (*self._own_gauges(), *self._gauges.values()):
             yield from _head(gauge.name, gauge.kind, gauge.text)
             yield _sample(gauge.name, (), gauge.read())
 

@@ -94,7 +94,9 @@ class HttpConnection(HttpToolsProtocol):
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
         most = self._limits.max_connections
-        if len(self.connections) > most:
+        if self.server_state.is_stopping:
+            transport.abort()
+        elif len(self.connections) > most:
             self._refuse(503, "too_many_connections", "too many connections: try again later")
             if len(self.connections) > most + most // 10:
                 transport.abort()

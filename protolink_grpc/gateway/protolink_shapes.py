@@ -60,14 +60,17 @@ def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fiel
         socket: The reader speaks WebSocket, so that is the URL it gets.
     """
     found = card.to_dict()
-    ours = {"sse": public_url, "websocket": f"ws{public_url.removeprefix('http')}"}
+    urls = {"sse": public_url, "websocket": f"ws{public_url.removeprefix('http')}"}
     transport = "websocket" if socket else "sse"
-    interfaces = [AgentInterface(url, name, card.protocol_version) for name, url in ours.items() if name != transport]
+    others = [AgentInterface(url, name, card.protocol_version) for name, url in urls.items() if name != transport]
     if card.transport != "runtime":  # that one ends with the process
-        interfaces.append(AgentInterface(card.url, card.transport, card.protocol_version))
-    found["url"], found["transport"] = ours[transport], transport
-    known = found.get("additionalInterfaces", [])
-    found["additionalInterfaces"] = [each.to_dict() for each in interfaces] + known
+        others.append(AgentInterface(card.url, card.transport, card.protocol_version))
+    found["url"], found["transport"] = urls[transport], transport
+    unique: dict[str, AgentInterface] = {}
+    for each in (*others, *card.interfaces):
+        unique.setdefault(each.url, each)
+    unique.pop(found["url"], None)
+    found["additionalInterfaces"] = [each.to_dict() for each in unique.values()]
     return found
 
 

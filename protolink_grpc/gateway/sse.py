@@ -108,9 +108,9 @@ class EventStream(Response):
         self._send = send
         self._task = asyncio.current_task()
         hung_up = asyncio.get_running_loop().create_task(_until_gone(receive, self.end))
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self._streams.add(self)
         try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await self._show()
         except asyncio.CancelledError:
             if not self._ended or self._task is None:

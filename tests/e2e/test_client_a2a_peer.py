@@ -90,6 +90,10 @@ async def test_an_answer_without_a_task_is_a_completed_task_with_that_message(st
         assert done.metadata["a2a"].keys() == {"context_id", "url"}
         assert (await client.get_task(done.id, agent_url=server.url)).get_output() == "said"
         assert (await client.send_message(server.url, "say it")).text == "said"
+        events = [event async for event in client.subscribe(done.id, agent_url=server.url)]
+        assert (folded(events).state, events[-1].final) == (TaskState.COMPLETED, True)
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel_task(server.url, done.id)
 
 
 @way
@@ -426,7 +430,7 @@ async def test_an_unknown_task_is_not_found_and_what_is_not_a2a_says_so() -> Non
 async def test_the_card_is_ours_under_the_url_that_was_called() -> None:
     async with a2a_server() as server:
         client = AgentClient(transport="a2a")
-        card = await client.get_agent_card(server.url)
+        card = await client.get_agent_card(f"{server.url}/.well-known/agent-card.json")
         assert (card.name, card.url) == ("errands", server.url)
         assert (await client.get_agent_card(server.url)).name == "errands"
         assert "if-none-match" in server.requests[-1]

@@ -37,6 +37,7 @@ class Scripted(ProtolinkAgent):
         self.asked.append((path, data, ""))
         for answer in self.answers:
             if isinstance(answer, Exception):
+                self.answers.remove(answer)
                 raise answer
             yield answer
 
@@ -113,10 +114,9 @@ async def test_a_stream_ends_at_its_last_frame_and_its_task_is_known() -> None:
 async def test_an_agent_without_streams_is_asked_once_and_told_as_one() -> None:
     task = Task.create("go")
     done = Task.from_dict(task.to_dict()).begin().complete("gone")
-    agent = Scripted(done.to_dict())
-    agent._peer.streams = False
+    agent = Scripted(errors.UnimplementedError("no such route"), done.to_dict())
     assert await events_of(agent, task) == [TaskState.SUBMITTED, None, TaskState.WORKING, TaskState.COMPLETED]
-    assert [path for path, _, _ in agent.asked] == ["/tasks/"]
+    assert [path for path, _, _ in agent.asked] == ["/tasks/stream", "/tasks/"]
 
 
 NO_TASK = {"type": "task_status_update", "new_state": "completed", "metadata": {"task": 5}}

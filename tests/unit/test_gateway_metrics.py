@@ -148,6 +148,14 @@ def test_rejections_and_numbers_of_others_are_shown() -> None:
     assert found["protolink_active_tasks"] == 7
 
 
+def test_a_number_is_shown_once_however_often_it_is_announced() -> None:
+    metrics = Metrics()
+    metrics.gauge("active_tasks", "Tasks that work.", lambda: 1)
+    metrics.gauge("active_tasks", "Tasks that work.", lambda: 2)
+    assert metrics.text().count("\nprotolink_active_tasks ") == 1
+    assert samples(metrics)["protolink_active_tasks"] == 2
+
+
 def test_every_line_has_the_form_that_prometheus_reads() -> None:
     metrics = Metrics()
     metrics.count('/a"\\\n', "GET", 200, 0.1)

@@ -399,6 +399,33 @@ async def test_one_connection_too_many_is_told_so_and_many_are_cut() -> None:
     await stage.over()
 
 
+async def test_a_connection_that_comes_while_the_server_stops_is_cut() -> None:
+    stage = Stage(echo)
+    stage.state.is_stopping = True
+    late = Wire()
+    stage.connect(late)
+    assert late.aborted
+    await stage.over()
+
+
+async def test_an_application_that_talks_to_nobody_is_told_so_in_the_end() -> None:
+    ended: list[type[BaseException]] = []
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        except OSError as error:
+            ended.append(type(error))
+
+    stage = Stage(endless)
+    stage.connection.data_received(post())
+    stage.wire.abort()
+    await stage.over()
+    assert len(ended) == 1
+
+
 async def test_an_upgrade_that_is_not_ours_is_answered_as_the_request_that_it_is(stage: Stage) -> None:
     h2c = post(b"hello", b"connection: upgrade, http2-settings", b"upgrade: h2c", b"http2-settings: AAMAAABk")
     assert (await stage.send(h2c)).endswith(b"hello")

@@ -189,6 +189,12 @@ def test_a_card_names_the_gateway_first_and_the_agent_itself_besides() -> None:
     assert len(found["capabilities"]) == 13
 
 
+def test_a_card_names_each_address_once() -> None:
+    url = "http://gateway.example"
+    card = AgentCard(name="n", description="d", url=url, transport="http", interfaces=[AgentInterface(url, "json-rpc")])
+    assert [each["url"] for each in card_json(card, url)["additionalInterfaces"]] == ["ws://gateway.example"]
+
+
 @given(st.text())
 def test_a_line_stays_one_line_and_says_the_same(text: str) -> None:
     raw = on_one_line(write_json({"text": text}))

@@ -177,7 +177,7 @@ class Caller:
         found: Json = await self.call("GetTask", self.asked(id=task_id, historyLength=history_length))
         return found
 
-    async def list(self, **params: Any) -> Json:
+    async def listed(self, **params: Any) -> Json:
         found: Json = await self.call("ListTasks", self.asked(**params))
         return found
 

@@ -1,0 +1,64 @@
+"""The agents of this suite, one of each kind per module, and the bindings over which each test speaks to them."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+from a2a_stage import World, agent_with, card, playing, push
+from a2a_wires import V1_NAMES, V03_NAMES, Caller
+
+from protolink_grpc import A2AOptions, AgentCard, Extension, Principal
+
+DEMANDED = "urn:example:demanded"
+OFFERED = "urn:example:offered"
+
+
+@pytest.fixture(params=[*V1_NAMES, *V03_NAMES])
+def binding(request: pytest.FixtureRequest) -> str:
+    """Every binding, of both versions."""
+    name: str = request.param
+    return name
+
+
+def extended(principal: Principal) -> AgentCard | None:
+    """A card for everybody but those whose names say that there is none."""
+    if principal.name.startswith("stranger"):
+        return None
+    return replace(card(), description=f"knows {principal.name}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world() -> AsyncIterator[World]:
+    """An agent that can do everything, for callers with credentials."""
+    async with playing(agent_with(A2AOptions(push=push(), extended_card=extended))) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bare() -> AsyncIterator[World]:
+    """An agent for everybody that has no capability at all, and two tenants."""
+    options = A2AOptions(streaming=False, tenants=frozenset({"acme", "umbrella"}))
+    async with playing(agent_with(options, authenticated=False)) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def demanding() -> AsyncIterator[World]:
+    """An agent that demands an extension."""
+    extensions = (Extension(DEMANDED, required=True), Extension(OFFERED))
+    async with playing(agent_with(A2AOptions(push=push(), extended_card=extended, extensions=extensions))) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def speaking() -> AsyncIterator[World]:
+    """An agent that may answer with messages."""
+    async with playing(agent_with(A2AOptions(push=push(), message_replies=True))) as found:
+        yield found
+
+
+@pytest.fixture
+def caller(world: World, binding: str) -> Caller:
+    """Somebody new over that binding."""
+    return world.caller(binding)
