@@ -155,6 +155,7 @@ async def _serving(app: Starlette) -> AsyncIterator[str]:
         log_level="critical",
         access_log=False,
         lifespan="off",
+        timeout_keep_alive=600,  # the others' turns must not cost the connections
         timeout_graceful_shutdown=1,
     )
     server = _Uvicorn(config)

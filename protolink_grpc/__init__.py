@@ -10,8 +10,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "protolink_grpc.a2a.options": ("A2AOptions",),
-    "protolink_grpc.a2a.push": ("PushOptions",),
+    "protolink_grpc.a2a.options": (
+        "A2AOptions",
+        "PushOptions",
+    ),
     "protolink_grpc.a2a.signing": (
         "CardSigner",
         "verify_card",
@@ -97,7 +99,7 @@ _HOMES = {
         "UnsupportedOperationError",
         "VersionNotSupportedError",
     ),
-    "protolink_grpc.gateway.http_server": ("HttpOptions",),
+    "protolink_grpc.gateway.options": ("HttpOptions",),
     "protolink_grpc.llms": (
         "InferSettings",
         "LLM",

@@ -2,8 +2,6 @@
 
 from protolink_grpc.a2a.options import (
     A2AOptions,
-)
-from protolink_grpc.a2a.push import (
     PushOptions,
 )
 from protolink_grpc.a2a.signing import (
@@ -93,7 +91,7 @@ from protolink_grpc.errors import (
     UnsupportedOperationError,
     VersionNotSupportedError,
 )
-from protolink_grpc.gateway.http_server import (
+from protolink_grpc.gateway.options import (
     HttpOptions,
 )
 from protolink_grpc.llms import (

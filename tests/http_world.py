@@ -17,9 +17,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.drain import Drain
 from protolink_grpc.gateway.health import Health
-from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
+from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.hygiene import hygienic
 from protolink_grpc.gateway.metrics import Metrics
+from protolink_grpc.gateway.options import HttpOptions
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""

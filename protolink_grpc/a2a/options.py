@@ -1,14 +1,43 @@
 """What an agent wants of its A2A edge."""
 
+import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from protolink_grpc.a2a.push import PushOptions
-from protolink_grpc.a2a.signing import CardSigner
 from protolink_grpc.a2a.values import Extension
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
+
+
+class Signer(Protocol):
+    """Puts signatures on a card: a `CardSigner`."""
+
+    def sign(self, card: dict[str, Any]) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """How an agent sends push notifications.
+
+    Args:
+        allow: Networks that may be posted to although they are not public: "10.1.0.0/16", or "private" for those that an
+            organisation or a machine has to itself.
+        max_per_task: Webhooks of one task.
+        connections: Attempts under way at once, to all receivers.
+        timeout_s: Of one attempt. Source: A2A v1.0.1 recommends 10 to 30 s.
+        give_up_s: Age at which a notification that nobody accepts is left out.
+        tls: What https receivers are verified with; None trusts the usual authorities.
+    """
+
+    allow: tuple[str, ...] = ()
+    max_per_task: int = 100
+    connections: int = 64
+    timeout_s: float = 15.0
+    give_up_s: float = 3600.0
+    tls: ssl.SSLContext | None = field(default=None, compare=False)
+
 
 ExtendedCard = AgentCard | Callable[[Principal], AgentCard | None]
 
@@ -41,7 +70,7 @@ class A2AOptions:
     extensions: tuple[Extension, ...] = ()
     tenants: frozenset[str] | None = None
     message_replies: bool = False
-    signer: CardSigner | None = None
+    signer: Signer | None = None
     public_card: bool = True
     card_max_age_s: int = 300
     provider_organization: str = ""

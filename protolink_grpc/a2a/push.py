@@ -6,11 +6,11 @@ which process, the row's worker says, as it does for tasks. Nothing of this is i
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from protolink_grpc.a2a.options import PushOptions
 from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Rendered, body_of, config_of
 from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
 from protolink_grpc.a2a.push_targets import Resolve, Targets
@@ -24,28 +24,6 @@ from protolink_grpc.wire.tasks import check_id
 __all__ = ["PushOptions", "Render", "Rendered", "Webhooks"]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PushOptions:
-    """How an agent sends push notifications.
-
-    Args:
-        allow: Networks that may be posted to although they are not public: "10.1.0.0/16", or "private" for those that an
-            organisation or a machine has to itself.
-        max_per_task: Webhooks of one task.
-        connections: Attempts under way at once, to all receivers.
-        timeout_s: Of one attempt. Source: A2A v1.0.1 recommends 10 to 30 s.
-        give_up_s: Age at which a notification that nobody accepts is left out.
-        tls: What https receivers are verified with; None trusts the usual authorities.
-    """
-
-    allow: tuple[str, ...] = ()
-    max_per_task: int = 100
-    connections: int = 64
-    timeout_s: float = 15.0
-    give_up_s: float = 3600.0
-    tls: ssl.SSLContext | None = field(default=None, compare=False)
 
 
 class Webhooks:

@@ -31,7 +31,7 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
-from protolink_grpc.gateway.http_server import HttpOptions
+from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.card import AgentCard

@@ -16,9 +16,10 @@ from protolink_grpc.a2a.options import A2AOptions
 from protolink_grpc.agent.identity import WEB, advertised, is_everywhere
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rules import Admission, admission
+from protolink_grpc.auth.schemes import MutualTLS
 from protolink_grpc.client.local_agent import SCHEME
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.gateway.http_server import HttpOptions, Listen
+from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.models.card import AgentCard, AgentInterface
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime.approvals import Approvals
@@ -74,7 +75,10 @@ class Reach:
 
     @property
     def authenticate(self) -> Authenticate | None:
-        return self.authenticator or self.grpc.authenticate
+        """Who calls, on HTTP; gRPC finds the identity of a certificate by itself where nothing else is asked for."""
+        tls = self.grpc.tls
+        known = self.authenticator or self.grpc.authenticate
+        return MutualTLS() if known is None and tls is not None and tls.require_client_cert else known
 
     @property
     def security_schemes(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from protolink_grpc.auth.rate import RateLimit
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.gateway.http_server import HttpOptions
+from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop

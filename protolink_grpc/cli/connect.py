@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import re
+import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -41,6 +42,8 @@ async def _closed_after(work: Coroutine[Any, Any, T]) -> T:
         return await work
     finally:
         await close_channels()
+        if "protolink_grpc.client.http_channel" in sys.modules:  # importing it takes longer than most commands
+            await sys.modules["protolink_grpc.client.http_channel"].close_http_channels()
 
 
 def tls_of(settings: Settings) -> TLSConfig | None:

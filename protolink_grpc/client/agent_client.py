@@ -1,4 +1,4 @@
-"""AgentClient: the verbs of an agent, over gRPC or in process, with what the network does wrong taken care of.
+"""AgentClient: the verbs of an agent, wherever it is and whatever it speaks, with what the network does wrong taken care of.
 
 Sending carries a request id, so that a repetition is never a second run. A stream that is cut is taken up again after the last
 event seen, without gap or duplicate.

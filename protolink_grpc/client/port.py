@@ -88,7 +88,7 @@ class Sent:
 
 
 class AgentPort(Protocol):
-    """One agent. Two implementations: over gRPC, and in the same process.
+    """One agent: over gRPC, in the same process, an A2A peer, or a ProtoLink peer over its own wire.
 
     All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. With `must_exist` a task that
     the agent does not know is TASK_NOT_FOUND instead of a new one. With `deltas` a stream shows live text too, as events without a

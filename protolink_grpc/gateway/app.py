@@ -9,14 +9,15 @@ from starlette.types import ASGIApp
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.drain import Drain
 from protolink_grpc.gateway.health import Health
-from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
+from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.hygiene import hygienic
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
+from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.sse import OpenStreams
 
 
 class Gateway:
-    """One HTTP port: made first, because its door and its streams belong to the routes, then given them with `serve`.
+    """One HTTP port: made first, because its door and its streams belong to the routes, then started with them, once.
 
     Args:
         about: What health checks tell besides the state: name, URL and the like; everybody can read it.
@@ -63,6 +64,7 @@ class Gateway:
         server = HttpServer(self.metrics.metered(app), self.options, drain=self.drain, rejected=self.metrics.rejected)
         url = await server.start()
         self._server = server
+        self.metrics.observe(server)
         self._metrics_server = metrics_server(self.metrics, self.options)
         if self._metrics_server is not None:
             try:

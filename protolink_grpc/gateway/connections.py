@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from uvicorn.server import ServerState
+
+from protolink_grpc.gateway.options import ConnectionLimits
 
 log = logging.getLogger("protolink_grpc.gateway.connection")
 # What a peer does wrong is counted by its reason and not logged, which would be a way to fill a disk; and below this level uvicorn
@@ -13,22 +14,8 @@ log = logging.getLogger("protolink_grpc.gateway.connection")
 log.setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """What one peer may cost.
-
-    Args:
-        max_header_bytes: Of a request line with its headers, and of the trailers. Counted by pieces of that size, so that up to
-            twice as much may be held.
-        header_timeout_s: For a head to arrive, from the connection or its own first byte on.
-        write_timeout_s: For a peer to take what is written: 64 KiB wait, and it does not read them down to 16 KiB.
-        max_connections: Further ones are answered with 503.
-    """
-
-    max_header_bytes: int
-    header_timeout_s: float
-    write_timeout_s: float
-    max_connections: int
+PEER_CERTIFICATE = "peer_certificate"
+"""Key of `scope["state"]`: the client's certificate as `ssl.SSLSocket.getpeercert` shows it; absent without one."""
 
 
 class Connections(ServerState):

@@ -4,27 +4,17 @@ Routes stay free of it: they ask the door for the caller and for the body, and r
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from starlette.requests import HTTPConnection, Request
 
 from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
 from protolink_grpc.auth.rules import Admission
+from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.errors import DeadlineExceededError, MessageTooLargeError, UnauthenticatedError
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much of a request is read.
-
-    Args:
-        max_body_bytes: Larger bodies are refused with 413, before they are read where they say their length.
-        body_timeout_s: How long a body may take to arrive.
-    """
-
-    max_body_bytes: int = (4 << 20) - (64 << 10)
-    body_timeout_s: float = 30.0
+from protolink_grpc.gateway.connections import PEER_CERTIFICATE
+from protolink_grpc.gateway.options import Bounds
 
 
 class Door:
@@ -62,7 +52,7 @@ class Door:
         """Who calls, before it is known what for. Raises UnauthenticatedError."""
         if self._authenticate is None:
             return NOBODY
-        known = await self._authenticate(method, request.headers)
+        known = await self._authenticate(method, _shown(request))
         if known is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
         unreserved(known.name)
@@ -101,6 +91,17 @@ class Door:
                 f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
                 body_timeout_s=f"{self.bounds.body_timeout_s:g}",
             ) from None
+
+
+def _shown(request: HTTPConnection) -> Mapping[str, str]:
+    """The headers, with the name in the client's certificate where it has shown one; no header can look like it."""
+    certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE)
+    if not certificate:
+        return request.headers
+    alternatives = [str(value) for _, value in certificate.get("subjectAltName", ())]
+    common = [value for names in certificate.get("subject", ()) for key, value in names if key == "commonName"]
+    name = next(iter([*alternatives, *common]), "")
+    return {**request.headers, CERTIFICATE: CertificateName(name)} if name else request.headers
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -10,19 +10,17 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from email.utils import formatdate
 from time import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 
 from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
-from protolink_grpc.gateway.connections import ConnectionLimits, Connections
-from protolink_grpc.gateway.door import Bounds
+from protolink_grpc.gateway.connections import Connections
 from protolink_grpc.gateway.drain import Drain
+from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.gateway.protocol import HttpConnection
 from protolink_grpc.gateway.websocket_protocol import WebSocketConnection
 from protolink_grpc.wire.tls import TLSConfig
@@ -37,93 +35,6 @@ CUT_S = 1.0
 
 PROBE_S = 60
 """Idle seconds after which the kernel asks whether the peer is still there; it gives up after four unanswered questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
-    """How an HTTP server behaves.
-
-    Args:
-        listen: `host:port`, or a URL of these; port 0 lets the system choose. `https://` needs `tls`, and `tls` means `https`.
-        public_url: Where callers reach it, if that is not where it listens (behind a proxy, say).
-        allowed_hosts: What `Host` may say besides IP addresses, loopback names, this machine's name and the hosts of `listen` and
-            `public_url`; `*.example.org` means every name below, `*` any name. It is what keeps a web page that points its own
-            name at us (DNS rebinding) from being read here.
-        cors_origins: Web pages that may call from a browser, like `https://app.example.org`; `*` means any. None by default.
-        cors_headers: Request headers that these may send besides the ones that the gateway itself reads.
-        max_body_bytes, body_timeout_s: See `door.Bounds`.
-        max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `connections.ConnectionLimits`.
-        idle_timeout_s: For the next request of a connection to begin.
-        max_websocket_message_bytes: Larger messages end their WebSocket with code 1009.
-        ping_interval_s, ping_timeout_s: A WebSocket's peer is pinged so often, and has so long for its answer.
-        trusted_proxies: Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count.
-        root_path: Prefix that a proxy cuts off.
-        metrics_listen: Serves `/metrics` here, and only here; None leaves it on `listen`.
-    """
-
-    listen: str = "127.0.0.1:0"
-    tls: TLSConfig | None = None
-    public_url: str = ""
-    allowed_hosts: tuple[str, ...] = ()
-    cors_origins: tuple[str, ...] = ()
-    cors_headers: tuple[str, ...] = ()
-    max_body_bytes: int = Bounds().max_body_bytes
-    body_timeout_s: float = Bounds().body_timeout_s
-    max_header_bytes: int = 32 << 10
-    header_timeout_s: float = 10.0
-    idle_timeout_s: float = 75.0
-    write_timeout_s: float = 60.0
-    max_connections: int = 10_000
-    max_websocket_message_bytes: int = Bounds().max_body_bytes
-    ping_interval_s: float | None = 20.0
-    ping_timeout_s: float | None = 20.0
-    trusted_proxies: tuple[str, ...] = ()
-    root_path: str = ""
-    metrics_listen: str | None = None
-
-    @property
-    def bounds(self) -> Bounds:
-        """What the door needs of this."""
-        return Bounds(self.max_body_bytes, self.body_timeout_s)
-
-    @property
-    def limits(self) -> ConnectionLimits:
-        """What each connection needs of this."""
-        return ConnectionLimits(
-            self.max_header_bytes, self.header_timeout_s, self.write_timeout_s, self.max_connections
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where an HTTP server listens. Port 0 lets the system choose."""
-
-    host: str
-    port: int
-    secure: bool = False
-
-    @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
-
-    @classmethod
-    def parse(cls, listen: str, tls: TLSConfig | None = None, *, field: str = "listen") -> "Listen":
-        """Raises InvalidArgumentError: it is not a host with a port, or `https://` without certificates; names `field`."""
-        try:
-            split = urlsplit(listen if "://" in listen else f"//{listen}")
-            port = split.port
-        except ValueError:
-            raise InvalidArgumentError(f"{listen!r} names no host and port", field=field) from None
-        if split.scheme not in ("", "http", "https") or not split.hostname or port is None:
-            raise InvalidArgumentError(f"{listen!r} must be host:port, like 127.0.0.1:8080", field=field)
-        if split.path not in ("", "/") or split.query or split.fragment or "@" in split.netloc:
-            raise InvalidArgumentError(f"{listen!r} must consist of scheme, host and port only", field=field)
-        if split.scheme == "https" and tls is None:
-            raise InvalidArgumentError(f"{listen!r} needs certificates", field=field)
-        if split.scheme == "http" and tls is not None:
-            raise InvalidArgumentError(f"{listen!r} is in the clear, but certificates are given", field=field)
-        return cls(split.hostname, port, tls is not None)
 
 
 class HttpServer:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
 from protolink_grpc.errors import DOMAIN, InternalError, ProtolinkError, ResourceExhaustedError
-from protolink_grpc.gateway.http_server import HttpOptions, Listen
+from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.models.ids import new_uuid
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,9 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_REQUEST_ID_BYTES = 128
 MAX_KNOWN_HOSTS = 256
 """Spellings of `Host` that need no second look."""
+
+_BEGUN = "protolink.begun"
+"""Key of an ASGI scope: an answer has begun, and no other can take its place. A note is cheaper than another layer of `send`."""
 
 _ECHOED = frozenset({b"x-request-id", b"x-protolink-request-id"})
 
@@ -165,8 +168,7 @@ class Guard:
                 origin = header[1]
             elif name in _ECHOED and _can_be_echoed(header[1]):
                 echo = [*(echo or ()), header]
-        if scope["type"] == "http":
-            send = self._dressing(send, echo)
+        send = self._dressing(scope, send, echo)
         refusal = self._refusal(scope, host, hosts, origin)
         if refusal is not None:
             await answer(scope, send, *refusal)
@@ -189,10 +191,14 @@ class Guard:
         said = origin.decode("ascii", "replace")[:100]
         return _plain(403, f"pages of {said!r} may not call; the option cors_origins says which ones may")
 
-    def _dressing(self, send: Send, echo: Headers | None) -> Send:
+    def _dressing(self, scope: Scope, send: Send, echo: Headers | None) -> Send:
         async def dressed(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            kind = message["type"]
+            if kind == "http.response.start":
+                scope[_BEGUN] = True
                 self._dress(message, echo)
+            elif kind == "websocket.accept":
+                scope[_BEGUN] = True
             await send(message)
 
         return dressed
@@ -225,28 +231,17 @@ class Boundary:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send)
         except (ClientDisconnect, ClientDisconnected):
             pass  # nobody is left to answer
         except Exception as error:
-            await _fail(error, scope, send, begun)
-
-
-async def _fail(error: Exception, scope: Scope, send: Send, begun: bool) -> None:
-    status, body, headers = status_of(error, scope.get("path", ""))
-    if not begun:
-        await answer(scope, send, status, body, headers)
-    elif scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1011 if status >= 500 else 1008, "reason": ""})
-    # Else the answer ends without its end, which closes the connection and tells the peer that something is missing.
+            status, body, headers = status_of(error, scope["path"])
+            if not scope.get(_BEGUN):
+                await answer(scope, send, status, body, headers)
+            elif scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1011 if status >= 500 else 1008})
+            # Else the answer ends without its end, which closes the connection and tells the peer that something is missing.
 
 
 def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], Headers]:

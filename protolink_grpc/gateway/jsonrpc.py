@@ -31,6 +31,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import A2A_JSON, JSON, media_type, read_json, write_json
+from protolink_grpc.gateway.metrics import OPERATION
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
 from protolink_grpc.models.ids import new_uuid
 
@@ -46,6 +47,9 @@ Words = Callable[[ProtolinkError], dict[str, Any]]
 Params = dict[str, Any]
 Unary = Callable[[Asked, Params], Awaitable[Any]]
 Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
+
+STREAMS: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
+"""Methods of v1.0 that are answered with a stream."""
 
 STREAMS_V03: Final = frozenset({"message/stream", "tasks/resubscribe"})
 """Methods of v0.3 that are answered with a stream, also when they fail before it begins: their clients look for events only. Those
@@ -108,6 +112,8 @@ class JsonRpc:
         except _MalformedError as wrong:
             return _answer(_failed(wrong.call_id, wrong.code, str(wrong)))
         call_id = call[0]
+        if call[1] in self._unary or call[1] in _NAMES_V03 or call[1] in STREAMS:
+            request.scope[OPERATION] = call[1]
         try:
             return await self._dispatch(request, asked, *call)
         except ProtolinkError as error:

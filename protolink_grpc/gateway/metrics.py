@@ -14,8 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
+from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.hygiene import hygienic
+from protolink_grpc.gateway.options import HttpOptions
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -178,19 +179,24 @@ class _Exchange:
         kind = message["type"]
         if kind == "http.response.body":
             self._metrics.bytes_sent += len(message.get("body", b""))
-        elif kind == "http.response.start":
+        else:
+            self._note(kind, message)
+        await self._send(message)
+
+    def _note(self, kind: str, message: Message) -> None:
+        if kind == "http.response.start":
             self._status = message["status"]
             for name, value in message.get("headers", ()):
-                if name == b"content-type" and value.startswith(b"text/event-stream"):
-                    self._is_stream = True
-                    self._metrics.event_streams += 1
+                if name == b"content-type":
+                    self._is_stream = value.startswith(b"text/event-stream")
+                    self._metrics.event_streams += self._is_stream
+                    break
         elif kind == "websocket.accept":
             self._status = 101
             self._is_websocket = True
             self._metrics.websockets += 1
         elif kind == "websocket.http.response.start":
             self._status = message["status"]
-        await self._send(message)
 
     def end(self, scope: Scope) -> None:
         metrics = self._metrics

@@ -12,18 +12,16 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 import orjson
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGISendEvent, HTTPScope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
 
-from protolink_grpc.gateway.connections import Connections, log
-
-PEER_CERTIFICATE = "peer_certificate"
-"""Key of `scope["state"]`: the client's certificate as `ssl.SSLSocket.getpeercert` shows it; absent without one."""
+from protolink_grpc.gateway.connections import PEER_CERTIFICATE, Connections, log
 
 MAX_PIPELINE = 32
 """Requests that may wait behind the one that is answered. Clients that pipeline at all send a handful."""
@@ -79,7 +77,6 @@ class HttpConnection(HttpToolsProtocol):
         self._output: Any = None
         self._in_head = True
         self._lingers = False
-        self._has_left = False
         self._piece = 0
         # Bytes since the last head, body or message that they became part of.
         self._unclaimed = 0
@@ -132,17 +129,22 @@ class HttpConnection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         self._piece = len(data)
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         self._feed(data)
         self._unclaimed += self._piece
+        if self._unclaimed > 0:
+            self._judge_unclaimed()
+        if self._input_timer is not None and not self._in_head:
+            # An answered request whose body still comes.
+            self._discard(self._piece)
+
+    def _judge_unclaimed(self) -> None:
+        """Bytes came that are neither a whole head nor body: how many, and since when?"""
         if self._unclaimed > self._limits.max_header_bytes:
             what = "the headers" if self._in_head else "the trailers or chunk extensions"
             self._refuse(431, "headers_too_large", f"{what} have more than {self._limits.max_header_bytes} bytes")
-        elif self._input_timer is not None:
-            # An answered request whose body still comes. A head that is late has its timer already.
-            if not self._in_head:
-                self._discard(self._piece)
-        elif self._in_head and not self._is_answering() and not self._lingers and not self._has_left:
+        elif self._in_head and self._input_timer is None and not self._is_answering() and not self._lingers:
             self._expect_head()
 
     def _feed(self, data: bytes) -> None:
@@ -184,15 +186,47 @@ class HttpConnection(HttpToolsProtocol):
         self._stop_input_timer()
         if len(self.pipeline) >= MAX_PIPELINE:
             raise ConnectionAbortedError("too many requests in a pipeline")
-        if self.parser.should_upgrade():
-            self.scope["method"] = self.parser.get_method().decode("ascii")
+        parser, scope = self.parser, self.scope
+        scope["method"] = parser.get_method().decode("ascii")
+        if parser.should_upgrade():
             return
-        super().on_headers_complete()
+        version = parser.get_http_version()
+        if version != "1.1":
+            scope["http_version"] = version
+        self._target(scope)
         # Trailers would be appended to headers that were judged already.
         self.headers = []
-        # It is made inside of uvicorn's method; its task has not begun yet.
-        self.cycle.__class__ = _Cycle
-        self.cycle.transport = self._output
+        self._begin(
+            _Cycle(
+                scope,
+                self._output,
+                self.flow,
+                log,
+                self.access_logger,
+                False,
+                self.server_state.default_headers,
+                asyncio.Event(),
+                self.expect_100_continue,
+                version != "1.0" and parser.should_keep_alive(),
+                self.on_response_complete,
+            )
+        )
+
+    def _target(self, scope: HTTPScope) -> None:
+        url = httptools.parse_url(self.url)
+        raw_path = url.path or b"/"
+        path = raw_path.decode("ascii")
+        scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
+        scope["raw_path"] = self.root_path.encode("ascii") + raw_path
+        scope["query_string"] = url.query or b""
+
+    def _begin(self, cycle: _Cycle) -> None:
+        before, self.cycle = self.cycle, cycle
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._unclaimed = -self._piece
@@ -238,7 +272,6 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_answering():
             self.abort("malformed")
             return
-        self._has_left = True
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:

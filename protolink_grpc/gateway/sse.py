@@ -12,6 +12,8 @@ from contextlib import aclosing, suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from protolink_grpc.errors import ProtolinkError
+
 log = logging.getLogger(__name__)
 
 KEEPALIVE_S = 15.0
@@ -135,10 +137,17 @@ class EventStream(Response):
             async with aclosing(self._rest) as batches:
                 async for frames in batches:
                     await self._write(frames)
+        except OSError as error:
+            # The reader is gone, says the server; what fails behind the stream says so with an error of ours.
+            if isinstance(error, ProtolinkError):
+                await self._fail(error)
         except Exception as error:
-            if self._failed is None:
-                raise
-            await self._write(self._failed(error))
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        if self._failed is None:
+            raise error
+        await self._write(self._failed(error))
 
     async def _write(self, frames: bytes) -> None:
         if self._send is None or not frames:

@@ -15,6 +15,7 @@ from protolink_grpc.errors import (
     ToolFailedError,
     ToolRejectedError,
     UnavailableError,
+    UncertainExecutionError,
 )
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
@@ -284,7 +285,14 @@ async def _reserve(scene: Scene, wanted: RunBudget | None) -> Reservation:
 
 TICK_S = 0.001
 
-UNCLEAR = (DeadlineExceededError, InternalError, RemoteError, StoreError, UnavailableError)
+UNCLEAR = (
+    DeadlineExceededError,
+    InternalError,
+    RemoteError,
+    StoreError,
+    UnavailableError,
+    UncertainExecutionError,
+)
 """Answers to a request that may have been accepted all the same; all others say that it was refused."""
 
 

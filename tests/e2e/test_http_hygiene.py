@@ -22,8 +22,9 @@ from cryptography.x509.oid import NameOID
 from http_world import PATIENCE_S, Peer, World, on_both_loops, running
 
 from protolink_grpc import AddressInUseError, InvalidArgumentError, TLSConfig
-from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
+from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
+from protolink_grpc.gateway.options import HttpOptions
 
 
 def post(body: bytes = b"hello", path: str = "/echo", *headers: bytes) -> bytes:

@@ -28,7 +28,8 @@ from protolink_grpc import Agent, Limits, MockLLM, Principal, ScriptedLLM, State
 from protolink_grpc import Task as OurTask
 from protolink_grpc.auth.principal import NOBODY
 from protolink_grpc.errors import TaskNotFoundError
-from protolink_grpc.gateway.door import Bounds, Door
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.options import Bounds
 from protolink_grpc.gateway.sse import OpenStreams
 from protolink_grpc.state import InMemoryStorage
 

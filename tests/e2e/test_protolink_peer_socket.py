@@ -14,7 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from protolink_grpc import Agent, Principal, current_run
 from protolink_grpc import Task as OurTask
-from protolink_grpc.gateway.door import Bounds, Door
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.options import Bounds
 from protolink_grpc.gateway.protolink_socket import SocketLimits
 from protolink_grpc.runtime.service import Turn
 

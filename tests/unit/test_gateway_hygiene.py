@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from protolink_grpc.errors import RULES, InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, classes
-from protolink_grpc.gateway.http_server import HttpOptions, Listen
 from protolink_grpc.gateway.hygiene import Hosts, Origins, hygienic, status_of
+from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.wire.tls import TLSConfig
 
 Answer = tuple[int, dict[str, str], bytes]

@@ -12,8 +12,8 @@ from starlette.websockets import WebSocket
 
 from protolink_grpc.gateway.drain import Drain
 from protolink_grpc.gateway.health import Health
-from protolink_grpc.gateway.http_server import HttpOptions
 from protolink_grpc.gateway.metrics import MAX_SERIES, OPERATION, Metrics, metrics_server
+from protolink_grpc.gateway.options import HttpOptions
 
 
 async def get(app: Any, path: str, method: str = "GET", kind: str = "http") -> tuple[int, bytes]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.gateway.connections import Connections
-from protolink_grpc.gateway.http_server import HttpOptions, HttpServer
-from protolink_grpc.gateway.protocol import LINGER_BYTES, LINGER_S, MAX_PIPELINE, PEER_CERTIFICATE, HttpConnection
+from protolink_grpc.gateway.http_server import HttpServer
+from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.gateway.connections import PEER_CERTIFICATE
+from protolink_grpc.gateway.protocol import LINGER_BYTES, LINGER_S, MAX_PIPELINE, HttpConnection
 from protolink_grpc.gateway.websocket_protocol import MAX_FRAGMENTS
 
 OPTIONS = HttpOptions(
@@ -320,6 +323,29 @@ async def test_an_answer_that_closes_waits_for_the_rest_of_the_request() -> None
     assert (stage.wire.ended, stage.wire.closed) == (True, False)
     await stage.send(request[200:])
     stage.clock.pass_s(LINGER_S)
+    assert stage.wire.closed
+    await stage.over()
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "raw_path", "query"),
+    [
+        (b"/tasks/a%20b?x=%20", "/base/tasks/a b", b"/base/tasks/a%20b", b"x=%20"),
+        (b"http://a", "/base/", b"/base/", b""),
+        (b"http://a/x?y", "/base/x", b"/base/x", b"y"),
+        (b"/%ff", "/base/\ufffd", b"/base/%ff", b""),
+    ],
+)
+async def test_a_target_becomes_path_and_query(target: bytes, path: str, raw_path: bytes, query: bytes) -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["path"], scope["raw_path"], scope["query_string"], scope["http_version"], scope["method"]))
+        await hasty(scope, receive, send)
+
+    stage = Stage(app, replace(OPTIONS, root_path="/base"))
+    await stage.send(b"GET " + target + b" HTTP/1.0\r\n\r\n")
+    assert seen == [(path, raw_path, query, "1.0", "GET")]
     assert stage.wire.closed
     await stage.over()
 

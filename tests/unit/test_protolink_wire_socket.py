@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import PermissionDeniedError, TaskNotFoundError
-from protolink_grpc.gateway.door import Bounds, Door
+from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.options import Bounds
 from protolink_grpc.gateway.protolink_socket import SocketLimits, socket_route
 from protolink_grpc.gateway.protolink_verbs import Ask, Verb
 

@@ -3,10 +3,12 @@
 The keys `a2a_v1` and `data_part_compat` in metadata carry what v0.3 has no field for; everything else is v0.3's own.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
 from typing import Any, ClassVar
 
 import grpc.aio
+import httpx
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as pb
 from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
 from a2a_wires import CODES, UNIMPLEMENTED_V03, V03_CODES, Caller, Json, JsonRpc, Refused, Rest, plain, refusal_of
@@ -203,11 +205,16 @@ class JsonRpcV03(JsonRpc):
 
     def refusal(self, error: Json) -> Refused:
         assert set(error) <= {"code", "message", "data"}, error
-        data = dict(error["data"])
-        own = data.pop("reason")
-        reason = next((each for each, row in CODES.items() if row[0] == error["code"]), own)
-        fields = [plain(data["field"])] if "field" in data else []
-        return Refused(error["code"], reason, error["message"], metadata=data, fields=fields)
+        return refused(error["code"], error)
+
+
+def refused(code: int, error: Json) -> Refused:
+    """An error as v0.3 writes it: a code of JSON-RPC, and data that are the server's own."""
+    data = dict(error["data"])
+    own = data.pop("reason")
+    reason = next((each for each, row in CODES.items() if row[0] == error["code"]), own)
+    fields = [plain(data["field"])] if "field" in data else []
+    return Refused(code, reason, error["message"], metadata=data, fields=fields)
 
 
 # -- protobuf, and its JSON over REST ----------------------------------------------------------------------------------------
@@ -221,6 +228,9 @@ def pb_part_out(given: Json) -> Json:
     else:
         names = {"raw": "fileWithBytes", "url": "fileWithUri", "mediaType": "mimeType", "filename": "name"}
         found = {"file": renamed({key: given[key] for key in names if key in given}, names)}
+        if "raw" in given:
+            # The field of protobuf holds base64 text, and is bytes: in JSON it is base64 twice.
+            found["file"]["fileWithBytes"] = b64encode(given["raw"].encode()).decode()
     return found | put_aside(given)
 
 
@@ -228,7 +238,10 @@ def pb_part_in(given: Json) -> Json:
     metadata = given.get("metadata")
     if "file" in given:
         names = {"fileWithBytes": "raw", "fileWithUri": "url", "mimeType": "mediaType", "name": "filename"}
-        return brought_back(renamed(given["file"], names), metadata)
+        file = renamed(given["file"], names)
+        if "raw" in file:
+            file["raw"] = b64decode(file["raw"], validate=True).decode()
+        return brought_back(file, metadata)
     if "data" in given:
         return brought_back({"data": given["data"].get("data", {})}, metadata)
     return brought_back({"text": given.get("text", "")}, metadata)
@@ -245,10 +258,9 @@ def pb_message_in(given: Json) -> Json:
 
 
 def pb_status_in(given: Json) -> Json:
-    found = {key: value for key, value in given.items() if key != "update"}
-    found["state"] = given["state"].replace("CANCELLED", "CANCELED")
-    if "update" in given:
-        found["message"] = pb_message_in(given["update"])
+    found = given | {"state": given["state"].replace("CANCELLED", "CANCELED")}
+    if "message" in given:
+        found["message"] = pb_message_in(given["message"])
     return found
 
 
@@ -270,7 +282,7 @@ def pb_event_in(given: Json) -> Json:
     match kind:
         case "task":
             return {"task": pb_task_in(body)}
-        case "msg":
+        case "message":
             return {"message": pb_message_in(body)}
         case "statusUpdate":
             return {"statusUpdate": {"final": False} | body | {"status": pb_status_in(body["status"])}}
@@ -292,8 +304,11 @@ def pb_written(operation: str, params: Json) -> Json:
         case "SendMessage" | "SendStreamingMessage":
             rest = {key: params[key] for key in ("metadata",) if key in params}
             configuration = configuration_out(params.get("configuration", {}), "pushNotification")
+            if configuration.get("blocking") is False:
+                # A configuration that says nothing else is empty in protobuf, and so not there.
+                configuration.setdefault("acceptedOutputModes", ["text/plain"])
             return rest | {
-                "request": pb_message_out(params["message"]),
+                "message": pb_message_out(params["message"]),
                 "configuration": {"blocking": True} | configuration,
             }
         case "GetTask" | "CancelTask" | "SubscribeToTask":
@@ -407,3 +422,8 @@ class RestV03(Rest):
 
     def read(self, operation: str, result: Any) -> Any:
         return pb_read(operation, result)
+
+    def refusal(self, response: httpx.Response) -> Refused:
+        body = response.json()
+        assert set(body) <= {"code", "message", "data", "type", "error"}, body
+        return refused(response.status_code, body)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 from a2a_stage import PATIENCE_S, World, numbered, said
-from a2a_wires import V1_NAMES, Caller, Json, Refused, everything, message
+from a2a_wires import V03_NAMES, V1_NAMES, Caller, Json, Refused, everything, message
 
 from protolink_grpc import Artifact, Message, Part
 from protolink_grpc.models.events import TaskArtifactUpdated, TaskProgress
@@ -14,6 +14,10 @@ from protolink_grpc.models.events import TaskArtifactUpdated, TaskProgress
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UNKNOWN = "no-such-task"
+
+INTERRUPTED_IS_NOT_FINAL = pytest.mark.xfail(
+    strict=True, reason="v0.3's `final` is set at the end of a task only, not where the stream of a turn ends"
+)
 
 
 def kinds(events: list[Json]) -> list[str]:
@@ -85,6 +89,22 @@ async def test_an_immediate_answer_does_not_wait_for_the_work(world: World, call
     assert (await settled(caller, task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.xfail(strict=True, reason="v0.3's REST reads a `blocking: false` that stands alone as an empty configuration")
+async def test_an_older_client_that_says_no_more_than_that_it_will_not_wait_does_not_wait(world: World) -> None:
+    """3: in JSON, unlike in protobuf, false is said."""
+    text, script = world.stage.script()
+    caller = world.caller("rest-0.3")
+    body = {
+        "message": {"messageId": "m-alone", "role": "ROLE_USER", "content": [{"text": text}]},
+        "configuration": {"blocking": False},
+    }
+    asked = asyncio.ensure_future(world.line.http.post("/v1/message:send", json=body, headers=caller.headers))
+    done, _ = await asyncio.wait([asked], timeout=1.0)
+    script.ends()
+    assert done
+    assert (await asked).json()["task"]["status"]["state"] in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
+
+
 async def test_a_stream_does_not_care_whether_an_immediate_answer_was_asked_for(world: World, caller: Caller) -> None:
     """3."""
     events = await caller.streamed("many", configuration={"returnImmediately": True})
@@ -110,8 +130,22 @@ async def test_a_finished_task_takes_no_more_messages(caller: Caller, text: str)
         with pytest.raises(Refused) as refused:
             await send(message("more", taskId=task["id"], contextId=task["contextId"]))
         assert refused.value.reason == "UNSUPPORTED_OPERATION"
-        assert refused.value.code == caller.expected("UNSUPPORTED_OPERATION")
+        if caller.name != "grpc-0.3":  # see the next one
+            assert refused.value.code == caller.expected("UNSUPPORTED_OPERATION")
     assert await caller.get(task["id"]) == task
+
+
+@pytest.mark.xfail(strict=True, reason="v0.3's gRPC status follows our reason (TASK_FINISHED), not A2A's")
+async def test_one_error_has_one_status_in_older_grpc(world: World) -> None:
+    """4 and 30."""
+    caller = world.caller("grpc-0.3")
+    task = await caller.task("done")
+    with pytest.raises(Refused) as sent:
+        await caller.send(message("more", taskId=task["id"]))
+    with pytest.raises(Refused) as subscribed:
+        await caller.subscribed(task["id"])
+    assert sent.value.reason == subscribed.value.reason == "UNSUPPORTED_OPERATION"
+    assert sent.value.code == subscribed.value.code == caller.expected("UNSUPPORTED_OPERATION")
 
 
 async def test_a_working_task_takes_no_message_either(world: World, caller: Caller) -> None:
@@ -183,9 +217,26 @@ async def test_a_stream_ends_with_its_turn(caller: Caller, text: str) -> None:
     events = await caller.streamed(text)
     (task_id,) = {event["task"]["id"] for event in events if "task" in event}
     assert states(events)[-1] == (await caller.get(task_id))["status"]["state"]
-    last = events[-1]["statusUpdate"]
-    if not caller.is_v1:
-        assert last["final"] is (last["status"]["state"] not in ("TASK_STATE_WORKING",))
+    assert "statusUpdate" in events[-1]
+
+
+@pytest.mark.parametrize("binding", V03_NAMES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "done",
+        "break",
+        pytest.param("ask more", marks=INTERRUPTED_IS_NOT_FINAL),
+        pytest.param("login", marks=INTERRUPTED_IS_NOT_FINAL),
+    ],
+)
+async def test_the_last_update_of_a_stream_says_to_older_clients_that_it_is(
+    world: World, binding: str, text: str
+) -> None:
+    """5: v0.3's `final`, and no update before it."""
+    events = await world.caller(binding).streamed(text)
+    flags = [event["statusUpdate"]["final"] for event in events if "statusUpdate" in event]
+    assert flags == [False] * (len(flags) - 1) + [True]
 
 
 async def test_the_stream_of_a_second_turn_begins_with_the_task_as_it_is(caller: Caller) -> None:
@@ -251,30 +302,34 @@ async def test_whoever_subscribes_at_any_moment_sees_every_artifact_once_and_in_
 ) -> None:
     """7: no gap between the snapshot and the next event, and nothing twice."""
     dice, count = random.Random(seed), 40
+    moments = sorted(dice.sample(range(count), 6))
     text, script = world.stage.script()
     task = await caller.begin(text)
-    for number in range(count):
-        script.steps.put_nowait(numbered(number))
-    script.ends()
+    inside: list[asyncio.Event] = []
+
+    async def reader(begun: asyncio.Event) -> list[Json]:
+        found = []
+        async with aclosing(caller.subscribe(task["id"])) as stream:
+            async for event in stream:
+                found.append(event)
+                begun.set()
+        return found
+
     readers = []
-    for _ in range(6):
-        # A random number of turns of the loop: some subscribe before the first artifact, some amid them.
-        for _ in range(dice.randrange(0, 60)):
-            await asyncio.sleep(0)
-        readers.append(asyncio.ensure_future(caller.subscribed(task["id"])))
-    expected = [f"n{number}" for number in range(count)]
-    complete = 0
-    for answer in await asyncio.gather(*readers, return_exceptions=True):
-        if isinstance(answer, Refused):
-            assert answer.reason == "UNSUPPORTED_OPERATION"  # it had ended
-            continue
-        assert not isinstance(answer, BaseException)
-        assert kinds(answer)[0] == "task"
-        assert "task" not in kinds(answer)[1:]
-        assert artifact_names(answer) == expected
-        complete += 1
-    assert (await settled(caller, task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert complete
+    for number in range(count):
+        if number in moments:
+            # Not waited for: the request races with the artifacts that follow.
+            inside.append(asyncio.Event())
+            readers.append(asyncio.ensure_future(reader(inside[-1])))
+        await script.does(numbered(number))
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*(each.wait() for each in inside))
+    script.ends()
+    for events in await asyncio.gather(*readers):
+        assert kinds(events)[0] == "task"
+        assert "task" not in kinds(events)[1:]
+        assert artifact_names(events) == [f"n{number}" for number in range(count)]
+        assert states(events)[-1] == "TASK_STATE_COMPLETED"
 
 
 async def test_a_subscriber_amid_the_work_sees_what_was_and_what_comes(world: World, caller: Caller) -> None:
@@ -426,7 +481,6 @@ async def test_one_message_id_for_two_messages_of_a_task_keeps_both(caller: Call
     assert said(task["status"]["message"]) == "did: third"
 
 
-@pytest.mark.xfail(strict=True, reason="the log's own id is shown where a caller has used one twice in a task")
 async def test_a_message_is_shown_with_the_id_that_its_sender_gave_it(caller: Caller) -> None:
     """8: also where the log has another one for it."""
     given = message("ask first")
