@@ -21,6 +21,9 @@ from bench.web_load import connections_to, get, pool_to, post
 IN_FLIGHT = 16
 BYTES = 100
 
+MESSAGE_ID = "0198c0de-7a11-4bad-8f00-d15ea5edc0de"
+"""As clients make them. A long row of digits would be read with more care than others are."""
+
 BINDINGS = ("grpc", "jsonrpc", "rest")
 
 BARS_US = {"a2a.grpc": 330.0, "a2a.jsonrpc": 300.0, "a2a.rest": 300.0}
@@ -42,7 +45,7 @@ def json_message(text: str) -> bytes:
 
 
 def _message(text: str) -> dict[str, Any]:
-    return {"messageId": "0" * 32, "role": "ROLE_USER", "parts": [{"text": text}]}
+    return {"messageId": MESSAGE_ID, "role": "ROLE_USER", "parts": [{"text": text}]}
 
 
 def json_call(text: str) -> bytes:
@@ -51,7 +54,7 @@ def json_call(text: str) -> bytes:
 
 
 def grpc_message(text: str) -> bytes:
-    sent = a2a_pb2.Message(message_id="0" * 32, role=a2a_pb2.ROLE_USER, parts=[a2a_pb2.Part(text=text)])
+    sent = a2a_pb2.Message(message_id=MESSAGE_ID, role=a2a_pb2.ROLE_USER, parts=[a2a_pb2.Part(text=text)])
     return a2a_pb2.SendMessageRequest(message=sent).SerializeToString()
 
 

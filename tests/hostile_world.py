@@ -47,10 +47,16 @@ class Hostile:
 
     def still_answers(self) -> None:
         """It does what it did before."""
+        self.finished_task()
+
+    def finished_task(self) -> str:
+        """Id of a task that has ended well."""
         sent = {"message": {"messageId": "well", "role": "ROLE_USER", "parts": [{"text": "well?"}]}}
         answer = self.http.post("/message:send", json=sent, headers=V1)
         assert answer.status_code == 200, answer.text
-        assert answer.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        task = answer.json()["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        return str(task["id"])
 
     def comes_to_rest(self) -> None:
         """Nothing that somebody began is left: no run, no request but the one that asks, no stream."""

@@ -200,6 +200,7 @@ class Agent:
         if self._limits.max_concurrency is None:
             self._limits = replace(self._limits, max_concurrency=max(1, self.card.capabilities.max_concurrency))
         options = server or ServerOptions()
+        self._http = http
         self._reach = reach_of(
             replace(options, tls=options.tls or tls),
             http_options(http, self.card.url, tls),
@@ -221,6 +222,7 @@ class Agent:
         capabilities = self.card.capabilities
         capabilities.streaming = capabilities.state_transition_history = True
         capabilities.has_llm = self.llm is not None
+        capabilities.push_notifications = self._reach.sends_push
         if capabilities.supports_inference is None and self._is_default:
             capabilities.supports_inference = self.llm is not None
         for tool in tools:
@@ -473,6 +475,11 @@ class Agent:
     # -- life ------------------------------------------------------------------------------------------------------------
 
     @property
+    def http_url(self) -> str:
+        """Where the HTTP port is reached; empty where there is none, or the agent does not run."""
+        return self._edges.http_url if self._edges is not None else ""
+
+    @property
     def is_running(self) -> bool:
         """Whether the agent is reachable under its URL."""
         return self._loop is not None
@@ -485,6 +492,7 @@ class Agent:
         store: TaskStore | None = None,
         tls: TLSConfig | None = None,
         listen: str | None = None,
+        http: HttpOptions | str | None = None,
     ) -> Self:
         """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
 
@@ -501,8 +509,11 @@ class Agent:
         registers = registry is not None or self._registry is not None
         self._listen_at = listen_address(card, listen or known, registers=registers)
         self.card, self._configured_url = card, card.url
+        tls = tls or self._reach.grpc.tls
+        wanted = http if http is not None else self._http
+        self._reach = replace(self._reach, http=http_options(wanted, card.url, tls))
         if tls is not None:
-            self._reach = self._reach.with_tls(tls)
+            self._reach = replace(self._reach, grpc=replace(self._reach.grpc, tls=tls))
             self._client = AgentClient(
                 self._client.transport, tls=tls, metadata=self._metadata, credentials=self._credentials
             )
@@ -533,7 +544,7 @@ class Agent:
         except BaseException:
             await self.aclose(grace_s=0)
             raise
-        log.info("%s serves at %s", self.card.name, self.card.url)
+        log.info("%s serves at %s%s", self.card.name, self.card.url, self.http_url and f", and at {self.http_url}")
 
     async def _open_edges(self, service: TaskService) -> None:
         faculties = self._faculties

@@ -58,11 +58,6 @@ class Reach:
                 "is given twice: once more as ServerOptions(authenticate=...)", field="authenticator"
             )
 
-    def with_tls(self, tls: TLSConfig) -> "Reach":
-        """The same with other certificates."""
-        http = None if self.http is None else replace(self.http, tls=tls)
-        return replace(self, grpc=replace(self.grpc, tls=tls), http=http)
-
     @property
     def grpc_options(self) -> ServerOptions:
         """The gRPC server's options, with who may call."""
@@ -79,6 +74,10 @@ class Reach:
         tls = self.grpc.tls
         known = self.authenticator or self.grpc.authenticate
         return MutualTLS() if known is None and tls is not None and tls.require_client_cert else known
+
+    @property
+    def sends_push(self) -> bool:
+        return self.a2a is not None and self.a2a.push is not None
 
     @property
     def security_schemes(self) -> dict[str, Any]:
@@ -155,7 +154,7 @@ class Edges:
     @property
     def http_url(self) -> str:
         """Where the HTTP port is reached; empty where there is none."""
-        return self._gateway.url if self._gateway is not None else ""
+        return str(self._gateway.url) if self._gateway is not None else ""
 
     async def open(self, served: Served) -> None:
         """Listen, and write into the card where.
@@ -166,7 +165,8 @@ class Edges:
             StoreError: What is to be notified cannot be read.
         """
         card, configured = served.card, served.card.url
-        if self._reach.a2a is not None:
+        is_local = configured.startswith(SCHEME)
+        if self._reach.a2a is not None and not (is_local and self._reach.http is None):
             # Here, not above: an agent that nobody reaches over a network needs none of it, and it takes 0.2 s.
             from protolink_grpc.a2a.operations import Operations
 
@@ -178,7 +178,7 @@ class Edges:
                 approvals=served.approvals,
             )
             await self._operations.start()
-        if configured.partition("://")[0] not in WEB and not configured.startswith(SCHEME):
+        if configured.partition("://")[0] not in WEB and not is_local:
             await self._open_grpc(served, configured)
         if self._reach.http is not None:
             await self._open_http(served, self._reach.http, configured)

@@ -111,7 +111,7 @@ class Registry:
             await self.aclose(0)
             raise
         self._loop = asyncio.get_running_loop()
-        log.info("registry serves at %s", self._url)
+        log.info("registry serves at %s%s", self._url, self.http_url and f", and at {self.http_url}")
 
     async def _listen(self, service: RegistryService) -> None:
         if self._reach.http is not None:

@@ -64,6 +64,9 @@ DeltasOption = Annotated[
 TLSCertOption = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Certificate, for a grpcs:// URL.")]
 TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
 TLSCaOption = Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Who signs clients, peers and registry.")]
+HttpOption = Annotated[
+    str, typer.Option("--http", metavar="HOST:PORT", help="Where to listen for HTTP, too: A2A, health, metrics.")
+]
 ClientCertOption = Annotated[bool, typer.Option("--require-client-cert", help="Refuse clients without a certificate.")]
 NameOption = Annotated[str, typer.Option("--name", help="Its name.")]
 RoleOption = Annotated[str, typer.Option("--role", help="Its role, for instance worker.")]
@@ -294,6 +297,7 @@ def serve(
     *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen; port 0 takes a free one.")] = "",
     listen: Annotated[str, typer.Option("--listen", metavar="URL", help="Where to listen, if others use --url.")] = "",
+    http: HttpOption = "",
     registry: RegistryOption = "",
     store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
     tls_cert: TLSCertOption = "",
@@ -309,7 +313,7 @@ def serve(
     _log_to_stderr(debug)
     as_json = output_format is Output.JSON
     serving = serve_command.Serving(
-        url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, listen=listen
+        url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, listen=listen, http=http
     )
     serve_command.serve(target, serving)
 
@@ -319,6 +323,7 @@ def run_registry(
     *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen.")] = DEFAULT_REGISTRY_URL,
     path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
+    http: HttpOption = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",
     tls_ca: TLSCaOption = "",
@@ -331,7 +336,9 @@ def run_registry(
 
     _log_to_stderr(debug)
     as_json = output_format is Output.JSON
-    serving = serve_command.Serving(url, "", path, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json)
+    serving = serve_command.Serving(
+        url, "", path, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, http=http
+    )
     serve_command.serve_registry(serving)
 
 

@@ -16,6 +16,7 @@ from protolink_grpc.agent.lifetime import until_asked_to_stop
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import nearest, parse_address, run
 from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.client.local_agent import SCHEME
 from protolink_grpc.store import SQLiteStore
 from protolink_grpc.wire.tls import TLSConfig
 
@@ -33,6 +34,7 @@ class Serving:
         json: Say on standard output, as one document, where it listens.
         file: Where tasks, or registrations, are kept.
         listen: Where to listen, if not at `url`.
+        http: `host:port` of an HTTP port beside it.
         require_client_cert: Refuse clients without a certificate that `ca_file` vouches for.
     """
 
@@ -45,6 +47,7 @@ class Serving:
     require_client_cert: bool = False
     json: bool = False
     listen: str = ""
+    http: str = ""
 
     def tls(self) -> TLSConfig | None:
         """The certificates that were named.
@@ -81,16 +84,23 @@ def serve(target: str, serving: Serving) -> None:
             store=SQLiteStore(serving.file) if serving.file else None,
             tls=tls,
             listen=serving.listen or None,
+            http=serving.http or None,
         )
     except RuntimeError:
         raise CommandError(f"{target} is running already", hint="leave starting it to protolink serve") from None
-    run(_until_stopped(agent, lambda: {"name": agent.card.name, "url": agent.card.url}, serving), url)
+    run(_until_stopped(agent, lambda: _announced({"name": agent.card.name}, agent), serving), url)
+
+
+def _announced(about: dict[str, str], server: Agent | Registry) -> dict[str, str]:
+    """What a server that runs says about itself."""
+    url = server.card.url if isinstance(server, Agent) else server.url
+    return {**about, "url": url, **({"http_url": server.http_url} if server.http_url else {})}
 
 
 def _own_url(agent: Agent, *, secure: bool) -> str:
     """The URL to move the agent to; empty where its own will do."""
     url = agent.card.url
-    if "://" in url and not url.startswith(("grpc://", "grpcs://")):
+    if url.startswith(SCHEME):
         url = FREE_PORT
     if secure and url.startswith("grpc://"):
         url = url.replace("grpc://", "grpcs://", 1)
@@ -102,8 +112,8 @@ def serve_registry(serving: Serving) -> None:
     tls = serving.tls()
     url = serving.url
     parse_address(url)
-    registry = Registry(url=url, path=serving.file or None, tls=tls)
-    run(_until_stopped(registry, lambda: {"url": registry.url}, serving), url)
+    registry = Registry(url=url, path=serving.file or None, http=serving.http or None, tls=tls)
+    run(_until_stopped(registry, lambda: _announced({}, registry), serving), url)
 
 
 async def _until_stopped(

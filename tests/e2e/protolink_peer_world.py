@@ -82,9 +82,11 @@ async def peer_client(transport: str, **options: Any) -> AsyncIterator[PeerClien
     """ProtoLink's own client; its connections are closed at the end."""
     here = "ws://127.0.0.1:1" if transport == "websocket" else "http://127.0.0.1:1"
     carrier = get_transport(transport, url=here, timeout=PATIENCE_S, **options)
-    async with asyncio.timeout(PATIENCE_S):
-        yield PeerClient(carrier)
-    await carrier.close_loop_resources()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            yield PeerClient(carrier)
+    finally:
+        await carrier.close_loop_resources()
 
 
 class Held:

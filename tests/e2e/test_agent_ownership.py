@@ -107,7 +107,7 @@ VERBS = (
     "SubscribeTask beyond the end",
     "CancelTask",
 )
-NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "TASK_NOT_FOUND", "task T does not exist")
+NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "TASK_NOT_FOUND", "task T not found")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -209,7 +209,7 @@ def test_mistakes_are_told_with_a_hint_and_their_exit_code(
         (["list", "--store", missing], 2, "there is no file"),
         (["report", world.url], 2, "name an agent and a task"),
         (["report", world.url, "t", "--store", world.store], 2, "--store takes no agent"),
-        (["report", world.url, "none"], 1, "does not exist"),
+        (["report", world.url, "none"], 1, "not found"),
         (["report", world.url, world.task.id, "--run-id", "none"], 1, "has no run none"),
         (["report", "none", "--store", world.store], 1, "has no none"),
         (["report", world.task.id, "--store", world.store, "--run-id", "none"], 1, "has no run none"),

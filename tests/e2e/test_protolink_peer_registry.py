@@ -47,8 +47,10 @@ async def client_of(url: str, transport: str = "http", **options: Any) -> AsyncI
     if transport == "websocket":
         url = f"ws{url.removeprefix('http')}"
     carrier = get_transport(transport, url=url, timeout=PATIENCE_S, **options)
-    yield RegistryClient(carrier)
-    await carrier.close_loop_resources()
+    try:
+        yield RegistryClient(carrier)
+    finally:
+        await carrier.close_loop_resources()
 
 
 def peer_card(name: str, **fields: Any) -> PeerCard:
@@ -201,7 +203,7 @@ async def test_a_registration_is_its_owners(transport: str) -> None:
         client_of(url, transport, **credentials("bob")) as bob,
     ):
         await ann.register(peer_card("ann"))
-        with pytest.raises(TransportRemoteError, match="another principal"):
+        with pytest.raises(TransportRemoteError, match="AGENT_CONFLICT"):
             await bob.register(peer_card("ann"))
         assert (await bob.heartbeat("http://ann.example:8000"))["status"] == "agent not found"
         await bob.unregister("http://ann.example:8000")
