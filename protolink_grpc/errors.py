@@ -41,6 +41,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── PermissionDeniedError
     ├── ResourceExhaustedError                 a queue or quota is full; retry after `retry_after_s`
     ├── DeadlineExceededError (TimeoutError)   the wait was over before the work
+    ├── RequestTimeoutError (TimeoutError)     the caller did not send its whole request in time
     ├── UnavailableError (ConnectionError)     the peer could not be reached, or is draining
     ├── UnimplementedError                     the method is in the contract, its behaviour is not here yet
     ├── UnsupportedOperationError              A2A: this agent, or this task as it is, does not do that
@@ -396,6 +397,10 @@ class DeadlineExceededError(ProtolinkError, TimeoutError):
     reason = "DEADLINE_EXCEEDED"
 
 
+class RequestTimeoutError(ProtolinkError, TimeoutError):
+    reason = "REQUEST_TIMEOUT"
+
+
 class UnavailableError(ProtolinkError, ConnectionError):
     reason = "UNAVAILABLE"
 
@@ -535,6 +540,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "PERMISSION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),
         "RESOURCE_EXHAUSTED": Rule("RESOURCE_EXHAUSTED", 429, -32603, retryable=True),
         "DEADLINE_EXCEEDED": Rule("DEADLINE_EXCEEDED", 504, -32603, retryable=True),
+        "REQUEST_TIMEOUT": Rule("DEADLINE_EXCEEDED", 408, -32600),
         "UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "UNIMPLEMENTED": Rule("UNIMPLEMENTED", 501, -32004),
         "UNSUPPORTED_OPERATION": Rule("FAILED_PRECONDITION", 400, -32004),

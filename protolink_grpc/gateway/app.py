@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.routing import BaseRoute, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.drain import Drain
@@ -59,7 +59,7 @@ class Gateway:
         own = [*self._health.routes(), *routes]
         if self.options.metrics_listen is None:
             own.append(self.metrics.route())
-        app: ASGIApp = hygienic(Router(own, redirect_slashes=False), self.options, challenges=self._challenges)
+        app = hygienic(_routed(own), self.options, challenges=self._challenges)
         self.streams.reopen()
         server = HttpServer(self.metrics.metered(app), self.options, drain=self.drain, rejected=self.metrics.rejected)
         url = await server.start()
@@ -87,3 +87,14 @@ class Gateway:
             await server.stop(grace_s)
         if metrics is not None:
             await metrics.stop(0.2)
+
+
+def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
+    """The routes; what has none is an exception like any other, and so an answer in JSON."""
+    router = Router(routes, redirect_slashes=False)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = router  # starlette answers by itself, in plain text, where it thinks that nobody is around it
+        await router(scope, receive, send)
+
+    return app

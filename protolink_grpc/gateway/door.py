@@ -12,7 +12,7 @@ from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
-from protolink_grpc.errors import DeadlineExceededError, MessageTooLargeError, UnauthenticatedError
+from protolink_grpc.errors import MessageTooLargeError, RequestTimeoutError, UnauthenticatedError
 from protolink_grpc.gateway.connections import PEER_CERTIFICATE
 from protolink_grpc.gateway.options import Bounds
 
@@ -77,7 +77,7 @@ class Door:
 
         Raises:
             MessageTooLargeError: It has more than `max_body_bytes`.
-            DeadlineExceededError: It did not arrive in time.
+            RequestTimeoutError: It did not arrive in time.
         """
         limit = self.bounds.max_body_bytes
         said = request.headers.get("content-length", "")
@@ -87,7 +87,7 @@ class Door:
             async with asyncio.timeout(self.bounds.body_timeout_s):
                 return await _read(request, limit)
         except TimeoutError:
-            raise DeadlineExceededError(
+            raise RequestTimeoutError(
                 f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
                 body_timeout_s=f"{self.bounds.body_timeout_s:g}",
             ) from None

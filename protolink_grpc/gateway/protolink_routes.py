@@ -12,7 +12,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
 
 from protolink_grpc.auth.principal import NOBODY
 from protolink_grpc.errors import (
@@ -33,7 +32,7 @@ from protolink_grpc.gateway.protolink_shapes import (
 )
 from protolink_grpc.gateway.protolink_socket import SocketLimits, socket_route
 from protolink_grpc.gateway.protolink_verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
-from protolink_grpc.gateway.sse import FAREWELL, EventStream, OpenStreams, frame
+from protolink_grpc.gateway.sse import EventStream, OpenStreams, frame
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
@@ -66,7 +65,7 @@ def agent_routes(
         socket: None means its defaults.
     """
     verbs = AgentVerbs(service, card, control, public_url=public_url).table(health, public_card=public_card)
-    own = OpenStreams() if streams is None else streams  # it has a length, so an idle one is false
+    own = OpenStreams() if streams is None else streams
     return [*routes_of(door, verbs, own), socket_route(door, verbs, socket or SocketLimits())]
 
 
@@ -120,7 +119,7 @@ def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams) -
         return _framed(request_id, {"ok": False, "error": reason, "final": True})
 
     farewell = failed(UnavailableError("the server is going away; the task goes on"))
-    return TaskStream(b"", _frames(stream(ask), request_id), streams, failed, farewell=farewell)
+    return EventStream(b"", _frames(stream(ask), request_id), streams, failed, farewell=farewell)
 
 
 async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) -> AsyncGenerator[bytes, None]:
@@ -131,26 +130,6 @@ async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) 
 
 def _framed(request_id: str, rest: Fields) -> bytes:
     return frame(on_one_line(write_json({"jsonrpc": "2.0", "id": request_id or None, **rest})))
-
-
-class TaskStream(EventStream):
-    """An EventStream for readers that take the end of a response for the end of the task.
-
-    Args:
-        farewell: What they are told where the server goes away before the task has ended.
-    """
-
-    def __init__(self, *args: Any, farewell: bytes) -> None:
-        super().__init__(*args)
-        self._farewell = farewell
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def to_the_end(message: Message) -> None:
-            if message.get("body") is FAREWELL:
-                message = {**message, "body": self._farewell}
-            await send(message)
-
-        await super().__call__(scope, receive, to_the_end)
 
 
 def _refused(error: ProtolinkError) -> Response:

@@ -34,9 +34,6 @@ class OpenStreams:
         self._ticker: asyncio.Task[None] | None = None
         self._draining = False
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     @property
     def is_draining(self) -> bool:
         return self._draining
@@ -76,10 +73,17 @@ class EventStream(Response):
         first: The frames that are there already: asking for them before the response begins makes their failure an ordinary error.
         rest: The batches that follow.
         failed: The last frame of a stream that fails midway.
+        farewell: What readers are told where the server goes away before the stream has ended.
     """
 
     def __init__(
-        self, first: bytes, rest: Batches, streams: OpenStreams, failed: Callable[[Exception], bytes] | None = None
+        self,
+        first: bytes,
+        rest: Batches,
+        streams: OpenStreams,
+        failed: Callable[[Exception], bytes] | None = None,
+        *,
+        farewell: bytes = FAREWELL,
     ) -> None:
         super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream")
         del self.headers["content-length"]
@@ -87,6 +91,7 @@ class EventStream(Response):
         self._rest = rest
         self._streams = streams
         self._failed = failed
+        self._farewell = farewell
         self._send: Send | None = None
         self._task: asyncio.Task[object] | None = None
         self._quiet = self._busy = self._ended = False
@@ -125,7 +130,7 @@ class EventStream(Response):
             with suppress(RuntimeError):  # it is running: its task was canceled in the middle
                 await self._rest.aclose()
         if self._streams.is_draining:
-            await send({"type": "http.response.body", "body": FAREWELL, "more_body": True})
+            await send({"type": "http.response.body", "body": self._farewell, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _show(self) -> None:

@@ -112,6 +112,7 @@ NAMES: dict[str, list[str]] = {
         "RegistryClient",
         "RemoteError",
         "RepeatedActionError",
+        "RequestTimeoutError",
         "ResourceExhaustedError",
         "Run",
         "RunAction",

@@ -142,7 +142,8 @@ async def test_configs_come_in_pages(world: World, binding: str) -> None:
     """17. v0.3's JSON-RPC has no pages, and shows all."""
     caller = world.caller(binding)
     task = await caller.task("ask what?")
-    ids = [(await caller.set_push(task["id"], f"{URL}/{number}"))["id"] for number in range(5)]
+    # v0.3 knows a config without an id as the default one.
+    ids = [(await caller.set_push(task["id"], f"{URL}/{number}", id=f"c{number}"))["id"] for number in range(5)]
     found, token, sizes = [], "", []
     while True:
         page = await caller.list_push(task["id"], pageSize=2, **({"pageToken": token} if token else {}))
@@ -159,7 +160,8 @@ async def test_older_json_shows_all_configs_at_once(world: World) -> None:
     """17."""
     caller = world.caller("jsonrpc-0.3")
     task = await caller.task("ask what?")
-    ids = [(await caller.set_push(task["id"], f"{URL}/{number}"))["id"] for number in range(5)]
+    # v0.3 knows a config without an id as the default one.
+    ids = [(await caller.set_push(task["id"], f"{URL}/{number}", id=f"c{number}"))["id"] for number in range(5)]
     assert [each["id"] for each in (await caller.list_push(task["id"]))["configs"]] == ids
 
 
@@ -229,8 +231,8 @@ async def test_a_deleted_config_is_told_nothing_more(caller: Caller) -> None:
     """17 and 18."""
     async with receiving() as gone, receiving() as kept:
         task = await caller.task("ask what?")
-        config = await caller.set_push(task["id"], gone.url)
-        await caller.set_push(task["id"], kept.url)
+        config = await caller.set_push(task["id"], gone.url, id="gone")
+        await caller.set_push(task["id"], kept.url, id="kept")
         await caller.delete_push(task["id"], config["id"])
         await caller.send(message("this", taskId=task["id"]))
         await kept.until(1)
