@@ -159,7 +159,10 @@ class JsonRpc:
             raise LookupError(method)
         if method in v03.unary:
             return _answer(_success(call_id, write_json(await v03.unary[method](asked, params))))
-        events = v03.streaming[method](asked, params)
+        if method == "tasks/resubscribe":
+            events = v03.resubscribe(asked, params, last_event_id(request))
+        else:
+            events = v03.stream(asked, params)
         return await self._respond(call_id, _frames_of(call_id, events), error_json)
 
     async def _stream(self, call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Response:

@@ -14,7 +14,7 @@ from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import JSON, read_object, write_json
-from protolink_grpc.gateway.jsonrpc import SERVICE_V03
+from protolink_grpc.gateway.jsonrpc import SERVICE_V03, last_event_id
 from protolink_grpc.gateway.rest import error_response, incident, query_of
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
 
@@ -49,8 +49,13 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
             asked = await door.asked(request, name)
             query = query_of(request)
             body = read_object(await door.body(request)) if route.method == "POST" else {}
-            if route.stream is not None:
-                batches = _frames(route.stream(asked, request.path_params, query, body))
+            events = None
+            if route.resume is not None:
+                events = route.resume(asked, request.path_params, query, body, last_event_id(request))
+            elif route.stream is not None:
+                events = route.stream(asked, request.path_params, query, body)
+            if events is not None:
+                batches = _frames(events)
                 return EventStream(await first_of(batches), batches, streams, _failed)
             if route.answer is None:
                 raise LookupError(route.path)

@@ -97,7 +97,8 @@ class PartExecutor:
         names = sorted(self._toolbox.names)
         offer = f"send a tool_call part for one of: {', '.join(names)}" if names else "it offers no tools either"
         sentence = f"agent {run.agent_name} {why}; {offer}"
-        task.add_message(Message(role="agent", parts=[Part.error("UNSUPPORTED", sentence)]))
+        # In words, too: whoever sent a text reads one.
+        task.add_message(Message(role="agent", parts=[Part.error("UNSUPPORTED", sentence), Part("text", sentence)]))
         return task.fail(sentence)
 
     async def _call_tool(self, task: Task, call: ToolCall, run: Run, position: str) -> str | None:

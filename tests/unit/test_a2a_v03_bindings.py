@@ -167,6 +167,8 @@ async def _rest(
     route = _route(operations, method, path)
     if route.stream is not None:
         return [event async for batch in route.stream(asked, params, query or {}, body or {}) for event in batch]
+    if route.resume is not None:
+        return [event async for batch in route.resume(asked, params, query or {}, body or {}, 7) for event in batch]
     return await route.answer(asked, params, query or {}, body or {})
 
 
@@ -367,7 +369,8 @@ def test_verbs_are_tried_before_tasks(operations: FakeOperations) -> None:
     routes = [(route.method, route.path) for route in rest_v03(operations)]
     assert routes.index(("GET", f"{TASK_PATH}:subscribe")) < routes.index(("GET", TASK_PATH))
     assert ("POST", f"{TASK_PATH}:subscribe") in routes
-    assert all((route.answer is None) is not (route.stream is None) for route in rest_v03(operations))
+    ways = [(route.answer, route.stream, route.resume) for route in rest_v03(operations)]
+    assert all(sum(way is not None for way in each) == 1 for each in ways)
 
 
 @pytest.mark.parametrize("snake", [True, False])
@@ -397,7 +400,7 @@ async def test_a_rest_stream_speaks_as_it_is_spoken_to(operations: FakeOperation
 async def test_a_task_is_subscribed_to_with_either_verb(operations: FakeOperations, method: str) -> None:
     events = await _rest(operations, method, f"{TASK_PATH}:subscribe", id="t-1")
     assert [next(iter(event)) for _, event in events] == ["task", "statusUpdate", "statusUpdate"]
-    assert operations.calls == [("subscribe", V03_ASKED, "", "t-1", None)]
+    assert operations.calls == [("subscribe", V03_ASKED, "", "t-1", 7)]
     assert operations.closed == 1
 
 
@@ -589,3 +592,8 @@ async def test_the_card_over_grpc_is_the_public_one_or_the_extended_one(operatio
     extended = FakeOperations(extended=True)
     await A2AV03Servicer(extended).GetAgentCard(pb.GetAgentCardRequest(), CONTEXT)
     assert extended.calls == [("extended_card", V03_ASKED)]
+
+
+async def test_a_reader_over_json_rpc_comes_back_after_the_event_that_it_has_seen(operations: FakeOperations) -> None:
+    _ = [batch async for batch in JsonRpcV03(operations).resubscribe(ASKED, {"id": "t-1"}, 7)]
+    assert operations.calls == [("subscribe", V03_ASKED, "", "t-1", 7)]

@@ -45,22 +45,24 @@ class JsonRpcV03:
             "tasks/pushNotificationConfig/delete": self._delete_push,
             "agent/getAuthenticatedExtendedCard": self._extended_card,
         }
-        self.streaming: dict[str, Streaming] = {"message/stream": self._stream, "tasks/resubscribe": self._resubscribe}
+        self.streaming: dict[str, Streaming] = {"message/stream": self.stream, "tasks/resubscribe": self.resubscribe}
         self.methods: dict[str, Unary | Streaming] = {**self.unary, **self.streaming}
 
     async def _send(self, asked: Asked, params: Json) -> Json:
         asked = speaking_v03(asked)
         return reply_json(await self._operations.send(asked, reading.send_params(params)))
 
-    async def _stream(self, asked: Asked, params: Json) -> Events:
+    async def stream(self, asked: Asked, params: Json) -> Events:
+        """`message/stream`."""
         asked = speaking_v03(asked)
         async with aclosing(self._operations.stream(asked, reading.send_params(params))) as batches:
             async for updates in batches:
                 yield events(updates)
 
-    async def _resubscribe(self, asked: Asked, params: Json) -> Events:
+    async def resubscribe(self, asked: Asked, params: Json, after: int | None = None) -> Events:
+        """`tasks/resubscribe`; with `after`, what came since that event of an earlier stream."""
         asked = speaking_v03(asked)
-        async with aclosing(self._operations.subscribe(asked, "", reading.required_id(params))) as batches:
+        async with aclosing(self._operations.subscribe(asked, "", reading.required_id(params), after)) as batches:
             async for updates in batches:
                 yield events(updates)
 

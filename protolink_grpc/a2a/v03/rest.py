@@ -30,7 +30,9 @@ Texts = Mapping[str, str]
 
 Answer = Callable[[Asked, Texts, Texts, Json], Awaitable[Json]]
 Stream = Callable[[Asked, Texts, Texts, Json], Events]
-"""Of the caller, the parameters of the path, those of the query and the body; {} where there is no body."""
+Resume = Callable[[Asked, Texts, Texts, Json, int | None], Events]
+"""Of the caller, the parameters of the path, those of the query and the body; {} where there is no body. `Resume` takes the sequence, too, that its
+caller has seen; None for one that comes for the first time."""
 
 MAX_DEPTH: Final = 100
 """Levels of a body. Source: json_format's own bound."""
@@ -38,12 +40,13 @@ MAX_DEPTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class RestRoute:
-    """One way to call: exactly one of `answer` and `stream` is there. Paths hold `{id}` and `{config_id}`."""
+    """One way to call: exactly one of `answer`, `stream` and `resume` is there. Paths hold `{id}` and `{config_id}`."""
 
     method: str
     path: str
     answer: Answer | None = None
     stream: Stream | None = None
+    resume: Resume | None = None
 
 
 def rest_v03(operations: Operations) -> list[RestRoute]:
@@ -54,8 +57,8 @@ def rest_v03(operations: Operations) -> list[RestRoute]:
         RestRoute("POST", "/v1/message:send", answer=verbs.send),
         RestRoute("POST", "/v1/message:stream", stream=verbs.stream),
         RestRoute("POST", f"{task}:cancel", answer=verbs.cancel),
-        RestRoute("POST", f"{task}:subscribe", stream=verbs.subscribe),
-        RestRoute("GET", f"{task}:subscribe", stream=verbs.subscribe),
+        RestRoute("POST", f"{task}:subscribe", resume=verbs.subscribe),
+        RestRoute("GET", f"{task}:subscribe", resume=verbs.subscribe),
         RestRoute("GET", task, answer=verbs.get),
         RestRoute("POST", configs, answer=verbs.set_push),
         RestRoute("GET", configs, answer=verbs.list_push),
@@ -80,9 +83,11 @@ class _Verbs:
             async for updates in batches:
                 yield _events(updates, is_plain)
 
-    async def subscribe(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Events:
+    async def subscribe(
+        self, asked: Asked, path: Texts, query: Texts, body: Json, after: int | None = None
+    ) -> Events:
         asked = speaking_v03(asked)
-        async with aclosing(self._operations.subscribe(asked, "", path["id"])) as batches:
+        async with aclosing(self._operations.subscribe(asked, "", path["id"], after)) as batches:
             async for updates in batches:
                 yield _events(updates, False)
 

@@ -369,17 +369,22 @@ class JsonRpc(Caller):
         sent = self.envelope(operation, params)
         response = await self.line.http.post("/", json=sent, headers=self.headers)
         assert response.headers["content-type"].split(";")[0] == "application/json"
+        return self.read(operation, self.answer(sent, response))
+
+    def answer(self, sent: Json, response: httpx.Response) -> Any:
+        """The result of an answer; what was refused before it was read has an HTTP status and no id."""
+        body = response.json()
         if response.status_code != 200:
-            error = response.json()["error"]
-            raise Refused(error["code"], "", error["message"], metadata={"http": str(response.status_code)})
-        return self.read(operation, self.result(sent, response.json()))
+            assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+            raise Refused(response.status_code, "", body["error"]["message"])
+        return self.result(sent, body)
 
     async def stream(self, operation: str, params: Json) -> AsyncGenerator[Json, None]:
         sent = self.envelope(operation, params)
         async with self.line.http.stream("POST", "/", json=sent, headers=self.headers) as response:
             if response.headers["content-type"].split(";")[0] != "text/event-stream":
                 await response.aread()
-                self.result(sent, response.json())
+                self.answer(sent, response)
                 raise AssertionError(f"a stream answered with {response.text}")
             async with aclosing(frames_of(response)) as frames:
                 async for frame in frames:

@@ -51,6 +51,10 @@ function eventOut(event) {
   }
 }
 
+export const nameOf = (error) => error.constructor.name;
+
+export const otherNames = ({ binding }) => ({});
+
 export async function connect(url, { binding, token }) {
   const card = await AgentCardResolver.default.resolve(url);
   const transports = [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()];

@@ -46,6 +46,13 @@ function eventOut({ payload }) {
   }
 }
 
+export const nameOf = (error) => error.name;
+
+/** The 1.x line has a name of its own for arguments that are wrong, and over v0.3 what v0.3 can say. */
+export const otherNames = ({ version }) => ({
+  InvalidParamsError: "RequestMalformedError",
+});
+
 export async function connect(url, { binding, version, token }) {
   const legacyCompat = { enabled: version === "0.3" };
   const resolver = new DefaultAgentCardResolver({ legacyCompat });
@@ -99,7 +106,7 @@ export async function connect(url, { binding, version, token }) {
       const page = await client.listTasks(asked, options());
       return { ids: page.tasks.map((task) => task.id), next: page.nextPageToken, total: page.totalSize };
     },
-    setPush: (given) => client.createTaskPushNotificationConfig(config(given), options()),
+    setPush: async (given) => client.createTaskPushNotificationConfig(config(given), options()),
     getPush: (taskId, id) => client.getTaskPushNotificationConfig({ tenant: "", taskId, id }, options()),
     listPush: async (taskId) =>
       (await client.listTaskPushNotificationConfig({ tenant: "", taskId, pageSize: 0, pageToken: "" }, options())).configs,
