@@ -11,7 +11,17 @@ import httpx
 import psutil
 import pytest
 
-from protolink_grpc import A2AOptions, Agent, AgentCapabilities, AgentCard, Artifact, HttpOptions, PushOptions, Task
+from protolink_grpc import (
+    A2AOptions,
+    Agent,
+    AgentCapabilities,
+    AgentCard,
+    Artifact,
+    HttpOptions,
+    InMemoryStorage,
+    PushOptions,
+    Task,
+)
 from protolink_grpc.a2a import push_targets
 from protolink_grpc.a2a.push_post import Answer, Post, Poster
 
@@ -25,8 +35,9 @@ class Mirror(Agent):
     """Answers with the parts that it got: what was read must be possible to write."""
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
-        yield Artifact(parts=list(task.messages[-1].parts), name="mirrored")
-        task.complete(f"{len(task.messages[-1].parts)} parts")
+        parts = list(task.messages[-1].parts) if task.messages else []
+        yield Artifact(parts=parts, name="mirrored")
+        task.complete(f"{len(parts)} parts")
 
 
 class Hostile:
@@ -86,6 +97,7 @@ def hostile_world() -> Iterator[Hostile]:
     async def post(self: Poster, post: Post) -> Answer:
         return Answer(True, "")
 
+    push = PushOptions(allow=("private",))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Poster, "post", post)
         patch.setattr(push_targets, "_look_up", lambda host, port: [(0, 0, 0, "", ("127.0.0.1", port))])
@@ -96,7 +108,7 @@ def hostile_world() -> Iterator[Hostile]:
             input_formats=["*/*"],
             capabilities=AgentCapabilities(max_concurrency=64),
         )
-        agent = Mirror(card, http=HttpOptions(), a2a=A2AOptions(push=PushOptions(allow=("private",))), grace_s=0.2)
+        agent = Mirror(card, http=HttpOptions(), a2a=A2AOptions(push=push), storage=InMemoryStorage(), grace_s=0.2)
         agent.start(background=True)
         world = Hostile(agent)
         try:

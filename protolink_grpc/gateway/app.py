@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from starlette.routing import BaseRoute, Router
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from protolink_grpc.gateway.door import Door
@@ -92,8 +93,19 @@ class Gateway:
 def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
     """The routes; what has none is an exception like any other, and so an answer in JSON."""
     router = Router(routes, redirect_slashes=False)
+    # Most requests are for a path without parameters; trying two dozen patterns costs as much as answering.
+    plain: dict[tuple[str, str], Route] = {}
+    for route in routes:
+        if isinstance(route, Route) and not route.param_convertors:
+            for method in route.methods or ():
+                plain.setdefault((method, route.path), route)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (route := plain.get((scope["method"], scope["path"]))) is not None:
+            scope["route"], scope["path_params"] = route, {}
+            response = await route.endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+            return
         scope["app"] = router  # starlette answers by itself, in plain text, where it thinks that nobody is around it
         await router(scope, receive, send)
 

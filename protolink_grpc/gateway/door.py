@@ -6,7 +6,8 @@ Routes stay free of it: they ask the door for the caller and for the body, and r
 import asyncio
 from collections.abc import Mapping
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.types import Receive
 
 from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
@@ -66,11 +67,14 @@ class Door:
     async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
         """The caller of an A2A operation with its service parameters; with a method, as `principal`, else as `identify`."""
         principal = await (self.principal(request, method) if method else self.identify(request))
-        headers = request.headers
-        version = headers.get("a2a-version") or request.query_params.get("A2A-Version", "")
-        named = headers.get("a2a-extensions") or headers.get("x-a2a-extensions") or ""
-        extensions = frozenset(filter(None, (each.strip() for each in named.split(",")))) if named else frozenset()
-        return Asked(principal, self._authenticate is not None, version, extensions)
+        # As bytes: starlette looks a header up by decoding all of them.
+        fields: dict[bytes, bytes] = dict(request.scope["headers"])
+        given = fields.get(b"a2a-version")
+        version = given.decode("latin-1").strip() if given else ""
+        if not version and request.scope["query_string"]:
+            version = request.query_params.get("A2A-Version", "")
+        named = fields.get(b"a2a-extensions") or fields.get(b"x-a2a-extensions")
+        return Asked(principal, self._authenticate is not None, version, _names(named) if named else NO_EXTENSIONS)
 
     async def body(self, request: Request) -> bytes:
         """The whole body.
@@ -80,12 +84,12 @@ class Door:
             RequestTimeoutError: It did not arrive in time.
         """
         limit = self.bounds.max_body_bytes
-        said = request.headers.get("content-length", "")
-        if said.isdigit() and int(said) > limit:
-            raise _too_large(limit)
+        for name, value in request.scope["headers"]:
+            if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > limit):
+                raise _too_large(limit)
         try:
             async with asyncio.timeout(self.bounds.body_timeout_s):
-                return await _read(request, limit)
+                return await _read(request.receive, limit)
         except TimeoutError:
             raise RequestTimeoutError(
                 f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
@@ -104,15 +108,28 @@ def _shown(request: HTTPConnection) -> Mapping[str, str]:
     return {**request.headers, CERTIFICATE: CertificateName(name)} if name else request.headers
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
         chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+NO_EXTENSIONS: frozenset[str] = frozenset()
+
+
+def _names(header: bytes) -> frozenset[str]:
+    """The members of a header with a comma list."""
+    return frozenset(filter(None, (each.strip() for each in header.decode("latin-1").split(","))))
 
 
 def _too_large(limit: int) -> MessageTooLargeError:

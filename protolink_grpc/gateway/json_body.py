@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import orjson
+from starlette.responses import Response
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import from_json
@@ -27,7 +28,7 @@ def read_json(body: bytes, *, field: str = "body") -> Any:
     """The JSON value of a body. Raises as `read_object`."""
     value = from_json(body, field=field)
     try:
-        json.loads(body, object_pairs_hook=_unique)
+        _WATCHFUL.decode(body.decode())
     except _DuplicateError as twice:
         raise InvalidArgumentError(f"has the key {twice} twice in one object", field=field) from None
     return value
@@ -43,6 +44,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
         if len(keys) != len(pairs):
             seen: set[str] = set()
             raise _DuplicateError(next(repr(key) for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]  # adding in passing
+
+
+_WATCHFUL = json.JSONDecoder(object_pairs_hook=_unique)
+"""Reads what is known to be JSON once more, only to find keys that are there twice."""
+
+
+class JsonAnswer(Response):
+    """A small answer in JSON; starlette's own makes its headers three times as slowly."""
+
+    def __init__(self, body: bytes, status: int = 200, kind: str = JSON) -> None:
+        self.body = body
+        self.status_code = status
+        self.background = None
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", kind.encode())]
 
 
 def write_json(value: Any) -> bytes:

@@ -30,7 +30,7 @@ from protolink_grpc.errors import (
     UnauthenticatedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import A2A_JSON, JSON, media_type, read_json, write_json
+from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, media_type, read_json, write_json
 from protolink_grpc.gateway.metrics import OPERATION
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
 from protolink_grpc.models.ids import new_uuid
@@ -273,8 +273,10 @@ def _incident(what: str, error: Exception) -> InternalError:
 
 
 def _answer(body: bytes, status: int = 200, error: ProtolinkError | None = None) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 and error is not None else None
-    return Response(body, status, headers, JSON)
+    answer = JsonAnswer(body, status)
+    if status == 401 and error is not None:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
 
 async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:

@@ -25,7 +25,7 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import A2A_JSON, JSON, media_type, read_object, write_json
+from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, media_type, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of
 from protolink_grpc.models.ids import new_uuid
@@ -59,7 +59,7 @@ class Rest:
                 answer = await handler(self, request, asked)
                 if isinstance(answer, Response):
                     return answer
-                return Response(write_json(answer), 200, None, answer_type(request))
+                return JsonAnswer(write_json(answer), 200, answer_type(request))
             except ProtolinkError as error:
                 return error_response(request, error)
             except Exception as error:

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import grpc.aio
+import httpx
 import pytest
 
+from examples.tck_agent import build as tck_agent
 from protolink_grpc import AgentClient, Task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -93,6 +95,25 @@ failed: tool.call 'publish_record' was denied: records.write: denied by permissi
 task.status final=True: canceled, Stopped by user
 sent: nothing
 """,
+    "a2a_agent.py": """\
+TASK_STATE_WORKING -
+TASK_STATE_INPUT_REQUIRED - Where do you want to go?
+ticket speaks JSONRPC HTTP+JSON GRPC
+1 task: TASK_STATE_COMPLETED
+after event 4: ['id: 6', 'id: 8']
+""",
+    "guarded_agent.py": """\
+nobody pays: UNAUTHENTICATED
+ann pays: completed 90 paid
+bob pays: failed
+bob looks for her task: TASK_NOT_FOUND
+bob asks what waits for approval: PERMISSION_DENIED
+bob, a third time: TASK_NOT_FOUND
+bob, once too often: RESOURCE_EXHAUSTED
+/healthz 200
+/.well-known/agent-card.json 200
+/tasks 401
+""",
     "registry_watch.py": """\
 up ferry
 up train
@@ -116,7 +137,7 @@ def test_an_example_prints_what_it_is_there_to_show(name: str, tmp_path: Path) -
 
 
 def test_no_example_goes_untested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUT, "__init__.py", "echo.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUT, "__init__.py", "echo.py", "tck_agent.py"}
 
 
 @pytest.mark.parametrize("name", ["echo.py", "llm_agent.py"])
@@ -142,3 +163,20 @@ async def test_the_echo_agent_serves_until_it_is_asked_to_stop(tmp_path: Path) -
         agent.terminate()
         said, _ = agent.communicate(timeout=30)
     assert (agent.returncode, said) == (0, f"echo: grpc://127.0.0.1:{port}, until Ctrl-C\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "states"),
+    [
+        ("tck-stream-001", ["TASK_STATE_COMPLETED"]),
+        ("tck-input-required", ["TASK_STATE_INPUT_REQUIRED"]),
+        ("tck-reject-task", ["TASK_STATE_REJECTED"]),
+        ("tck-message-response", []),
+    ],
+)
+async def test_the_agent_of_the_official_kit_does_what_a_message_id_says(said: str, states: list[str]) -> None:
+    message = {"messageId": f"{said}-1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
+    agent = tck_agent("127.0.0.1", http_port=0, grpc_port=0)
+    async with agent, httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as http:
+        answer = (await http.post("/message:send", json={"message": message})).json()
+    assert [answer["task"]["status"]["state"]] == states if states else "message" in answer

@@ -1,6 +1,7 @@
 """Every snippet of the README runs, in the order in which a reader meets them."""
 
 import asyncio
+import json
 import os
 import re
 import socket
@@ -43,14 +44,25 @@ def stop(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
+@dataclass
+class Ports:
+    """Where the README's first agent runs here; its own ports may be taken."""
+
+    grpc: int
+    http: int
+
+    def own(self, text: str) -> str:
+        return text.replace("50051", str(self.grpc)).replace("8080", str(self.http))
+
+
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The README's first agent, running; only its port is another one, since 50051 may be taken."""
-    number = free_port()
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    """The README's first agent, running."""
+    found = Ports(free_port(), free_port())
     script = tmp_path_factory.mktemp("readme") / "calculator.py"
-    script.write_text(PYTHON[0].replace("50051", str(number)))
+    script.write_text(found.own(PYTHON[0]))
     process = start(script)
-    yield number
+    yield found
     stop(process)
 
 
@@ -96,22 +108,73 @@ def test_an_agent_has_at_most_fifteen_lines(index: int) -> None:
     assert len([line for line in PYTHON[index].splitlines() if line.strip()]) <= 15
 
 
-def test_the_python_caller_prints_the_sum_and_the_events(port: int) -> None:
-    code = PYTHON[1].replace("50051", str(port))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+def python(code: str, *flags: str) -> str:
+    """What a program prints."""
+    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    return done.stdout
+
+
+def snippet(words: str) -> str:
+    """The one Python block that contains these words."""
+    (found,) = (text for text in PYTHON if words in text)
+    return found
+
+
+def test_the_python_caller_prints_the_sum_and_the_events(ports: Ports) -> None:
+    lines = python(ports.own(PYTHON[1]), "-W", "error").splitlines()
     assert lines[0] == "completed 3"
     assert lines[1] == "1 task.submitted"
     assert lines[-1].endswith("task.status")
 
 
-def test_the_shell_callers_work(port: int) -> None:
+def test_the_python_caller_works_over_http_too(ports: Ports) -> None:
+    code = PYTHON[1].replace("grpc://127.0.0.1:50051", f"http://127.0.0.1:{ports.http}")
+    assert python(code, "-W", "error").startswith("completed 3\n1 task.submitted\n")
+
+
+def test_the_shell_callers_work(ports: Ports) -> None:
     blocks = [text for text in SHELL[1:] if "50051" in text]
     assert blocks
     for text in blocks:
-        said = shell(text.replace("50051", str(port)))
+        said = shell(ports.own(text))
         assert "3" in said or "ok" in said
+
+
+def test_plain_http_gets_the_card_and_the_sum(ports: Ports) -> None:
+    (block,) = (text for text in SHELL if "8080" in text)
+    card, task = (json.loads(line) for line in shell(ports.own(block).replace("\ncurl", "\necho; curl")).splitlines())
+    assert [card["name"], card["skills"][0]["id"]] == ["calculator", "add"]
+    assert task["task"]["artifacts"][0]["parts"][0]["data"]["content"]["result"] == 3
+
+
+def test_the_official_a2a_client_prints_the_sum(ports: Ports) -> None:
+    assert python(ports.own(snippet("from a2a.client")), "-W", "error") == "3\n"
+
+
+def test_a_client_of_protolink_prints_the_sum(ports: Ports) -> None:
+    # Warnings are not errors here: that client leaves a socket open.
+    assert python(ports.own(snippet("from protolink.client"))) == "3\n"
+
+
+def test_a_caller_with_a_key_is_told_the_word() -> None:
+    assert python(snippet("APIKeyAuth"), "-W", "error") == "xyzzy\n"
+
+
+def test_a_guarded_agent_tells_nothing_to_others() -> None:
+    code = snippet("APIKeyAuth").replace('APIKey("key-of-bob")', 'APIKey("key-of-eve")')
+    with pytest.raises(AssertionError, match="UnauthenticatedError"):
+        python(code)
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    broken = []
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
 
 
 def test_an_approval_is_ten_lines_and_lets_the_model_act(clerk: Clerk) -> None:

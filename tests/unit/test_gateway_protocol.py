@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc.gateway.connections import Connections
+from protolink_grpc.gateway.connections import PEER_CERTIFICATE, Connections
 from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.options import HttpOptions
-from protolink_grpc.gateway.connections import PEER_CERTIFICATE
 from protolink_grpc.gateway.protocol import LINGER_BYTES, LINGER_S, MAX_PIPELINE, HttpConnection
 from protolink_grpc.gateway.websocket_protocol import MAX_FRAGMENTS
 

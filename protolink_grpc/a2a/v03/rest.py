@@ -31,8 +31,8 @@ Texts = Mapping[str, str]
 Answer = Callable[[Asked, Texts, Texts, Json], Awaitable[Json]]
 Stream = Callable[[Asked, Texts, Texts, Json], Events]
 Resume = Callable[[Asked, Texts, Texts, Json, int | None], Events]
-"""Of the caller, the parameters of the path, those of the query and the body; {} where there is no body. `Resume` takes the sequence, too, that its
-caller has seen; None for one that comes for the first time."""
+"""Of the caller, the parameters of the path, those of the query and the body; {} where there is no body. `Resume` takes the
+sequence, too, that its caller has seen; None for one that comes for the first time."""
 
 MAX_DEPTH: Final = 100
 """Levels of a body. Source: json_format's own bound."""

@@ -30,6 +30,9 @@ from protolink_grpc.store.port import TaskStore
 PATIENCE_S = 30.0
 """How long what must happen may take; far more than it needs on a busy machine."""
 
+DEMANDED, OFFERED = "urn:example:demanded", "urn:example:offered"
+"""Extensions: what one of the agents requires, and what it merely knows."""
+
 WIRES: dict[str, type[Caller]] = {each.name: each for each in (Grpc, JsonRpc, Rest, GrpcV03, JsonRpcV03, RestV03)}
 
 
@@ -81,6 +84,9 @@ class Stage(Agent):
                 for number in (1, 2, 3):
                     yield numbered(number)
                 task.complete("all three")
+            case "talk":
+                task.add_message(Message.agent("first")).add_message(Message.agent("second"))
+                task.complete("third")
             case "ask":
                 task.require_input(rest or "What else?")
             case "login":

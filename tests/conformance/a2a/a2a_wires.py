@@ -192,9 +192,7 @@ class Caller:
         return await everything(self.subscribe(task_id))
 
     async def set_push(self, task_id: str, url: str, **more: Any) -> Json:
-        found: Json = await self.call(
-            "CreateTaskPushNotificationConfig", self.asked(taskId=task_id, url=url, **more)
-        )
+        found: Json = await self.call("CreateTaskPushNotificationConfig", self.asked(taskId=task_id, url=url, **more))
         return found
 
     async def get_push(self, task_id: str, config_id: str) -> Json:
@@ -375,7 +373,8 @@ class JsonRpc(Caller):
         """The result of an answer; what was refused before it was read has an HTTP status and no id."""
         body = response.json()
         if response.status_code != 200:
-            assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+            assert body["jsonrpc"] == "2.0"
+            assert body["id"] in (None, sent["id"])
             raise Refused(response.status_code, "", body["error"]["message"])
         return self.result(sent, body)
 

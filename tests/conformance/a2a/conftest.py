@@ -5,13 +5,10 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from a2a_stage import World, agent_with, card, playing, push
+from a2a_stage import DEMANDED, OFFERED, World, agent_with, card, playing, push
 from a2a_wires import V03_NAMES, V1_NAMES, Caller
 
 from protolink_grpc import A2AOptions, AgentCard, Extension, Principal
-
-DEMANDED = "urn:example:demanded"
-OFFERED = "urn:example:offered"
 
 
 @pytest.fixture(params=[*V1_NAMES, *V03_NAMES])

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
-from a2a_stage import World
-from a2a_wires import V1_NAMES, V03_NAMES, Caller, Json, Refused
-from conftest import DEMANDED, OFFERED
+from a2a_stage import DEMANDED, OFFERED, World
+from a2a_wires import V03_NAMES, V1_NAMES, Caller, Json, Refused
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from a2a_stage import World, said
-from a2a_wires import V1_NAMES, V03_NAMES, Caller, Json, Refused, message
+from a2a_wires import V03_NAMES, V1_NAMES, Caller, Json, Refused, message
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -100,9 +100,7 @@ async def test_a_history_length_counts_for_what_is_sent_too(caller: Caller) -> N
     answer = await caller.task(message("two", taskId=task["id"]), configuration={"historyLength": 1})
     assert [said(each) for each in answer["history"]] == ["two"]
     events = await caller.streamed(message("ask it?"), configuration={"historyLength": 1})
-    again = await caller.streamed(
-        message("there", taskId=events[0]["task"]["id"]), configuration={"historyLength": 1}
-    )
+    again = await caller.streamed(message("there", taskId=events[0]["task"]["id"]), configuration={"historyLength": 1})
     assert len(again[0]["task"]["history"]) == 1
 
 

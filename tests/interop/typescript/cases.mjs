@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
 
 const given = JSON.parse(process.argv[2]);
-const { connect, nameOf, otherNames } = await import(`./sdk_${given.sdk}.mjs`);
+const { connect, isLossy, nameOf, otherNames } = await import(`./sdk_${given.sdk}.mjs`);
 const to = (kind, more = {}) => connect(given.agents[kind], { ...given, token: kind === "full" ? given.token : undefined, ...more });
 
 const PATIENCE_MS = 15_000; // far more than a case needs
@@ -16,16 +16,20 @@ const PATIENCE_MS = 15_000; // far more than a case needs
 // What this client calls an error over this binding where it has no class of A2A's name for it.
 const names = otherNames(given);
 
+// Whether this client leaves out or spoils parts of messages, and `append` of artifacts, on their way through v0.3's protobuf.
+const lossy = isLossy(given);
+
 async function collect(stream) {
   const found = [];
   for await (const event of stream) found.push(event);
   return found;
 }
 
+// An error has its name; what stands behind a space tells apart where a client has no class for it.
 async function refused(name, attempt, pattern = /./) {
   await assert.rejects(attempt, (error) => {
     assert.equal(nameOf(error), names[name] ?? name.split(" ")[0], error.message);
-    assert.match(error.message, pattern);
+    if (!names.speechless) assert.match(error.message, pattern);
     return true;
   });
 }
@@ -49,13 +53,14 @@ const cases = {
   async parts() {
     const parts = [
       { kind: "text", value: "plain" },
-      { kind: "data", value: { n: 1.5, list: [true, null, "x"] } },
-      { kind: "raw", value: [0, 1, 255], mediaType: "image/png", filename: "dot.png" },
-      { kind: "url", value: "https://example.com/a.png", mediaType: "image/png", filename: "a.png" },
+      { kind: "data", value: { n: 1.5, list: [true, lossy ? false : null, "x"] } },
+      { kind: "url", value: "https://example.com/a.png", mediaType: "image/png", ...(lossy ? {} : { filename: "a.png" }) },
+      ...(lossy ? [] : [{ kind: "raw", value: [0, 1, 255], mediaType: "image/png", filename: "dot.png" }]),
     ];
     const task = await (await to("full")).send("echo", { parts });
     const wanted = parts.map(({ kind, value, ...named }) => ({ [kind]: value, ...named }));
-    assert.deepEqual(task.artifacts[0].parts, wanted);
+    const found = task.artifacts[0].parts.map(({ filename, ...part }) => (filename ? { ...part, filename } : part));
+    assert.deepEqual(found, wanted);
   },
 
   async stream() {
@@ -65,7 +70,8 @@ const cases = {
     assert.equal(events.slice(1).filter((each) => each.kind === "task").length, 0);
     const artifacts = events.filter((each) => each.kind === "artifact");
     assert.deepEqual(artifacts.map((each) => each.parts[0].text), ["one", "two ", "and a half"]);
-    assert.deepEqual(artifacts.slice(1).map((each) => [each.append, each.lastChunk]), [[false, false], [true, true]]);
+    assert.deepEqual(artifacts.slice(1).map((each) => each.lastChunk), [false, true]);
+    if (!lossy) assert.deepEqual(artifacts.slice(1).map((each) => each.append), [false, true]);
     assert.equal(events.at(-1).state, "completed");
     if (given.sdk === "v03") assert.equal(events.at(-1).final, true);
     const task = await agent.get(events[0].id);
@@ -193,8 +199,8 @@ const cases = {
     await refused("TaskNotFoundError", agent.get("no-such-task"), /no-such-task/);
     await refused("TaskNotFoundError", agent.cancel("no-such-task"), /no-such-task/);
     await refused("TaskNotFoundError", agent.send("hello", { taskId: "no-such-task" }), /no-such-task/);
-    await refused("TaskNotFoundError", collect(agent.stream("hello", { taskId: "no-such-task" })), /no-such-task/);
-    await refused("TaskNotFoundError", collect(agent.resubscribe("no-such-task")), /no-such-task/);
+    await refused("TaskNotFoundError of streams", collect(agent.stream("hello", { taskId: "no-such-task" })), /no-such-task/);
+    await refused("TaskNotFoundError of streams", collect(agent.resubscribe("no-such-task")), /no-such-task/);
   },
 
   async "task of somebody else"() {
@@ -208,9 +214,9 @@ const cases = {
     const agent = await to("full");
     const { id } = await agent.send("hello");
     await refused("TaskNotCancelableError", agent.cancel(id));
-    await refused("UnsupportedOperationError", collect(agent.resubscribe(id)));
+    await refused("UnsupportedOperationError of streams", collect(agent.resubscribe(id)));
     await refused("UnsupportedOperationError of sending", agent.send("more", { taskId: id }));
-    await refused("UnsupportedOperationError of sending", collect(agent.stream("more", { taskId: id })));
+    await refused("UnsupportedOperationError of sending streams", collect(agent.stream("more", { taskId: id })));
   },
 
   async "no push notifications"() {

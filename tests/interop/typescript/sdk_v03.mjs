@@ -51,12 +51,44 @@ function eventOut(event) {
   }
 }
 
-export const nameOf = (error) => error.constructor.name;
+export const nameOf = (error) => error.constructor.name.replace(/JSONRPCError$/, "Error");
 
-export const otherNames = ({ binding }) => ({});
+export const isLossy = ({ binding }) => binding !== "JSONRPC";
+
+export function otherNames({ binding }) {
+  const other = binding === "JSONRPC" ? "JSONRPCTransportError" : "Error";
+  const found = {
+    InvalidParamsError: other,
+    ExtensionSupportRequiredError: other,
+    ExtendedAgentCardNotConfiguredError: "AuthenticatedExtendedCardNotConfiguredError",
+  };
+  switch (binding) {
+    case "JSONRPC": // has sentences of its own
+      return {
+        ...found,
+        speechless: true,
+        "TaskNotFoundError of streams": "Error",
+        "UnsupportedOperationError of streams": "Error",
+        "UnsupportedOperationError of sending streams": "Error",
+      };
+    case "GRPC": // tells errors by status and method alone
+      return {
+        ...found,
+        ContentTypeNotSupportedError: "Error",
+        "UnsupportedOperationError of sending": "Error",
+        "UnsupportedOperationError of sending streams": "Error",
+      };
+    default:
+      return found;
+  }
+}
 
 export async function connect(url, { binding, token }) {
   const card = await AgentCardResolver.default.resolve(url);
+  for (const each of card.additionalInterfaces) {
+    // This client dials `host:port`; the card has a URL there, as v0.3's kit wants it.
+    if (each.transport === "GRPC") each.url = each.url.replace("http://", "");
+  }
   const transports = [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()];
   const client = await new ClientFactory({ transports, preferredTransports: [binding] }).createFromAgentCard(card);
 

@@ -48,10 +48,20 @@ function eventOut({ payload }) {
 
 export const nameOf = (error) => error.name;
 
-/** The 1.x line has a name of its own for arguments that are wrong, and over v0.3 what v0.3 can say. */
-export const otherNames = ({ version }) => ({
-  InvalidParamsError: "RequestMalformedError",
-});
+export const isLossy = ({ binding, version }) => version === "0.3" && binding !== "JSONRPC";
+
+export function otherNames({ binding, version }) {
+  const found = { InvalidParamsError: "RequestMalformedError" }; // its own name for wrong arguments
+  if (version === "1.0" || binding === "GRPC") return found;
+  if (binding === "HTTP+JSON") return { ...found, ExtensionSupportRequiredError: "Error" };
+  return {
+    ...found,
+    ExtensionSupportRequiredError: "JsonRpcTransportError",
+    "TaskNotFoundError of streams": "Error",
+    "UnsupportedOperationError of streams": "Error",
+    "UnsupportedOperationError of sending streams": "Error",
+  };
+}
 
 export async function connect(url, { binding, version, token }) {
   const legacyCompat = { enabled: version === "0.3" };

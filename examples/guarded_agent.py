@@ -1,0 +1,77 @@
+"""Who may call: keys that name a caller and its scopes, what these open, and how often. The same over gRPC and HTTP."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import httpx
+
+from protolink_grpc import (
+    AccessRules,
+    Agent,
+    AgentClient,
+    APIKey,
+    APIKeyAuth,
+    CapabilityPolicy,
+    Principal,
+    ProtolinkError,
+    RateLimit,
+    Task,
+)
+
+agent = Agent(
+    name="cashier",
+    url="grpc://127.0.0.1:0",
+    http="127.0.0.1:0",
+    # Keys belong where secrets are kept, not into a program.
+    authenticator=APIKeyAuth(
+        {"key-of-ann": Principal("ann", frozenset({"payments", "operate"})), "key-of-bob": Principal("bob")}
+    ),
+    # Services and methods have the names that they have over gRPC, whatever a call comes by.
+    access=AccessRules({"/protolink.v1.ControlService/*": "operate"}),
+    rate_limit=RateLimit(per_second=0.1, burst=3),
+    # What a tool does, it does for the caller of the task: this one needs a caller with a scope.
+    policy=CapabilityPolicy({"payments.write": {"effect": "allow", "scopes": ["payments"]}}),
+)
+
+
+@agent.tool(capabilities=["payments.write"])
+def pay(amount: int) -> str:
+    """Pay out an amount."""
+    return f"{amount} paid"
+
+
+def payment() -> Task:
+    return Task.create_tool_call("pay", {"amount": 90})
+
+
+async def attempt(what: str, call: Awaitable[object]) -> Any:
+    try:
+        done = await call
+    except ProtolinkError as error:
+        print(f"{what}: {error.reason}")
+    else:
+        print(f"{what}:", f"{done.state} {done.get_output() or ''}" if isinstance(done, Task) else done)
+        return done
+
+
+async def main() -> None:
+    async with agent:
+        ann = AgentClient(url=agent.http_url, credentials=APIKey("key-of-ann"))
+        bob = AgentClient(url=agent.card.url, credentials=APIKey("key-of-bob"))
+        await attempt("nobody pays", AgentClient(url=agent.card.url).send_task(None, payment()))
+        paid = await attempt("ann pays", ann.send_task(None, payment()))
+        # Over A2A the agent names the tasks; the client keeps both names together.
+        hers = paid.metadata["a2a"]["task_id"]
+        await attempt("bob pays", bob.send_task(None, payment()))
+        await attempt("bob looks for her task", bob.get_task(hers))
+        await attempt("bob asks what waits for approval", bob.list_approvals())
+        await attempt("bob, a third time", bob.get_task(hers))
+        await attempt("bob, once too often", bob.get_task(hers))
+        async with httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as anybody:
+            for path in ("/healthz", "/.well-known/agent-card.json", "/tasks"):
+                print(path, (await anybody.get(path)).status_code)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
