@@ -69,10 +69,14 @@ class Hostile:
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
         return str(task["id"])
 
-    def comes_to_rest(self) -> None:
-        """Nothing that somebody began is left: no run, no request but the one that asks, no stream."""
+    def comes_to_rest(self, *, websockets: int = 0) -> None:
+        """Nothing that somebody began is left: no run, no stream, no WebSocket but the caller's own."""
         deadline = time.monotonic() + PATIENCE_S
-        wanted = {"protolink_active_tasks": 0, "protolink_http_event_streams": 0, "protolink_http_websockets": 0}
+        wanted = {
+            "protolink_active_tasks": 0,
+            "protolink_http_event_streams": 0,
+            "protolink_http_websockets": websockets,
+        }
         while (found := self.gauges(*wanted)) != wanted:
             assert time.monotonic() < deadline, found
             threading.Event().wait(0.02)  # there is no sign of it to wait for, seen from outside

@@ -50,6 +50,7 @@ from protolink_grpc.a2a.values import (
     StatusUpdate,
     TaskPage,
     TaskView,
+    TextArtifact,
     Update,
 )
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
@@ -197,6 +198,8 @@ def task_json(view: TaskView) -> Json:
 
 def update_json(update: Update) -> Json:
     """A StreamResponse; a SendMessageResponse where the update is a task or a message."""
+    if type(update) is ArtifactUpdate:  # first: there are thousands of them
+        return {"artifactUpdate": _artifact_update_json(update)}
     match update:
         case TaskView():
             return {"task": task_json(update)}
@@ -221,11 +224,20 @@ def _status_update_json(update: StatusUpdate) -> Json:
     return found
 
 
+def _shown_artifact(artifact: Artifact | TextArtifact) -> Json:
+    if not isinstance(artifact, TextArtifact):
+        return artifact_json(artifact)
+    found: Json = {"artifactId": artifact.id, "parts": [{"text": text} for text in artifact.texts]}
+    if artifact.name:
+        found["name"] = artifact.name
+    return found
+
+
 def _artifact_update_json(update: ArtifactUpdate) -> Json:
     found: Json = {
         "taskId": update.task_id,
         "contextId": update.context_id,
-        "artifact": artifact_json(update.artifact),
+        "artifact": _shown_artifact(update.artifact),
     }
     if update.append:
         found["append"] = True

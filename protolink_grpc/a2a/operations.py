@@ -37,7 +37,9 @@ from protolink_grpc.a2a.values import (
 )
 from protolink_grpc.a2a.views import ANSWERS, APPROVAL_TYPE, MayAnswer, Updates, head_view, reply_of, view_of
 from protolink_grpc.auth.principal import owner_of
+from protolink_grpc.auth.rules import Admission
 from protolink_grpc.errors import (
+    ApprovalNotFoundError,
     ExtendedCardNotConfiguredError,
     InvalidArgumentError,
     PushNotSupportedError,
@@ -71,6 +73,11 @@ DECISION_TYPE = "approval_decision"
 FLUSH_S = 1.0
 """How long a blocking answer waits at most for the notifications that are due."""
 
+SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"
+SET_PUSH_V03 = "/a2a.v1.A2AService/CreateTaskPushNotificationConfig"
+RESPOND = "/protolink.v1.ControlService/RespondApproval"
+"""What a message can do in place of a method of its own: rules about who may call know it by that name."""
+
 DEFAULT_CONFIG = "default"
 """Id of the push config that a caller of v0.3 names none."""
 
@@ -85,6 +92,8 @@ class Operations:
         card: The agent's card as it is now.
         bindings: Where it can be reached, as the card shall say.
         approvals: Who may answer approvals; None lets nobody answer from outside.
+        access: What callers may do, by method. The binding has asked about the operation itself; what a message does besides, in
+            place of another method, is asked here.
     """
 
     def __init__(
@@ -95,8 +104,10 @@ class Operations:
         options: A2AOptions | None = None,
         *,
         approvals: Approvals | None = None,
+        access: Admission | None = None,
     ) -> None:
         self.options = options or A2AOptions()
+        self._access = access
         self._service = service
         self._card = card
         self._bindings = bindings
@@ -142,10 +153,11 @@ class Operations:
             await self._add_push(asked, owner, turn.task_id, params.push, turn.after_sequence)
         if params.return_immediately:
             return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
-        fold = await self._settled(turn, owner)
+        # Read before the flush: meanwhile somebody may begin the next turn of a task that waits for input.
+        answer = self._answer(await self._settled(turn, owner), may_answer, params)
         if self._webhooks is not None:
             await self._webhooks.flush(turn.task_id, FLUSH_S)
-        return self._answer(fold, may_answer, params)
+        return answer
 
     def _answer(self, fold: TaskFold, may_answer: MayAnswer, params: SendParams) -> TaskView | MessageReply:
         reply = reply_of(fold) if self.options.message_replies else None
@@ -217,7 +229,7 @@ class Operations:
                 shown += updates.read(frames)
                 if held is not None:
                     held += shown
-                    if not all(map(_is_plain_work, held)):
+                    if not all(map(_is_plain_work, shown)):
                         shown, held = await self._decided(task_id, owner, held), None
                 if held is None and shown:
                     yield shown
@@ -230,6 +242,11 @@ class Operations:
         """What was held back, or the message that the handler has answered with instead."""
         reply = reply_of(await self._service.get(task_id, owner))
         return [reply] if reply is not None else held
+
+    def _demand(self, asked: Asked, method: str) -> None:
+        """Pass when the caller may do what a message does in place of `method`. Raises PermissionDeniedError."""
+        if self._access is not None:
+            self._access(method, asked.principal)
 
     def _enter(self, asked: Asked, tenant: str) -> str:
         """Who owns what this request is about."""
@@ -247,6 +264,7 @@ class Operations:
         message = params.message
         check_media_types(message.parts, self._accepted())
         if params.push is not None:
+            self._demand(asked, SET_PUSH_V03 if asked.version == V03 else SET_PUSH)
             await self._pushing().check(params.push)
         metadata, context = _context_of(params.metadata)
         if params.accepted_output_modes:
@@ -268,7 +286,7 @@ class Operations:
                 f"task {params.task_id} belongs to another context than {params.context_id}", field="message.contextId"
             )
         if fold.pending_approvals and not fold.is_settled:
-            return submission, await self._approve(fold, message, owner)
+            return submission, await self._approve(asked, fold, message, owner)
         if message.id in fold.message_ids:
             # The same id for another message: clients do that. The log's ids are unique; theirs is kept beside.
             own = dict(message.metadata or {})
@@ -291,7 +309,7 @@ class Operations:
 
         return entitled
 
-    async def _approve(self, fold: TaskFold, message: Message, owner: str) -> Turn:
+    async def _approve(self, asked: Asked, fold: TaskFold, message: Message, owner: str) -> Turn:
         """Answer the approval that a task waits for with what its caller says."""
         decision = _decision_of(fold, message)
         if decision is None:
@@ -301,6 +319,11 @@ class Operations:
                 task_id=fold.task_id,
                 state=str(fold.state),
             )
+        if decision.request_id not in fold.asked:
+            raise ApprovalNotFoundError(
+                f"task {fold.task_id} asks for no approval {decision.request_id}", request_id=decision.request_id
+            )
+        self._demand(asked, RESPOND)
         after = fold.sequence
         await self._service.respond(decision, owner)
         return Turn(fold.task_id, after, self._service.attempt(fold.task_id))
@@ -360,16 +383,22 @@ class Operations:
         self._check_streaming()
         owner = self._enter(asked, tenant)
         may_answer = self._may_answer(owner)
-        fold = await self._service.get(_required(task_id), owner)
         if after is None:
+            fold = await self._service.get(_required(task_id), owner)
             if fold.state in TERMINAL:
                 raise UnsupportedOperationError(
                     f"task {task_id} is {fold.state}: nothing more will happen to it", task_id=task_id
                 )
             # One reading, no await between it and its sequence: what comes after it comes next.
-            snapshot, after = view_of(fold, may_answer, history=None), fold.sequence
+            snapshot, session_id, after = view_of(fold, may_answer, history=None), fold.session_id, fold.sequence
             yield [snapshot]
-        updates = Updates(task_id, fold.session_id, may_answer)
+        else:
+            # Whose it is and in which session is in its head; its log is read once, by the watch.
+            head = await self._service.head(_required(task_id), owner)
+            session_id = head.session_id
+            if after <= head.sequence:
+                yield []  # accepted: who comes back to a quiet task is told so at once
+        updates = Updates(task_id, session_id, may_answer)
         async with aclosing(self._service.watch(task_id, owner, after=after)) as batches:
             async for frames in batches:
                 if shown := updates.read(frames):
@@ -389,9 +418,10 @@ class Operations:
         fold = await self._service.cancel(
             _required(task_id), owner, reason=said if isinstance(said, str) else "", metadata=metadata or {}
         )
+        view = view_of(fold, self._may_answer(owner), history=None)
         if self._webhooks is not None:
             await self._webhooks.flush(task_id, FLUSH_S)
-        return view_of(fold, self._may_answer(owner), history=None)
+        return view
 
     # -- push notifications ----------------------------------------------------------------------------------------------
 

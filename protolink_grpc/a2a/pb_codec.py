@@ -228,7 +228,7 @@ def _put_status_update(target: pb.TaskStatusUpdateEvent, update: StatusUpdate) -
 def _put_artifact_update(target: pb.TaskArtifactUpdateEvent, update: ArtifactUpdate) -> None:
     target.task_id = update.task_id
     target.context_id = update.context_id
-    _put_artifact(target.artifact, update.artifact)
+    _put_artifact(target.artifact, update.whole_artifact)
     target.append = update.append
     target.last_chunk = update.last_chunk
     if update.metadata:

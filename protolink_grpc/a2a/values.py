@@ -12,6 +12,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
 
 A2A_KEY = "a2a"
 """Where the metadata of our tasks, messages, parts and artifacts keeps what A2A knows and the models have no field for."""
@@ -138,17 +139,34 @@ class StatusUpdate:
     sequence: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class TextArtifact:
+    """An artifact with nothing but texts, as a stream of them carries by the thousand; its time is not shown."""
+
+    id: str
+    texts: list[str]
+    name: str | None = None
+
+    def whole(self) -> Artifact:
+        return Artifact(self.id, [Part("text", text) for text in self.texts], name=self.name)
+
+
 @dataclass(slots=True)
 class ArtifactUpdate:
     """An artifact, or with `append` the further parts of the one with the same id."""
 
     task_id: str
     context_id: str
-    artifact: Artifact
+    artifact: Artifact | TextArtifact
     append: bool = False
     last_chunk: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     sequence: int = 0
+
+    @property
+    def whole_artifact(self) -> Artifact:
+        artifact = self.artifact
+        return artifact.whole() if isinstance(artifact, TextArtifact) else artifact
 
 
 Update = TaskView | MessageReply | StatusUpdate | ArtifactUpdate

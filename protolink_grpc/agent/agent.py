@@ -206,7 +206,8 @@ class Agent:
             http_options(http, self.card.url, tls),
             a2a,
             authenticator,
-            [check for check in (access, rate_limit) if check is not None],
+            access=access,
+            rate=rate_limit,
         )
         self._recovery: Recovery = recovery
         self._configured_url = self.card.url

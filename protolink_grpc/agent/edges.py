@@ -43,14 +43,16 @@ class Reach:
     Args:
         http: The HTTP port; None where there is none.
         a2a: How it behaves as an A2A agent; None where it is none.
-        admit: Whether an identified caller may call a method now.
+        access: What an identified caller may call.
+        rate: Whether that caller may call now.
     """
 
     grpc: ServerOptions
     http: HttpOptions | None = None
     a2a: A2AOptions | None = None
     authenticator: Authenticate | None = None
-    admit: Admission | None = None
+    access: Admission | None = None
+    rate: Admission | None = None
 
     def __post_init__(self) -> None:
         if self.authenticator is not None and self.grpc.authenticate is not None:
@@ -59,21 +61,30 @@ class Reach:
             )
 
     @property
+    def admit(self) -> Admission | None:
+        """What every call passes once it is known who makes it."""
+        checks = [check for check in (self.access, self.rate) if check is not None]
+        return admission(*checks) if checks else None
+
+    @property
     def grpc_options(self) -> ServerOptions:
         """The gRPC server's options, with who may call."""
         options = self.grpc
         if self.authenticator is not None:
             options = replace(options, authenticate=self.authenticator)
-        if self.admit is not None:
-            options = replace(options, interceptors=(authorization(self.admit), *options.interceptors))
+        admit = self.admit
+        if admit is not None:
+            options = replace(options, interceptors=(authorization(admit), *options.interceptors))
         return options
 
     @property
     def authenticate(self) -> Authenticate | None:
         """Who calls, on HTTP; gRPC finds the identity of a certificate by itself where nothing else is asked for."""
-        tls = self.grpc.tls
         known = self.authenticator or self.grpc.authenticate
-        return MutualTLS() if known is None and tls is not None and tls.require_client_cert else known
+        if known is not None:
+            return known
+        files = (self.grpc.tls, self.http.tls if self.http is not None else None)
+        return MutualTLS() if any(tls is not None and tls.require_client_cert for tls in files) else None
 
     @property
     def sends_push(self) -> bool:
@@ -85,6 +96,18 @@ class Reach:
         schemes = getattr(self.authenticate, "schemes", None)
         found: dict[str, Any] = schemes() if callable(schemes) else {}
         return found
+
+    @property
+    def challenges(self) -> list[str]:
+        """Values of WWW-Authenticate; a hook that names no schemes reads tokens, mostly."""
+        found = []
+        for scheme in self.security_schemes.values():
+            if scheme.get("type") == "http":
+                name = str(scheme.get("scheme") or "bearer").capitalize()
+                found.append('Basic realm="protolink"' if name == "Basic" else name)  # RFC 7617 demands a realm
+            elif scheme.get("type") == "apiKey":
+                found.append("ApiKey")
+        return found or ["Bearer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +127,13 @@ def reach_of(
     http: HttpOptions | None,
     a2a: A2AOptions | bool,
     authenticator: Authenticate | None,
-    checks: Sequence[Admission],
+    *,
+    access: Admission | None = None,
+    rate: Admission | None = None,
 ) -> Reach:
     """What the arguments of `Agent` mean together."""
     options = a2a if isinstance(a2a, A2AOptions) else (A2AOptions() if a2a else None)
-    return Reach(grpc, http, options, authenticator, admission(*checks) if checks else None)
+    return Reach(grpc, http, options, authenticator, access, rate)
 
 
 def http_options(http: HttpOptions | str | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
@@ -176,6 +201,7 @@ class Edges:
                 self._bindings,
                 self._reach.a2a,
                 approvals=served.approvals,
+                access=self._reach.access,
             )
             await self._operations.start()
         if configured.partition("://")[0] not in WEB and not is_local:
@@ -239,7 +265,7 @@ class Edges:
             door,
             about=lambda: {"name": card.name, "transport": card.transport, "url": self.http_url},
             obstacle=lambda: "" if service.is_accepting else "stopping",
-            challenges=_challenges(reach.security_schemes),
+            challenges=reach.challenges,
         )
         gateway.metrics.gauge(
             "active_tasks", "Tasks that run or wait for a slot.", lambda: len(service.active_task_ids)
@@ -297,17 +323,6 @@ class Edges:
 def _service(module: Any, name: str) -> ServiceDescriptor:
     found: ServiceDescriptor = module.DESCRIPTOR.services_by_name[name]
     return found
-
-
-def _challenges(schemes: dict[str, Any]) -> list[str]:
-    """Values of WWW-Authenticate for what the card names."""
-    found = []
-    for scheme in schemes.values():
-        if scheme.get("type") == "http":
-            found.append(str(scheme.get("scheme") or "bearer").capitalize())
-        elif scheme.get("type") == "apiKey":
-            found.append("ApiKey")
-    return found or (["Bearer"] if schemes else [])
 
 
 def taken_url(configured: str, url: str) -> str:

@@ -61,9 +61,13 @@ class Registry:
             )
         self._address = Address.parse(url)
         options = server or ServerOptions()
-        checks = [check for check in (access, rate_limit) if check is not None]
         self._reach = reach_of(
-            replace(options, tls=options.tls or tls), http_options(http, url, tls), False, authenticator, checks
+            replace(options, tls=options.tls or tls),
+            http_options(http, url, tls),
+            False,
+            authenticator,
+            access=access,
+            rate=rate_limit,
         )
         self._path = path
         self._service: RegistryService | None = None
@@ -124,6 +128,7 @@ class Registry:
                 self._reach.http,
                 Door(self._reach.authenticate, self._reach.admit, self._reach.http.bounds),
                 about=lambda: {"transport": "http", "url": self.http_url},
+                challenges=self._reach.challenges,
             )
             await gateway.start(registry_routes(gateway.door, service))
         descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]

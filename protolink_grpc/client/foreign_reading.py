@@ -119,7 +119,8 @@ class Reading:
                 yield from self._entered(status, _told(update.metadata))
             case StatusUpdate(status=status):
                 yield from self._entered(status)
-            case ArtifactUpdate(artifact=artifact):
+            case ArtifactUpdate():
+                artifact = update.whole_artifact
                 known = self.fold.artifact(artifact.id)
                 if update.append and known is not None:
                     yield TaskArtifactUpdated(artifact, True, update.last_chunk), 0

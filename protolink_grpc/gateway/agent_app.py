@@ -1,15 +1,15 @@
 """Which routes an agent has over HTTP: A2A in both of its versions, and ProtoLink's own wire."""
 
 from collections.abc import Callable
-from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
 from protolink_grpc.gateway.app import Gateway
-from protolink_grpc.gateway.cards import CardRoute
+from protolink_grpc.gateway.cards import CARD_METHOD, CardRoute
 from protolink_grpc.gateway.json_body import JSON, write_json
 from protolink_grpc.gateway.jsonrpc import JsonRpc
 from protolink_grpc.gateway.openapi import openapi_json
@@ -27,8 +27,11 @@ def a2a_routes(gateway: Gateway, operations: Operations) -> list[BaseRoute]:
     door, streams, v03 = gateway.door, gateway.streams, operations.options.v03
     described = write_json(openapi_json(operations.public_card().card))
 
-    async def description(_: Any) -> Response:
-        return Response(described, 200, {"cache-control": "public, max-age=300"}, JSON)
+    async def description(request: Request) -> Response:
+        public = operations.options.public_card
+        if not public:  # it says what the card says
+            await door.principal(request, CARD_METHOD)
+        return Response(described, 200, {"cache-control": f"{'public' if public else 'private'}, max-age=300"}, JSON)
 
     found: list[BaseRoute] = [
         Route("/.well-known/agent-card.json", CardRoute(door, operations).show, methods=["GET"]),

@@ -5,6 +5,7 @@ Routes stay free of it: they ask the door for the caller and for the body, and r
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.types import Receive
@@ -63,6 +64,17 @@ class Door:
         """Pass when that caller may call `method` now. Raises PermissionDeniedError, ResourceExhaustedError."""
         if self._admit is not None:
             self._admit(method, principal)
+
+    async def admitted(self, request: HTTPConnection, method: str, asked: Asked) -> Asked:
+        """The caller of a request that is for `method`, as its body says: who was identified without it is looked at again.
+
+        Raises:
+            UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError: As `principal`.
+        """
+        if self._authenticate is None:
+            self.admit(method, asked.principal)
+            return asked
+        return replace(asked, principal=await self.principal(request, method))
 
     async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
         """The caller of an A2A operation with its service parameters; with a method, as `principal`, else as `identify`."""

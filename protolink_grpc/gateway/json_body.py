@@ -28,6 +28,11 @@ def read_json(body: bytes, *, field: str = "body") -> Any:
     """The JSON value of a body. Raises as `read_object`."""
     value = from_json(body, field=field)
     try:
+        if orjson.dumps(value) == body:
+            return value  # nothing was lost in reading it, so no key either
+    except TypeError:
+        pass  # an integer of more than 64 bits
+    try:
         _WATCHFUL.decode(body.decode())
     except _DuplicateError as twice:
         raise InvalidArgumentError(f"has the key {twice} twice in one object", field=field) from None

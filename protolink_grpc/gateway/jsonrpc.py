@@ -48,6 +48,9 @@ Params = dict[str, Any]
 Unary = Callable[[Asked, Params], Awaitable[Any]]
 Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
 
+MAX_CALL_ID: Final = 1024
+"""Characters of an id. It is repeated in each event of a stream: a long one would make much of little."""
+
 STREAMS: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 """Methods of v1.0 that are answered with a stream."""
 
@@ -106,7 +109,7 @@ class JsonRpc:
             body = await self._door.body(request)
         except ProtolinkError as error:
             status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
-            return _answer(_failure(call_id, error), status, error)
+            return _answer(_failure(call_id, error), status)
         try:
             call = _envelope(body)
         except _MalformedError as wrong:
@@ -119,7 +122,7 @@ class JsonRpc:
         except ProtolinkError as error:
             failure = _failure(call_id, error, self._words_of(call[1]))
             if isinstance(error, UnauthenticatedError):
-                return _answer(failure, 401, error)
+                return _answer(failure, 401)
             if call[1] in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
                 return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
             return _answer(failure)
@@ -132,24 +135,24 @@ class JsonRpc:
     async def _dispatch(self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params) -> Response:
         unary = self._unary.get(method)
         if unary is not None:
-            self._door.admit(SERVICE + method, asked.principal)
+            asked = await self._door.admitted(request, SERVICE + method, asked)
             check_version(asked, V1)
             return _answer(_success(call_id, write_json(await unary(asked, params))))
         if method == "SendStreamingMessage":
-            self._door.admit(SERVICE + method, asked.principal)
+            asked = await self._door.admitted(request, SERVICE + method, asked)
             check_version(asked, V1)
             return await self._stream(call_id, self._operations.stream(asked, codec.send_params(params)))
         if method == "SubscribeToTask":
-            self._door.admit(SERVICE + method, asked.principal)
+            asked = await self._door.admitted(request, SERVICE + method, asked)
             check_version(asked, V1)
             after = last_event_id(request)
             return await self._stream(
                 call_id, self._operations.subscribe(asked, *requests.subscribe_params(params), after)
             )
         if self._v03 is not None and method in _NAMES_V03:
-            self._door.admit(SERVICE_V03 + _NAMES_V03[method], asked.principal)
+            asked = await self._door.admitted(request, SERVICE_V03 + _NAMES_V03[method], asked)
             return await self._dispatch_v03(request, asked, call_id, method, params)
-        return _answer(_failed(call_id, -32601, f"there is no method {method!r}"))
+        return _answer(_failed(call_id, -32601, f"there is no method {method[:100]!r}"))
 
     async def _dispatch_v03(
         self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params
@@ -241,6 +244,8 @@ def _envelope(body: bytes) -> tuple[bytes, str, Params]:
     call_id = call.get("id")
     if isinstance(call_id, bool | list | dict):
         raise _MalformedError(-32600, "id must be a string or a number")
+    if len(str(call_id)) > MAX_CALL_ID:
+        raise _MalformedError(-32600, f"id must have at most {MAX_CALL_ID} characters")
     repeated = write_json(call_id)
     if call.get("jsonrpc") != "2.0":
         raise _MalformedError(-32600, 'jsonrpc must be "2.0"', repeated)
@@ -272,11 +277,8 @@ def _incident(what: str, error: Exception) -> InternalError:
     return InternalError(f"internal error, incident {incident}", incident=incident)
 
 
-def _answer(body: bytes, status: int = 200, error: ProtolinkError | None = None) -> Response:
-    answer = JsonAnswer(body, status)
-    if status == 401 and error is not None:
-        answer.headers["WWW-Authenticate"] = "Bearer"
-    return answer
+def _answer(body: bytes, status: int = 200) -> Response:
+    return JsonAnswer(body, status)
 
 
 async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:

@@ -44,6 +44,10 @@ LAST_WORDS_S = 15.0
 """How long what steers may still take when its sender has hung up; a cancel waits 10 s for its run."""
 
 
+MAX_ID = 1024
+"""Characters of a request's id. It is repeated in each frame of a stream: a long one would make much of little."""
+
+
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
     """What one connection may ask for at a time, and who may open one.
@@ -230,8 +234,8 @@ class _Connection:
 
 
 def _is_id(value: object) -> bool:
-    """An id is a text or a number; ProtoLink takes nothing that is empty or zero for one."""
-    return isinstance(value, str | int) and not isinstance(value, bool) and bool(value)
+    """An id is a short text or a number; ProtoLink takes nothing that is empty or zero for one."""
+    return isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value or "")) <= MAX_ID
 
 
 def _error(request_id: Any, verb: Verb, error: ProtolinkError) -> Fields:

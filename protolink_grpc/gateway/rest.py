@@ -100,15 +100,19 @@ class Rest:
 
     async def _cancel(self, request: Request, asked: Asked) -> Any:
         body = await self._body(request)
-        _, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
-        return codec.task_json(await self._operations.cancel(asked, _tenant(request), task_id, metadata))
+        tenant, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
+        return codec.task_json(await self._operations.cancel(asked, tenant or _tenant(request), task_id, metadata))
 
     async def _subscribe(self, request: Request, asked: Asked) -> Any:
         after = last_event_id(request)
-        return await self._events(request, self._operations.subscribe(asked, _tenant(request), _id(request), after))
+        body = await self._body(request) if request.method == "POST" else {}
+        tenant, task_id = requests.subscribe_params(body | {"id": _id(request)})
+        updates = self._operations.subscribe(asked, tenant or _tenant(request), task_id, after)
+        return await self._events(request, updates)
 
     async def _set_push(self, request: Request, asked: Asked) -> Any:
-        config = replace(codec.push_config(await self._body(request)), task_id=_id(request), tenant=_tenant(request))
+        config = codec.push_config(await self._body(request))
+        config = replace(config, task_id=_id(request), tenant=config.tenant or _tenant(request))
         return codec.push_json(await self._operations.set_push(asked, config))
 
     async def _get_push(self, request: Request, asked: Asked) -> Any:
@@ -156,8 +160,12 @@ _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
 
 
 def _tenant(request: Request) -> str:
-    found = request.path_params.get("tenant") or request.query_params.get("tenant", "")
-    return str(found)
+    """The tenant of the path, or of the query. Raises InvalidArgumentError where these are two."""
+    said = request.query_params.get("tenant", "")
+    found = str(request.path_params.get("tenant") or said)
+    if said not in ("", found):
+        raise InvalidArgumentError("is another one than in the path", field="tenant")
+    return found
 
 
 def _id(request: Request) -> str:
@@ -191,8 +199,6 @@ def error_response(
     """An error as A2A's REST binding shows it, in the words of its version."""
     headers: dict[str, str] = {}
     status = error.rule.http
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, ResourceExhaustedError):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     if isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata:

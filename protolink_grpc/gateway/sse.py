@@ -112,6 +112,11 @@ class EventStream(Response):
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # whoever asks for the headers reads no stream, and would never end it
+            await self._rest.aclose()
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
         self._send = send
         self._task = asyncio.current_task()
         hung_up = asyncio.get_running_loop().create_task(_until_gone(receive, self.end))

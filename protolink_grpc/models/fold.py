@@ -302,6 +302,8 @@ def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 def copy_part(part: Part) -> Part:
     content = part.content
+    if type(content) is str and part.metadata is None:
+        return Part(part.type, content, None, part.media_type)
     if isinstance(content, ToolCall):
         content = replace(content, args=plain(content.args))
     elif isinstance(content, ToolOutput):
@@ -325,7 +327,17 @@ def copy_message(message: Message) -> Message:
 
 def copy_artifact(artifact: Artifact) -> Artifact:
     """A deep copy."""
-    return replace(artifact, parts=[copy_part(part) for part in artifact.parts], metadata=plain(artifact.metadata))
+    return Artifact(  # not `replace`, which takes three times as long
+        artifact.id,
+        [copy_part(part) for part in artifact.parts],
+        plain(artifact.metadata) if artifact.metadata else {},
+        artifact.timestamp,
+        artifact.kind,
+        artifact.name,
+        artifact.uri,
+        artifact.media_type,
+        artifact.action_id,
+    )
 
 
 class CopyOnRead(list[T], Generic[T]):

@@ -203,6 +203,8 @@ class Attempt:
             self.accepted.open(error=failure or _never_accepted())
             self.ended.open(error=failure)
             self._on_end(self)
+            # The attempt and its task know each other; apart, they go at once, without the collector.
+            self._task = None
 
     async def _open(self, *, held: bool) -> RequestRecord | None:
         facts = [*self._opening, self._begin()] if held else self._opening

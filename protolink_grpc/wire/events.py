@@ -56,6 +56,7 @@ from protolink_grpc.wire.tasks import (
     STATES,
     artifact_from_pb,
     artifact_to_pb,
+    encode_artifact,
     encode_message,
     encode_task_header,
     message_from_pb,
@@ -294,6 +295,9 @@ def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
         return _encode_messages_added(payload)  # type: ignore[arg-type]  # see above
     if kind is ev.TaskSubmitted:
         return _encode_submitted(payload)  # type: ignore[arg-type]  # as above
+    if kind is ev.TaskArtifactUpdated and not payload.append and not payload.last_chunk:  # type: ignore[union-attr]  # see above
+        raw = encode_artifact(payload.artifact)  # type: ignore[union-attr]  # see above
+        return b"".join((_ARTIFACT_TAG, varint(len(raw)), raw))
     encoded: bytes = payload_to_pb(payload).SerializeToString()
     return encoded
 
@@ -666,8 +670,14 @@ def is_final(frame: bytes) -> bool:
     return unframe(frame).final
 
 
+_STATUS: Final = ev.TYPES[ev.TaskStatusChanged].encode()
+_ARTIFACT_TAG: Final = tag(pb.TaskArtifactUpdated.DESCRIPTOR.fields_by_name["artifact"].number)
+
+
 def settles(frame: bytes) -> bool:
     """Whether the task ends or waits for someone with this event."""
+    if _STATUS not in frame:
+        return False  # most events are no status: no need to parse them
     event = unframe(frame)
     return event.final or (
         event.WhichOneof("payload") == "task_status"

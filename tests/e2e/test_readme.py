@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
-from protolink_grpc import AgentClient, Task
+import protolink_grpc
+from protolink_grpc import AgentCard, AgentClient, HttpOptions, Task
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -149,7 +150,8 @@ def test_plain_http_gets_the_card_and_the_sum(ports: Ports) -> None:
 
 
 def test_the_official_a2a_client_prints_the_sum(ports: Ports) -> None:
-    assert python(ports.own(snippet("from a2a.client")), "-W", "error") == "3\n"
+    # The numbers of its protobuf are doubles.
+    assert python(ports.own(snippet("from a2a.client")), "-W", "error") == "3.0\n"
 
 
 def test_a_client_of_protolink_prints_the_sum(ports: Ports) -> None:
@@ -167,13 +169,27 @@ def test_a_guarded_agent_tells_nothing_to_others() -> None:
         python(code)
 
 
+@pytest.mark.parametrize("page", ["http.md", "security.md"])
+def test_the_agents_in_the_documents_can_be_made(page: str) -> None:
+    names = {name: getattr(protolink_grpc, name) for name in protolink_grpc.__all__}
+    names["card"] = AgentCard(name="echo", description="Echo", url="grpc://127.0.0.1:0")
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        exec(block, dict(names))
+
+
+def test_every_option_of_the_http_port_is_documented() -> None:
+    section = (ROOT / "docs/http.md").read_text().partition("## Options")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", section, re.MULTILINE)
+    named = {each for row in rows for each in re.findall(r"`(\w+)`", row)}
+    assert named == {each.name for each in fields(HttpOptions)}
+
+
 def test_every_link_between_the_documents_leads_somewhere() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    broken = []
-    for page in pages:
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
-            if "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    targets = [(page, each) for page in pages for each in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())]
+    broken = [(page.name, each) for page, each in targets if "://" not in each and not (page.parent / each).exists()]
     assert not broken
 
 

@@ -1,4 +1,4 @@
-"""The agents that other people's clients talk to: the first word of a message says what the agent does, and nothing waits for time."""
+"""The agents that other people's clients talk to: the first word of a message says what they do, and nothing waits for time."""
 
 import asyncio
 import time
@@ -137,7 +137,10 @@ async def running(options: A2AOptions, *, authenticated: bool = False) -> AsyncI
 KINDS: dict[str, tuple[A2AOptions, bool]] = {
     "full": (
         A2AOptions(
-            push=PushOptions(allow=("private",)), extended_card=extended, extensions=(Extension(OFFERED),), dual_card=True
+            push=PushOptions(allow=("private",)),
+            extended_card=extended,
+            extensions=(Extension(OFFERED),),
+            dual_card=True,
         ),
         True,
     ),

@@ -4,6 +4,7 @@ Needs node, npm and a registry to install the client from, once; without them th
 """
 
 import asyncio
+import fcntl
 import json
 import shutil
 import subprocess
@@ -62,16 +63,29 @@ def obstacle() -> str:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return "node and npm are needed"
-    major = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.lstrip("v").split(".")[0]
+    major = (
+        subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.lstrip("v").split(".")[0]
+    )
     if int(major) < 20:
         return f"node 20 or newer is needed, this is {major}"
+    with (HERE / "package.json").open() as wanted:
+        fcntl.flock(wanted, fcntl.LOCK_EX)  # tests in several processes install it once
+        return install(npm, wanted.read())
+
+
+def install(npm: str, wanted: str) -> str:
+    """Install what that package.json wants, where it is not there. Returns what is wrong; nothing where all is well."""
     done = HERE / "node_modules" / ".installed"
-    wanted = (HERE / "package.json").read_text()
     if done.exists() and done.read_text() == wanted:
         return ""
     try:
         installed = subprocess.run(
-            [npm, "install", "--no-package-lock"], cwd=HERE, capture_output=True, text=True, timeout=INSTALL_S, check=False
+            [npm, "install", "--no-package-lock"],
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"npm did not install the client within {INSTALL_S:g} s"
@@ -82,10 +96,16 @@ def obstacle() -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def client() -> None:
-    if why := obstacle():
+def client(request: pytest.FixtureRequest) -> None:
+    """Skips where the client cannot run, and says so even where skips are not listed."""
+    why = obstacle()
+    if not why:
+        return
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
         print(f"@a2a-js/sdk is not tested: {why}")
-        pytest.skip(why)
+    pytest.skip(why)
 
 
 async def lines(given: dict[str, Any]) -> dict[str, str]:

@@ -1,11 +1,15 @@
 """Who may see what: principals and tenants, on every operation of every binding. Numbers are those of the requirements' list."""
 
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
-from a2a_stage import World
+import pytest_asyncio
+from a2a_stage import World, agent_with, card, playing, push
 from a2a_wires import V1_NAMES, Caller, Json, Refused, message
 from test_a2a_must_negotiate import OPERATIONS, Asking, unless_new
+
+from protolink_grpc import A2AOptions, PermissionDeniedError, Principal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -154,21 +158,7 @@ async def test_a_tenant_that_the_agent_does_not_serve_is_refused(bare: World, bi
     assert await caller.in_tenant("acme").get(task["id"]) == task
 
 
-TENANT_OF_BODY_IGNORED = pytest.mark.xfail(
-    strict=True, reason="REST reads the tenant of these bodies from the path or the query only"
-)
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "send",
-        "stream",
-        pytest.param("cancel", marks=TENANT_OF_BODY_IGNORED),
-        pytest.param("push", marks=TENANT_OF_BODY_IGNORED),
-        pytest.param("subscribe", marks=TENANT_OF_BODY_IGNORED),
-    ],
-)
+@pytest.mark.parametrize("operation", ["send", "stream", "cancel", "push", "subscribe"])
 async def test_rest_takes_the_tenant_from_the_body_too(world: World, operation: str) -> None:
     """31: `tenant` is a field of the request, and the path without a tenant takes a whole body."""
     caller = world.caller("rest")
@@ -231,3 +221,67 @@ async def test_credentials_are_not_logged_nor_repeated(
     assert "hushhush" not in refused.message
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("protolink_grpc")]
     assert not any(secret in line for line in ours for secret in ("hushhush", "quietquiet"))
+
+
+# -- 31: who is known, and may not ---------------------------------------------------------------------------------------
+
+METHODS_V03 = {
+    "SubscribeToTask": "TaskSubscription",
+    "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfig",
+    "GetExtendedAgentCard": "GetAgentCard",
+}
+
+
+class Gate:
+    """Lets everybody do everything but what is forbidden, by the name of a method."""
+
+    def __init__(self) -> None:
+        self.forbidden = ""
+
+    def __call__(self, method: str, principal: Principal) -> None:
+        if method == self.forbidden:
+            raise PermissionDeniedError("not for you", method=method)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gated() -> AsyncIterator[tuple[World, Gate]]:
+    """An agent whose rules can be changed."""
+    gate = Gate()
+    options = A2AOptions(push=push(), extended_card=card())
+    async with playing(agent_with(options, access=gate)) as found:
+        yield found, gate
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_a_rule_for_a_method_holds_over_every_binding_of_its_version(
+    gated: tuple[World, Gate], binding: str, operation: str
+) -> None:
+    """31: one name per operation and version, however it is called."""
+    world, gate = gated
+    caller = world.caller(binding)
+    unless_new(caller, operation)
+    service = "lf.a2a.v1" if caller.is_v1 else "a2a.v1"
+    name = operation if caller.is_v1 else METHODS_V03.get(operation, operation)
+    gate.forbidden = f"/{service}.A2AService/{name}"
+    try:
+        refused = await refusal(OPERATIONS[operation], caller, "t")
+    finally:
+        gate.forbidden = ""
+    assert refused.reason == "PERMISSION_DENIED"
+    assert refused.code in ("PERMISSION_DENIED", 403, -32600, -32603)
+
+
+async def test_rest_takes_the_tenant_from_the_query_of_a_request_without_a_body(world: World) -> None:
+    """31."""
+    caller = world.caller("rest")
+    task = await caller.in_tenant("red").task("ask what?")
+    for path, expected in ((f"/tasks/{task['id']}?tenant=red", 200), (f"/tasks/{task['id']}?tenant=blue", 404)):
+        assert (await world.line.http.get(path, headers=caller.headers)).status_code == expected
+
+
+async def test_rest_refuses_a_tenant_of_the_query_that_the_path_contradicts(world: World) -> None:
+    """31."""
+    caller = world.caller("rest")
+    task = await caller.in_tenant("red").task("ask what?")
+    response = await world.line.http.get(f"/red/tasks/{task['id']}?tenant=blue", headers=caller.headers)
+    assert response.status_code == 400

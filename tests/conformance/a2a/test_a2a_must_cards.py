@@ -256,3 +256,15 @@ async def test_a_dual_card_is_a_card_of_both_versions() -> None:
         assert all(url.startswith(("http://", "grpc://")) for url in transports.values())
         known = ParseDict(found, pb.AgentCard(), ignore_unknown_fields=True)
         assert MessageToDict(known)["supportedInterfaces"]
+
+
+async def test_a_card_that_is_not_public_is_shown_to_callers_with_credentials_only() -> None:
+    """19: by option; it is then kept by nobody in between."""
+    async with playing(agent_with(A2AOptions(public_card=False))) as private:
+        http = private.line.http
+        unknown = await http.get(CARD)
+        assert unknown.status_code == 401
+        assert unknown.headers["www-authenticate"]
+        known = await http.get(CARD, headers={"authorization": "Bearer alice"})
+        assert known.status_code == 200
+        assert known.headers["cache-control"].startswith("private")

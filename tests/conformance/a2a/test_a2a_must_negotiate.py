@@ -157,3 +157,17 @@ async def test_names_of_headers_have_no_case(world: World, name: str) -> None:
     """26. gRPC's metadata is in lower case anyway."""
     headers = {"authorization": f"Bearer {world.somebody()}", name: "1.0"}
     assert (await world.line.http.get("/tasks", headers=headers)).status_code == 200
+
+
+async def test_a_list_in_two_headers_is_one_list(demanding: World) -> None:
+    """26 and 21: over HTTP a list may be cut into several headers of one name."""
+    headers = [
+        ("authorization", f"Bearer {demanding.somebody()}"),
+        ("a2a-version", "1.0"),
+        ("a2a-extensions", OFFERED),
+        ("a2a-extensions", DEMANDED),
+    ]
+    listed = await demanding.line.http.get("/tasks", headers=headers)
+    called = await demanding.line.http.post("/", json=rpc("ListTasks", {}), headers=headers)
+    assert listed.status_code == 200
+    assert "result" in called.json()

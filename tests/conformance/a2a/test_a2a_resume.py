@@ -18,7 +18,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OVER_HTTP = ("jsonrpc", "rest", "jsonrpc-0.3", "rest-0.3")
 over_http = pytest.mark.parametrize("binding", OVER_HTTP)
-over_v1 = pytest.mark.parametrize("binding", ["jsonrpc", "rest"])
 
 
 def request_of(caller: Caller, operation: str, params: Json) -> tuple[str, str, dict[str, Any]]:
@@ -102,7 +101,7 @@ SEVERAL_AT_ONCE = pytest.mark.xfail(
 )
 
 
-@over_v1
+@over_http
 @pytest.mark.parametrize("text", ["many", pytest.param("talk", marks=SEVERAL_AT_ONCE)])
 async def test_whoever_comes_back_after_any_event_gets_the_rest_though_the_task_has_ended(
     world: World, binding: str, text: str
@@ -115,7 +114,7 @@ async def test_whoever_comes_back_after_any_event_gets_the_rest_though_the_task_
         assert [event_of(caller, each) for each in rest] == events[seen:], seen
 
 
-@over_v1
+@over_http
 async def test_a_cut_connection_loses_nothing_and_repeats_nothing(world: World, binding: str) -> None:
     """Cut after each event, while the task works."""
     caller = world.caller(binding)
@@ -141,8 +140,7 @@ async def test_a_cut_connection_loses_nothing_and_repeats_nothing(world: World, 
     assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-@pytest.mark.xfail(strict=True, reason="the answer begins with the first event that is new, and not before it")
-@over_v1
+@over_http
 async def test_whoever_comes_back_to_a_quiet_task_is_answered_at_once(world: World, binding: str) -> None:
     """Otherwise there are no signs of life, no farewell, and nothing that tells the reader that it is connected."""
     caller = world.caller(binding)
@@ -163,7 +161,7 @@ async def test_whoever_comes_back_to_a_quiet_task_is_answered_at_once(world: Wor
     assert is_answered
 
 
-@over_v1
+@over_http
 async def test_whoever_has_seen_the_end_is_shown_nothing_more(world: World, binding: str) -> None:
     caller = world.caller(binding)
     task_id, found = await told(caller, "many")
@@ -186,7 +184,7 @@ async def test_an_id_that_no_event_had_is_refused(world: World, given: str) -> N
             assert response.json()["error"]["code"] == -32602
 
 
-@over_v1
+@over_http
 async def test_nobody_comes_back_to_a_task_of_somebody_else(world: World, binding: str) -> None:
     owner, other = world.caller(binding), world.caller(binding)
     task_id, found = await told(owner, "many")
@@ -201,7 +199,7 @@ async def test_nobody_comes_back_to_a_task_of_somebody_else(world: World, bindin
 
 
 @pytest.mark.xfail(strict=True, reason="the last word of a turn is held for its status within one batch only")
-@over_v1
+@over_http
 async def test_what_a_stream_shows_does_not_depend_on_how_the_log_is_read(binding: str) -> None:
     """6: one event a batch, or all of them, is the same story."""
     options: dict[str, Any] = {"authenticator": by_token, "http": HttpOptions(), "grace_s": 0.2}
@@ -215,7 +213,7 @@ async def test_what_a_stream_shows_does_not_depend_on_how_the_log_is_read(bindin
 # -- signs of life, and the end of a server --------------------------------------------------------------------------------
 
 
-@over_v1
+@over_http
 async def test_a_quiet_stream_shows_signs_of_life(binding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OpenStreams.__init__, "__defaults__", (0.05,))  # it is seconds otherwise
     async with playing(agent_with()) as quick:
@@ -239,7 +237,7 @@ async def until_cut(stream: AsyncGenerator[Frame, None]) -> list[Frame]:
         return [frame async for frame in stream]
 
 
-@over_v1
+@over_http
 async def test_a_server_that_goes_away_ends_its_streams_and_their_readers_go_on_at_the_next(
     binding: str, tmp_path: Path
 ) -> None:
