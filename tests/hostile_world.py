@@ -81,6 +81,13 @@ class Hostile:
             assert time.monotonic() < deadline, found
             threading.Event().wait(0.02)  # there is no sign of it to wait for, seen from outside
 
+    def loses_its_callers(self) -> None:
+        """Every request but the one that asks is given up."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := self.gauges("protolink_http_requests_in_flight")) != {"protolink_http_requests_in_flight": 1}:
+            assert time.monotonic() < deadline, found
+            threading.Event().wait(0.02)  # as above
+
     def gauges(self, *names: str) -> dict[str, float]:
         lines = (line.partition(" ") for line in self.http.get("/metrics").text.splitlines())
         return {name: float(value) for name, _, value in lines if name in names}

@@ -48,19 +48,19 @@ from protolink_grpc.errors import (
     UnauthenticatedError,
     UnsupportedOperationError,
 )
-from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.lifecycle import TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService, Turn
 from protolink_grpc.runtime.submission import StopAt, Submission
-from protolink_grpc.store.port import TaskQuery
-from protolink_grpc.wire.events import replay
+from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
+from protolink_grpc.wire.events import replay, sequence_of, settles
 from protolink_grpc.wire.pages import cursor_from_token, token_from_cursor
 from protolink_grpc.wire.tasks import check_id
 
@@ -80,6 +80,15 @@ RESPOND = "/protolink.v1.ControlService/RespondApproval"
 
 DEFAULT_CONFIG = "default"
 """Id of the push config that a caller of v0.3 names none."""
+
+SCANS = 20
+"""Pages of the store that one listing looks through at most; its own page may then be short and have a next one."""
+
+MAX_WAITING = 1000
+"""Open approvals of one caller that a listing by state looks at."""
+
+_SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+"""What a task that waits for an approval is, and what it is shown as."""
 
 PIECE = 64
 """Events that a webhook is told of at a time."""
@@ -171,25 +180,27 @@ class Operations:
         question = asyncio.ensure_future(self._question(turn.task_id, owner))
         try:
             await asyncio.wait({end, question}, return_when=asyncio.FIRST_COMPLETED)
-            if end.done():
-                return end.result()
-            return await self._service.get(turn.task_id, owner)
+            if end.done() or question.exception() is not None:
+                return await end  # that nobody can look for a question is no reason to stop waiting
+            return question.result()
         finally:
             for each in (end, question):
                 each.cancel()
             await asyncio.wait({end, question})
 
-    async def _question(self, task_id: str, owner: str) -> None:
-        """Return when the task waits for an approval; its owner sees every one of them."""
-        watch = self._service.watch(task_id, owner, after=(await self._service.get(task_id, owner)).sequence)
-        if (await self._service.get(task_id, owner)).pending_approvals:
-            return
-        updates = Updates(task_id, "", _nobody)
-        async with aclosing(watch) as batches:
-            async for frames in batches:
-                updates.read(frames)
-                if updates.waits:
-                    return
+    async def _question(self, task_id: str, owner: str) -> TaskFold:
+        """The task when it waits for an approval; its owner sees every one of them."""
+        while True:
+            fold = await self._service.get(task_id, owner)
+            # One that waits for its caller may have been told already, and wait for a slot.
+            if fold.pending_approvals or fold.is_terminal:
+                return fold
+            updates = Updates(task_id, "", _nobody)
+            async with aclosing(self._service.watch(task_id, owner, after=fold.sequence)) as batches:
+                async for frames in batches:
+                    updates.read(frames)
+                    if updates.waits:
+                        break  # somebody may have answered it already
 
     async def stream(self, asked: Asked, params: SendParams) -> AsyncGenerator[list[Update], None]:
         """Begin or continue a task and show it: first the task, then what happens to it, until the turn ends. Raises as `send`."""
@@ -213,9 +224,9 @@ class Operations:
             fold = await self._service.get(task_id, owner)
             after = fold.sequence
             yield [view_of(fold, may_answer, history=params.history_length)]
-            if fold.is_settled:
+            if fold.is_settled and await self._is_over(turn, owner, after):
                 return
-        updates = Updates(task_id, fold.session_id, may_answer)
+        updates = Updates(task_id, fold.session_id, may_answer, after)
         held: list[Update] | None = [] if self.options.message_replies and not after else None
         watch = self._service.watch(task_id, owner, after=after, stop_at=StopAt.INTERRUPTED)
         async with aclosing(watch) as batches:
@@ -223,10 +234,11 @@ class Operations:
                 shown: list[Update] = []
                 if not fold.sequence:
                     replay(fold, frames[:1])
-                    updates = Updates(task_id, fold.session_id, may_answer)
+                    updates = Updates(task_id, fold.session_id, may_answer, fold.sequence)
                     shown.append(view_of(fold, may_answer, history=params.history_length))
                     frames = frames[1:]  # noqa: PLW2901 -- the rest of it
-                shown += updates.read(frames)
+                shown += await self._read(updates, frames, task_id)
+                _mark_end(shown, updates)
                 if held is not None:
                     held += shown
                     if not all(map(_is_plain_work, shown)):
@@ -237,6 +249,29 @@ class Operations:
                     break
         if held:
             yield await self._decided(task_id, owner, held)
+
+    async def _read(self, updates: Updates, frames: Sequence[bytes], task_id: str) -> list[Update]:
+        """What these events say. A message that the next event may explain waits for it where that is in the log already."""
+        shown = updates.read(frames)
+        if updates.holds:
+            head = await self._service.store.head(task_id)
+            if head is None or head.sequence <= sequence_of(frames[-1]):
+                shown += updates.let_go()
+        return shown
+
+    async def _is_over(self, turn: Turn, owner: str, sequence: int) -> bool:
+        """Whether the turn had ended at that position. One that waits for a slot leaves its task as it was: settled."""
+        position = turn.after_sequence
+        watch = self._service.watch(turn.task_id, owner, after=position, stop_at=StopAt.CURRENT)
+        async with aclosing(watch) as batches:
+            async for frames in batches:
+                for frame in frames:
+                    position += 1
+                    if position > sequence:
+                        return False
+                    if settles(frame):
+                        return True
+        return False
 
     async def _decided(self, task_id: str, owner: str, held: list[Update]) -> list[Update]:
         """What was held back, or the message that the handler has answered with instead."""
@@ -356,16 +391,66 @@ class Operations:
             page_size=size,
             after=_cursor(params.page_token),
         )
-        page = await self._service.find(query)
+        if self._approvals is not None and params.state in _SHOWN_OTHERWISE:
+            heads, following, total = await self._shown_as(params.state, query)
+        else:
+            page = await self._service.find(query)
+            heads, following, total = page.heads, page.next, page.total
         whole = bool(length) or params.include_artifacts
-        may_answer, views, following = self._may_answer(owner), [], page.next
-        for head in page.heads:
-            if not whole and self._approvals is None:
+        may_answer, views = self._may_answer(owner), []
+        for head in heads:
+            if not whole and self._approvals is None and head.state not in INTERRUPTED:
                 views.append(head_view(head))
                 continue
-            fold = await self._service.get(head.task_id, owner)
+            await asyncio.sleep(0)  # a page of long tasks must not keep everybody else waiting
+            try:
+                fold = await self._service.get(head.task_id, owner)
+            except TaskNotFoundError:
+                continue  # forgotten a moment ago
             views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
-        return TaskPage(views, token_from_cursor(following), size, page.total)
+        return TaskPage(views, token_from_cursor(following), size, total)
+
+    async def _shown_as(self, state: TaskState, query: TaskQuery) -> tuple[list[TaskHead], tuple[int, str] | None, int]:
+        """As `find`, for a state that A2A shows of other tasks, too: those that work, and wait for an approval meanwhile."""
+        waiting = await self._waiting(query)
+        query = replace(query, states=query.states | {TaskState.WORKING})
+        heads: list[TaskHead] = []
+        after, total = query.after, 0
+        for scan in range(SCANS):
+            page = await self._service.find(replace(query, after=after))
+            if scan == 0:
+                total = page.total - await self._other(state, query, waiting)
+            for head in page.heads:
+                after = (head.update_micros, head.task_id)
+                if waiting.get(head.task_id, head.state) is state:
+                    heads.append(head)
+                if len(heads) == query.page_size:
+                    return heads, after, total
+            if page.next is None:
+                return heads, None, total
+        return heads, after, total
+
+    async def _waiting(self, query: TaskQuery) -> dict[str, TaskState]:
+        """The caller's tasks that wait for an approval, and how they are shown."""
+        pending = frozenset({ApprovalState.PENDING})
+        rows = await self._service.store.approvals(
+            ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING)
+        )
+        found: dict[str, TaskState] = {}
+        may_answer = self._may_answer(query.principal)
+        for row in rows.rows:
+            fold = await self._service.get(row.task_id, query.principal)
+            found[row.task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
+        return found
+
+    async def _other(self, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
+        """How many of the tasks that the query finds are shown in another state."""
+        if state is TaskState.WORKING:
+            return sum(shown is not state for shown in waiting.values())
+        working = await self._service.find(
+            replace(query, states=frozenset({TaskState.WORKING}), page_size=1, after=None)
+        )
+        return max(0, working.total - sum(shown is state for shown in waiting.values()))
 
     async def subscribe(
         self, asked: Asked, tenant: str, task_id: str, after: int | None = None
@@ -398,10 +483,10 @@ class Operations:
             session_id = head.session_id
             if after <= head.sequence:
                 yield []  # accepted: who comes back to a quiet task is told so at once
-        updates = Updates(task_id, session_id, may_answer)
+        updates = Updates(task_id, session_id, may_answer, after)
         async with aclosing(self._service.watch(task_id, owner, after=after)) as batches:
             async for frames in batches:
-                if shown := updates.read(frames):
+                if shown := await self._read(updates, frames, task_id):
                     yield shown
 
     # -- steering --------------------------------------------------------------------------------------------------------
@@ -486,13 +571,18 @@ class Operations:
         if not frames:
             return Rendered((), after)
         head = await self._service.head(task_id, owner)
-        updates = Updates(task_id, head.session_id, self._may_answer(owner)).read(frames)
-        sequence = after + len(frames)
+        reading = Updates(task_id, head.session_id, self._may_answer(owner), after)
+        updates, sequence = reading.read(frames), after + len(frames)
+        while reading.holds and (frames := await self._service.store.read(task_id, sequence, PIECE)):
+            updates += reading.read(frames)
+            sequence += len(frames)
+        updates += reading.let_go()
         if not updates:
             return Rendered((), sequence)
         if version == V03:
-            # v0.3 tells the whole task, as it is now: once is enough.
+            # v0.3 tells the whole task, as it is now: once is enough, also for what came after this piece.
             fold = await self._service.get(task_id, owner)
+            sequence = max(sequence, fold.sequence)
             body = push_body_v03(view_of(fold, self._may_answer(owner), history=None))
             return Rendered([(sequence, to_json(body).encode())], sequence)
         return Rendered([(each.sequence, to_json(update_json(each)).encode()) for each in updates], sequence)
@@ -544,6 +634,13 @@ class Operations:
 
 def _nobody(_: ApprovalRequest) -> bool:
     return False
+
+
+def _mark_end(shown: Sequence[Update], updates: Updates) -> None:
+    """Say of the update that ends the stream of a turn that it does: v0.3 wants to know."""
+    last = shown[-1] if shown else None
+    if isinstance(last, StatusUpdate) and (updates.waits or last.status.state in INTERRUPTED):
+        last.final = True
 
 
 def _is_plain_work(update: Update) -> bool:

@@ -25,7 +25,7 @@ class PushOptions:
         allow: Networks that may be posted to although they are not public: "10.1.0.0/16", or "private" for those that an
             organisation or a machine has to itself.
         max_per_task: Webhooks of one task.
-        connections: Attempts under way at once, to all receivers.
+        connections: Attempts under way at once, to all receivers; those of one principal have a quarter of them.
         timeout_s: Of one attempt. Source: A2A v1.0.1 recommends 10 to 30 s.
         give_up_s: Age at which a notification that nobody accepts is left out.
         tls: What https receivers are verified with; None trusts the usual authorities.

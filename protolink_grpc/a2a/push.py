@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from protolink_grpc.a2a.options import PushOptions
-from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Rendered, body_of, config_of
+from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Rendered, Slots, body_of, config_of
 from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
 from protolink_grpc.a2a.push_targets import Resolve, Targets
 from protolink_grpc.a2a.values import V03, V1, PushConfig
@@ -59,7 +59,7 @@ class Webhooks:
             render,
             post or self._poster.post,
             patience or Patience(give_up_s=options.give_up_s),
-            asyncio.Semaphore(options.connections),
+            Slots(options.connections),
         )
         self._deliveries: dict[str, dict[str, Delivery]] = {}
         self._changing = asyncio.Lock()
@@ -79,7 +79,7 @@ class Webhooks:
             return
         await self._store.open()
         # An earlier life may have been on another loop.
-        self._changing, self._means.slots = asyncio.Lock(), asyncio.Semaphore(self._options.connections)
+        self._changing, self._means.slots = asyncio.Lock(), Slots(self._options.connections)
         try:
             self._running = True
             await self._claim()

@@ -9,13 +9,16 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
+from weakref import WeakValueDictionary
 
 from protolink_grpc.a2a.push_post import Answer, Post
 from protolink_grpc.a2a.push_targets import parse_target
 from protolink_grpc.a2a.values import PushConfig
+from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.store.port import PushRow, TaskStore
@@ -65,15 +68,34 @@ class Patience:
         return longest * (0.5 + 0.5 * self.chance())
 
 
+class Slots:
+    """Bounds the attempts under way at once: all of them, and those of one principal to a quarter, so that receivers who never
+    answer keep nobody waiting but those who named them."""
+
+    def __init__(self, most: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._share = max(1, most // 4)
+        # Kept by who waits for one, or has one.
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def taken(self, owner: str) -> AsyncIterator[None]:
+        """One attempt for that owner; its tenants share what it has."""
+        principal = owner.partition(TENANT_MARK)[0]
+        share = self._shares.setdefault(principal, asyncio.Semaphore(self._share))
+        async with share, self._all:
+            yield
+
+
 @dataclass(slots=True)
 class Means:
-    """What the deliveries of an agent share. `slots` bounds the attempts under way at once."""
+    """What the deliveries of an agent share."""
 
     store: TaskStore
     render: Render
     post: Callable[[Post], Awaitable[Answer]]
     patience: Patience
-    slots: asyncio.Semaphore
+    slots: Slots
 
 
 class Delivery:
@@ -177,7 +199,7 @@ class Delivery:
 
     async def _attempt(self, body: bytes) -> Answer:
         means = self._means
-        async with means.slots:
+        async with means.slots.taken(self._row.principal):
             # Asked each time: it may have been deleted, replaced or taken over while this one waited.
             row = self._row
             found = await self._steadily(lambda: means.store.push(row.agent_name, row.task_id, row.config_id))

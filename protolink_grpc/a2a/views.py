@@ -126,7 +126,9 @@ def _explained(message: Message, state: TaskState, reason: str) -> Message:
     """A failure's message in words, too: what it carries may be an error for machines only."""
     if state is not TaskState.FAILED or not reason or any(part.type == "text" for part in message.parts):
         return message
-    return Message(message.id, message.role, [Part("text", reason), *message.parts], message.timestamp, message.metadata)
+    return Message(
+        message.id, message.role, [Part("text", reason), *message.parts], message.timestamp, message.metadata
+    )
 
 
 def _spoken(message_id: str, text: str, micros: int) -> Message:
@@ -157,27 +159,59 @@ ANSWERS = ("approve", "deny")
 
 
 class Updates:
-    """Turns the events of one task into updates, in their order. One per stream."""
+    """Turns the events of one task into updates, in their order. One per stream.
 
-    __slots__ = ("_context_id", "_held", "_may_answer", "_task_id", "waits")
+    A sequence tells where a reader goes on that has seen an update and what came before it. So of several updates of one event only
+    the last one has its sequence, and none has while a message is held back.
 
-    def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer) -> None:
+    Args:
+        after: Sequence of the last event that was shown before.
+    """
+
+    __slots__ = ("_context_id", "_held", "_may_answer", "_seen", "_task_id", "waits")
+
+    def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer, after: int = 0) -> None:
         self._task_id = task_id
+        self._seen = after
         self._context_id = context_id
         self._may_answer = may_answer
         self._held: tuple[Message, int, int] | None = None
         self.waits = False
         """The latest thing that was shown is that the task waits for an approval."""
 
+    @property
+    def holds(self) -> bool:
+        """A message was read that the next event may explain: read on, where the log goes on, or `let_go`."""
+        return self._held is not None
+
     def read(self, frames: Iterable[bytes]) -> list[Update]:
-        """What these events say; many say nothing."""
+        """What these events say; many say nothing, and the last message of an agent waits for the event after it."""
         found: list[Update] = []
         # Frames put end to end are a message: parsed at once, they cost half of what they cost one by one.
         for event in SubscribeTaskResponse.FromString(b"".join(frames)).events:
             read = _READERS.get(event.WhichOneof("payload"))
-            if read is not None:
-                read(self, event, found)
-        self._let_go(found)
+            if read is None:
+                if self._held is None:
+                    self._seen = event.sequence
+                continue
+            first = len(found)
+            read(self, event, found)
+            if self._held is not None:
+                for update in found[first:]:
+                    update.sequence = self._seen
+                continue
+            for update in found[first:-1]:
+                update.sequence = self._seen
+            self._seen = event.sequence
+        return found
+
+    def let_go(self) -> list[Update]:
+        """The message that waits, where nothing follows it for now."""
+        found: list[Update] = []
+        held = self._held
+        if held is not None:
+            self._seen = held[2]
+            self._let_go(found)
         return found
 
     def _artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
@@ -235,9 +269,7 @@ class Updates:
         self._let_go(found)
         status = Status(state, micros, message)
         found.append(
-            StatusUpdate(
-                self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence
-            )
+            StatusUpdate(self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence)
         )
 
     def _progress(self, event: pb.RunEvent, found: list[Update]) -> None:

@@ -63,7 +63,8 @@ class Reach:
     @property
     def admit(self) -> Admission | None:
         """What every call passes once it is known who makes it."""
-        checks = [check for check in (self.access, self.rate) if check is not None]
+        # The rate first: refusals cost, too.
+        checks = [check for check in (self.rate, self.access) if check is not None]
         return admission(*checks) if checks else None
 
     @property
@@ -259,6 +260,10 @@ class Edges:
         from protolink_grpc.gateway.door import Door
 
         card, reach, service = served.card, self._reach, served.service
+        if options.tls is None and reach.grpc.tls is not None and reach.grpc.tls.certfile is not None:
+            log.warning(
+                "%s has certificates, and its HTTP port is in the clear: say https://%s", card.name, options.listen
+            )
         door = Door(reach.authenticate, reach.admit, options.bounds)
         gateway = Gateway(
             options,

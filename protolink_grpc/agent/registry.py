@@ -123,6 +123,7 @@ class Registry:
             from protolink_grpc.gateway.app import Gateway
             from protolink_grpc.gateway.door import Door
             from protolink_grpc.gateway.protolink_registry import registry_routes
+            from protolink_grpc.gateway.protolink_socket import behind_guard
 
             gateway = self._gateway = Gateway(
                 self._reach.http,
@@ -130,7 +131,7 @@ class Registry:
                 about=lambda: {"transport": "http", "url": self.http_url},
                 challenges=self._reach.challenges,
             )
-            await gateway.start(registry_routes(gateway.door, service))
+            await gateway.start(registry_routes(gateway.door, service, socket=behind_guard(gateway.options)))
         descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
         services = [(descriptor, RegistryServicer(service))]
         server = GrpcServer(self._address, services, options=self._reach.grpc_options)

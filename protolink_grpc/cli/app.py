@@ -323,7 +323,9 @@ def run_registry(
     *,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen.")] = DEFAULT_REGISTRY_URL,
     path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
-    http: HttpOption = "",
+    http: Annotated[
+        str, typer.Option("--http", metavar="HOST:PORT", help="Serve ProtoLink's own routes here, too.")
+    ] = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",
     tls_ca: TLSCaOption = "",

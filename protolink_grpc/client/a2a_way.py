@@ -91,7 +91,7 @@ def _max_age_s(response: httpx.Response) -> float:
         name, _, value = each.strip().lower().partition("=")
         if name in ("no-cache", "no-store"):
             return 0.0
-        if name == "max-age" and value.isdigit():
+        if name == "max-age" and value.isascii() and value.isdigit():
             return min(CARD_S, float(value))
     return CARD_S
 

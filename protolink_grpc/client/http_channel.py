@@ -247,7 +247,7 @@ def refused(
         return late(url, **metadata)
     if status == 429:
         after = (headers or {}).get("retry-after", "")
-        seconds = float(after) if after.isdigit() else 1.0
+        seconds = float(after[:9]) if after.isascii() and after.isdigit() else 1.0
         return ResourceExhaustedError(f"{url}: {what}", retry_after_s=seconds, **metadata)
     if 300 <= status < 400:
         return RemoteError(f"{url} redirects, which is not followed: name the place itself", **metadata)

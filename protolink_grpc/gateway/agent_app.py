@@ -14,7 +14,7 @@ from protolink_grpc.gateway.json_body import JSON, write_json
 from protolink_grpc.gateway.jsonrpc import JsonRpc
 from protolink_grpc.gateway.openapi import openapi_json
 from protolink_grpc.gateway.protolink_routes import agent_routes
-from protolink_grpc.gateway.protolink_socket import SocketLimits
+from protolink_grpc.gateway.protolink_socket import behind_guard
 from protolink_grpc.gateway.rest import Rest
 from protolink_grpc.gateway.rest_v03 import routes_v03
 from protolink_grpc.models.card import AgentCard
@@ -57,7 +57,5 @@ def protolink_routes(
         public_url=lambda: gateway.url,
         streams=gateway.streams,
         public_card=public,
-        socket=SocketLimits(
-            write_timeout_s=gateway.options.write_timeout_s, allowed_origins=frozenset(gateway.options.cors_origins)
-        ),
+        socket=behind_guard(gateway.options),
     )

@@ -133,7 +133,9 @@ class Origins:
     """Which web pages may make us do something. What is no browser sends no `Origin` and is none of this."""
 
     def __init__(self, options: HttpOptions) -> None:
-        named = (*options.cors_origins, *((options.public_url,) if options.public_url else ()))
+        public = urlsplit(options.public_url)
+        own = (f"{public.scheme}://{public.netloc}",) if options.public_url else ()  # an origin has no path
+        named = (*options.cors_origins, *own)
         self._any = "*" in named
         self._allowed = frozenset(each.lower().rstrip("/").encode() for each in named)
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from math import ceil
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -83,6 +83,8 @@ def _endpoint(door: Door, verb: Verb, streams: OpenStreams) -> Callable[[Request
                 response: Response = _streamed(verb.stream, ask, request_id, streams)
             else:
                 response = await _answered(verb, ask)
+        except ClientDisconnect:
+            raise  # nobody is left to answer, and it is no fault of ours
         except Exception as error:  # whatever it is, its reader looks at the status and at a JSON body
             response = _refused(answerable(error, verb.path))
         response.headers[REQUEST_ID] = request_id

@@ -30,6 +30,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import JSON, read_json, write_json
+from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import Fields, answerable, error_json
 from protolink_grpc.gateway.protolink_verbs import Ask, Stream, Verb
@@ -56,8 +57,8 @@ class SocketLimits:
         max_work: Tasks sent or streamed that are not settled yet. ProtoLink's clients have 100 at most.
         max_steering: Requests of every other kind that are not answered yet.
         write_timeout_s: For the peer to take a frame.
-        allowed_origins: Pages whose scripts may connect, as browsers spell origins: `https://console.example`. Others that name an
-            origin are refused: a browser would let any page use an agent on this machine.
+        allowed_origins: Pages whose scripts may connect, as browsers spell origins: `https://console.example`; `*` means any.
+            Others are refused where they name one: a browser would let any page use an agent on this machine.
         path: Where clients connect to.
     """
 
@@ -66,6 +67,11 @@ class SocketLimits:
     write_timeout_s: float = 30.0
     allowed_origins: frozenset[str] = frozenset()
     path: str = "/"
+
+
+def behind_guard(options: HttpOptions) -> SocketLimits:
+    """The limits on a gateway's port, where origins were looked at already: those of its options, its own, its public URL's."""
+    return SocketLimits(write_timeout_s=options.write_timeout_s, allowed_origins=frozenset({"*"}))
 
 
 def socket_route(door: Door, verbs: Sequence[Verb], limits: SocketLimits) -> WebSocketRoute:
@@ -86,7 +92,7 @@ def socket_route(door: Door, verbs: Sequence[Verb], limits: SocketLimits) -> Web
 
 async def _admit(websocket: WebSocket, door: Door, limits: SocketLimits) -> None:
     origin = websocket.headers.get("origin")
-    if origin is not None and origin not in limits.allowed_origins:
+    if origin is not None and limits.allowed_origins.isdisjoint((origin, "*")):
         raise PermissionDeniedError("pages of this origin may not connect", origin=origin[:200])
     await door.identify(websocket)
 

@@ -1,12 +1,13 @@
 """A2A over HTTP+JSON: each operation a path, with and without a tenant before it. Source: A2A v1.0.1 section 11."""
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -62,6 +63,8 @@ class Rest:
                 return JsonAnswer(write_json(answer), 200, answer_type(request))
             except ProtolinkError as error:
                 return error_response(request, error)
+            except ClientDisconnect:
+                raise  # nobody is left to answer, and it is no fault of ours
             except Exception as error:
                 return error_response(request, incident(name, error))
 
@@ -200,10 +203,13 @@ def error_response(
     headers: dict[str, str] = {}
     status = error.rule.http
     if isinstance(error, ResourceExhaustedError):
-        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata:
         status = 415  # about the body itself, not about a part of a message
-    return Response(write_json(words(error)), status, headers, answer_type(request))
+    body = words(error)
+    if words is rest_json:
+        body["error"]["code"] = status
+    return Response(write_json(body), status, headers, answer_type(request))
 
 
 def incident(what: str, error: Exception) -> InternalError:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -62,6 +62,8 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
             return Response(write_json(await route.answer(asked, request.path_params, query, body)), 200, None, JSON)
         except ProtolinkError as error:
             return error_response(request, error, rest_error_json)
+        except ClientDisconnect:
+            raise  # nobody is left to answer, and it is no fault of ours
         except Exception as error:
             return error_response(request, incident(name, error), rest_error_json)
 

@@ -131,7 +131,8 @@ class EventStream(Response):
         finally:
             self._ended = True
             self._streams.remove(self)
-            hung_up.cancel()
+            for each in (hung_up, *self._pings):
+                each.cancel()
             with suppress(RuntimeError):  # it is running: its task was canceled in the middle
                 await self._rest.aclose()
         if self._streams.is_draining:
@@ -139,11 +140,12 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _show(self) -> None:
-        if self._streams.is_draining:
-            return
         try:
+            # Also where the server is going away: without it, nobody could come back to what was begun.
             await self._write(self._first)
             self._first = b""
+            if self._streams.is_draining:
+                return
             async with aclosing(self._rest) as batches:
                 async for frames in batches:
                     await self._write(frames)

@@ -23,6 +23,7 @@ async def run_tool(
     *,
     session_id: str = "",
     request_id: str = "",
+    scopes: frozenset[str] = frozenset(),
 ) -> tuple[str, ToolOutput]:
     """Run a tool and wait for its end.
 
@@ -40,6 +41,7 @@ async def run_tool(
         metadata={TOOL_TASK: True},
         session_id=session_id,
         request_id=request_id,
+        scopes=scopes,
     )
     fold = await service.send(submission, principal)
     return fold.task_id, _output_of(fold)

@@ -17,19 +17,18 @@ from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.server.a2a_servicer import asked_by
 from protolink_grpc.server.call import Context
 
-_UNIMPLEMENTED = frozenset(
-    {"UNSUPPORTED_OPERATION", "PUSH_NOTIFICATION_NOT_SUPPORTED", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"}
-)
-"""What v0.3's clients know by this status; FAILED_PRECONDITION tells them of a task that cannot be canceled."""
+_UNIMPLEMENTED = frozenset({-32003, -32004, -32007})
+"""JSON-RPC codes of what v0.3's clients know by this status; FAILED_PRECONDITION tells them of a task that cannot be canceled."""
 
 
 def to_status(error: ProtolinkError) -> status_pb2.Status:
     """The status as v1.0 has it, but for the codes that changed with it; v0.3's clients read the name from the sentence."""
     status = a2a_errors.to_status(error)
-    name = NAMES.get(code_v03(error))
+    code = code_v03(error)
+    name = NAMES.get(code)
     if name is not None:
         status.message = f"{name}: {status.message}"
-    if error.reason in _UNIMPLEMENTED:
+    if code in _UNIMPLEMENTED:
         status.code = code_pb2.UNIMPLEMENTED
     return status
 

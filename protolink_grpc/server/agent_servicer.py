@@ -10,7 +10,7 @@ from protolink_pb.v1 import agent_service_pb2_grpc, task_pb2
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server import convert
-from protolink_grpc.server.call import Context, caller
+from protolink_grpc.server.call import Context, caller, caller_scopes
 from protolink_grpc.store.port import TaskPage
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import token_from_cursor
@@ -40,6 +40,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         self, request: pb.SendTaskRequest, context: Context
     ) -> bytes:
         submission = convert.submission_from_pb(request)
+        submission.scopes = caller_scopes()
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
         if request.return_immediately:
             turn = await self._service.submit(submission, caller())
@@ -52,6 +53,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         self, request: pb.StreamTaskRequest, context: Context
     ) -> AsyncIterator[bytes]:
         submission = convert.submission_from_pb(request)
+        submission.scopes = caller_scopes()
         async with aclosing(self._service.stream(submission, caller(), deltas=request.deltas)) as batches:
             async for frames in batches:
                 yield b"".join(frames)

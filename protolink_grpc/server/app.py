@@ -29,6 +29,16 @@ MAX_PENDING_RPCS = 10_000
 """Calls that may wait for the event loop: a fleet that comes back all at once."""
 
 
+WAITING = frozenset(
+    {
+        "/protolink.v1.AgentService/SendTask",
+        "/lf.a2a.v1.A2AService/SendMessage",
+        "/a2a.v1.A2AService/SendMessage",
+    }
+)
+"""Unary methods that wait for a task."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How a server behaves.
@@ -77,7 +87,7 @@ class GrpcServer:
         if is_tracing():
             chain.append(telemetry(trace.get_tracer("protolink_grpc")))
         if options.max_wait_s is not None:
-            chain.append(deadline(options.max_wait_s, frozenset({"/protolink.v1.AgentService/SendTask"})))
+            chain.append(deadline(options.max_wait_s, WAITING))
         if options.authenticate is not None:
             chain.append(authentication(options.authenticate))
         elif options.tls is not None and options.tls.require_client_cert:

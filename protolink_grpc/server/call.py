@@ -42,6 +42,15 @@ def current_call() -> Call | None:
     return _call.get()
 
 
+def caller_scopes() -> frozenset[str]:
+    """What the credentials of that RPC allow."""
+    call = _call.get()
+    return NO_SCOPES if call is None else call.scopes
+
+
+NO_SCOPES: frozenset[str] = frozenset()
+
+
 def caller() -> str:
     """The principal of the RPC that the running task answers; anonymous where no interceptor looks at calls."""
     call = _call.get()

@@ -13,7 +13,7 @@ from protolink_grpc.reports import ReportBuilder, RunExport
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.runtime.tool_task import run_tool
-from protolink_grpc.server.call import Context, caller
+from protolink_grpc.server.call import Context, caller, caller_scopes
 from protolink_grpc.server.convert import required_id
 from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
@@ -121,6 +121,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             caller(),
             session_id=check_id(request.session_id, "session_id"),
             request_id=check_id(request.request_id, "request_id"),
+            scopes=caller_scopes(),
         )
         frames: list[bytes] = []
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:

@@ -665,19 +665,25 @@ def turn_of_call(frame: bytes) -> tuple[str, int] | None:
             return None
 
 
+def sequence_of(frame: bytes) -> int:
+    """The place of an event in its log."""
+    return unframe(frame).sequence
+
+
 def is_final(frame: bytes) -> bool:
     """Whether nothing follows this event in its log."""
     return unframe(frame).final
 
 
 _STATUS: Final = ev.TYPES[ev.TaskStatusChanged].encode()
+_IS_FINAL: Final = varint(_NUMBERS["final"].number << 3) + b"\x01"
 _ARTIFACT_TAG: Final = tag(pb.TaskArtifactUpdated.DESCRIPTOR.fields_by_name["artifact"].number)
 
 
 def settles(frame: bytes) -> bool:
     """Whether the task ends or waits for someone with this event."""
-    if _STATUS not in frame:
-        return False  # most events are no status: no need to parse them
+    if _STATUS not in frame and _IS_FINAL not in frame:
+        return False  # most events say neither: no need to parse them
     event = unframe(frame)
     return event.final or (
         event.WhichOneof("payload") == "task_status"

@@ -429,7 +429,8 @@ def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
 
 def encode_artifact(artifact: Artifact) -> bytes:
     """The artifact's bytes. One with nothing but texts is put together by hand, as messages are."""
-    if artifact.metadata or artifact.uri or artifact.media_type or artifact.action_id or artifact.name is not None:
+    optional = (artifact.name, artifact.uri, artifact.media_type, artifact.action_id)
+    if artifact.metadata or any(value is not None for value in optional):
         return artifact_to_pb(artifact).SerializeToString()
     texts: list[bytes] = []
     for part in artifact.parts:

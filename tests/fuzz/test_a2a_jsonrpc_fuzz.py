@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 relaxed = settings(
     deadline=None,
-    max_examples=50,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
@@ -394,7 +394,7 @@ def mutated(params: Json, steps: list[tuple[float, str, Any, str]]) -> Json:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(relaxed, max_examples=60)
+@relaxed
 @given(steps=mutations(), call_id=ids)
 def test_params_with_something_wrong_are_done_or_refused(
     world: Hostile, task_id: str, method: str, steps: list[tuple[float, str, Any, str]], call_id: Any

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 relaxed = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 

@@ -513,7 +513,7 @@ def test_the_servicer_has_every_method_of_the_service(operations: FakeOperations
     [
         (errors.TaskNotFoundError("x"), "NOT_FOUND", "TaskNotFoundError: x"),
         (errors.TaskNotCancelableError("x"), "FAILED_PRECONDITION", "TaskNotCancelableError: x"),
-        (errors.TaskFinishedError("x"), "FAILED_PRECONDITION", "UnsupportedOperationError: x"),
+        (errors.TaskFinishedError("x"), "UNIMPLEMENTED", "UnsupportedOperationError: x"),
         (errors.PushNotSupportedError("x"), "UNIMPLEMENTED", "PushNotificationNotSupportedError: x"),
         (errors.UnsupportedOperationError("x"), "UNIMPLEMENTED", "UnsupportedOperationError: x"),
         (errors.ExtendedCardNotConfiguredError("x"), "UNIMPLEMENTED", "AuthenticatedExtendedCardNotConfiguredError: x"),

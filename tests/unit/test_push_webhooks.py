@@ -16,6 +16,7 @@ from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
 from protolink_grpc.a2a.push_delivery import Patience
 from protolink_grpc.a2a.push_post import Answer, Post, retry_after_s
 from protolink_grpc.a2a.values import V03, V1, PushConfig
+from protolink_grpc.auth.principal import owner_of
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -366,11 +367,25 @@ async def test_so_many_attempts_are_under_way_at_once_and_no_more(scene: Scene) 
     await scene.happens("one")
     async with running(scene.webhooks(PushOptions(connections=3)), PATIENCE_S) as webhooks:
         for number in range(10):
-            await webhooks.add("ada", hook(f"hook {number}"), 0, V1)
+            await webhooks.add(f"caller {number}", hook(f"hook {number}"), 0, V1)
         await scene.receiver.until(lambda: scene.receiver.at_once == 3)
         scene.receiver.gate.set()
         await webhooks.flush("task", PATIENCE_S)
         assert scene.receiver.seen[URL] == ["one"] * 10
+    assert scene.receiver.most_at_once == 3
+
+
+async def test_receivers_that_never_answer_keep_only_their_own_principal_waiting(scene: Scene) -> None:
+    scene.receiver.gate.clear()
+    await scene.happens("one")
+    async with running(scene.webhooks(PushOptions(connections=8)), PATIENCE_S) as webhooks:
+        for number in range(10):
+            await webhooks.add(owner_of("eve", f"tenant {number}"), hook(f"hook {number}"), 0, V1)
+        await scene.receiver.until(lambda: scene.receiver.at_once == 2)
+        await webhooks.add("ada", hook("hers"), 0, V1)
+        await scene.receiver.until(lambda: scene.receiver.at_once == 3)
+        scene.receiver.gate.set()
+        await webhooks.flush("task", PATIENCE_S)
     assert scene.receiver.most_at_once == 3
 
 

@@ -83,9 +83,7 @@ class _Verbs:
             async for updates in batches:
                 yield _events(updates, is_plain)
 
-    async def subscribe(
-        self, asked: Asked, path: Texts, query: Texts, body: Json, after: int | None = None
-    ) -> Events:
+    async def subscribe(self, asked: Asked, path: Texts, query: Texts, body: Json, after: int | None = None) -> Events:
         asked = speaking_v03(asked)
         async with aclosing(self._operations.subscribe(asked, "", path["id"], after)) as batches:
             async for updates in batches:
@@ -138,7 +136,11 @@ def _is_plain(body: Json) -> bool:
 def _send_params(body: Json, is_plain: bool) -> SendParams:
     if is_plain:
         return reading.send_params(body)
-    return protobuf.send_params_from_pb(_parsed(body, v03.SendMessageRequest()))
+    params = protobuf.send_params_from_pb(_parsed(body, v03.SendMessageRequest()))
+    configuration = body.get("configuration")
+    if isinstance(configuration, dict) and configuration.get("blocking") is False:
+        params.return_immediately = True  # said, though protobuf cannot tell it from unsaid
+    return params
 
 
 def _reply(reply: TaskView | MessageReply, is_plain: bool) -> Json:

@@ -188,9 +188,6 @@ async def test_a_list_shows_that_the_task_waits(own: World, binding: str) -> Non
     assert listed["status"] == task["status"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the filter asks for the task's own state, which is working while an approval is open"
-)
 @pytest.mark.parametrize("binding", V1_NAMES)
 async def test_a_list_is_filtered_by_the_status_that_it_shows(own: World, binding: str) -> None:
     caller = own.caller(binding)

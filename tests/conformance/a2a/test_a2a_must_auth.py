@@ -164,8 +164,9 @@ async def test_rest_takes_the_tenant_from_the_body_too(world: World, operation: 
     caller = world.caller("rest")
     task = await caller.in_tenant("red").task("ask what?")
     path, body = rest_request(operation, task["id"])
-    response = await world.line.http.post(path, json=body | {"tenant": "red"}, headers=caller.headers)
-    assert response.status_code == 200, response.text
+    request = world.line.http.stream("POST", path, json=body | {"tenant": "red"}, headers=caller.headers)
+    async with request as response:  # a subscription goes on
+        assert response.status_code == 200, await response.aread()
 
 
 def rest_request(operation: str, task_id: str) -> tuple[str, Json]:

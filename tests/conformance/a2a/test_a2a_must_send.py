@@ -15,10 +15,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UNKNOWN = "no-such-task"
 
-INTERRUPTED_IS_NOT_FINAL = pytest.mark.xfail(
-    strict=True, reason="v0.3's `final` is set at the end of a task only, not where the stream of a turn ends"
-)
-
 
 def kinds(events: list[Json]) -> list[str]:
     return [next(iter(event)) for event in events]
@@ -89,9 +85,6 @@ async def test_an_immediate_answer_does_not_wait_for_the_work(world: World, call
     assert (await settled(caller, task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="v0.3's REST reads a `blocking: false` that stands alone as an empty configuration"
-)
 async def test_an_older_client_that_says_no_more_than_that_it_will_not_wait_does_not_wait(world: World) -> None:
     """3: in JSON, unlike in protobuf, false is said."""
     text, script = world.stage.script()
@@ -135,7 +128,6 @@ async def test_a_finished_task_takes_no_more_messages(caller: Caller, text: str)
     assert await caller.get(task["id"]) == task
 
 
-@pytest.mark.xfail(strict=True, reason="v0.3's gRPC status follows our reason (TASK_FINISHED), not A2A's")
 async def test_one_error_has_one_status_in_older_grpc(world: World) -> None:
     """4 and 30."""
     caller = world.caller("grpc-0.3")
@@ -226,8 +218,8 @@ async def test_a_stream_ends_with_its_turn(caller: Caller, text: str) -> None:
     [
         "done",
         "break",
-        pytest.param("ask more", marks=INTERRUPTED_IS_NOT_FINAL),
-        pytest.param("login", marks=INTERRUPTED_IS_NOT_FINAL),
+        "ask more",
+        "login",
     ],
 )
 async def test_the_last_update_of_a_stream_says_to_older_clients_that_it_is(

@@ -158,7 +158,6 @@ async def test_a_listed_task_is_where_it_says_that_it_is_when_asked_for(world: W
         assert listed["status"]["timestamp"] == got["status"]["timestamp"]
 
 
-@pytest.mark.xfail(strict=True, reason="a list leaves the status message out unless history or artifacts are asked for")
 @over_v1
 async def test_a_listed_task_has_the_status_that_it_has_when_asked_for(world: World, binding: str) -> None:
     """13: the same Task, less what the request leaves out."""
