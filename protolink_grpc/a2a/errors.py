@@ -22,8 +22,9 @@ REASONS: Final[dict[int, str]] = {
     -32007: "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
     -32008: "EXTENSION_SUPPORT_REQUIRED",
     -32009: "VERSION_NOT_SUPPORTED",
+    -32602: "INVALID_PARAMS",
 }
-"""A2A's own errors by JSON-RPC code."""
+"""A2A's own errors by JSON-RPC code. The last has no row in A2A's table: it is what a2a-sdk and @a2a-js/sdk write and look for."""
 
 _TYPES: Final = "type.googleapis.com/google.rpc."
 

@@ -325,7 +325,8 @@ class Operations:
         if message.id in fold.message_ids:
             # The same id for another message: clients do that. The log's ids are unique; theirs is kept beside.
             own = dict(message.metadata or {})
-            own[A2A_KEY] = {**own.get(A2A_KEY, {}), "message_id": message.id}
+            known = own.get(A2A_KEY)
+            own[A2A_KEY] = {**(known if isinstance(known, dict) else {}), "message_id": message.id}
             submission.messages = [replace(message, id=new_message_id(), metadata=own)]
         return submission, None
 
@@ -533,6 +534,7 @@ class Operations:
         """One webhook of a task. Raises TaskNotFoundError where the task or the config is unknown, else as `set_push`."""
         pushing = self._pushing()
         owner = self._enter(asked, tenant)
+        _required(config_id, "id")
         await self._service.head(_required(task_id, "taskId"), owner)
         found = await pushing.get(owner, task_id, config_id)
         if found is None:
@@ -557,6 +559,7 @@ class Operations:
         """Forget a webhook; one that is not there is forgotten already. Raises as `set_push`."""
         pushing = self._pushing()
         owner = self._enter(asked, tenant)
+        _required(config_id, "id")
         await self._service.head(_required(task_id, "taskId"), owner)
         await pushing.remove(owner, task_id, config_id)
 
@@ -681,7 +684,7 @@ def _decision_of(fold: TaskFold, message: Message) -> ApprovalDecision | None:
 def _required(value: str, field: str = "id") -> str:
     if not value:
         raise InvalidArgumentError("must not be empty", field=field)
-    return value
+    return check_id(value, field)
 
 
 def _checked_length(value: int | None) -> int | None:

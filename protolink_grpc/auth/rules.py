@@ -27,6 +27,10 @@ class Admission(Protocol):
 class AccessRules:
     """Scopes that methods demand. Methods have full gRPC names on every edge: `/package.Service/Method`.
 
+    The same work may be asked for by several services (both versions of A2A, ProtoLink's own): `*/CancelTask` means all of them. A
+    message that registers a webhook, or that answers an approval, needs the right to `*/CreateTaskPushNotificationConfig`, or to
+    `/protolink.v1.ControlService/RespondApproval`, too.
+
     Args:
         rules: Pattern -> Demand. A pattern is a full name, in which `*` stands for any text within the service or the method:
             `/protolink.v1.ControlService/*`, `*/CancelTask`, `*`. Of several that match, the one that says more of the method

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -95,10 +96,12 @@ def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
     router = Router(routes, redirect_slashes=False)
     # Most requests are for a path without parameters; trying two dozen patterns costs as much as answering.
     plain: dict[tuple[str, str], Route] = {}
+    ways: dict[str, set[str]] = {}
     for route in routes:
         if isinstance(route, Route) and not route.param_convertors:
             for method in route.methods or ():
                 plain.setdefault((method, route.path), route)
+                ways.setdefault(route.path, set()).add(method)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (route := plain.get((scope["method"], scope["path"]))) is not None:
@@ -106,6 +109,8 @@ def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
             response = await route.endpoint(Request(scope, receive, send))
             await response(scope, receive, send)
             return
+        if scope["type"] == "http" and (allowed := ways.get(scope["path"])) is not None:
+            raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(sorted(allowed))})
         scope["app"] = router  # starlette answers by itself, in plain text, where it thinks that nobody is around it
         await router(scope, receive, send)
 

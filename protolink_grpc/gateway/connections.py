@@ -11,7 +11,7 @@ from protolink_grpc.gateway.options import ConnectionLimits
 log = logging.getLogger("protolink_grpc.gateway.connection")
 # What a peer does wrong is counted by its reason and not logged, which would be a way to fill a disk; and below this level uvicorn
 # tells of each WebSocket, with its query.
-log.setLevel(logging.ERROR)
+log.setLevel(logging.CRITICAL)
 
 
 PEER_CERTIFICATE = "peer_certificate"

@@ -14,7 +14,13 @@ from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
-from protolink_grpc.errors import MessageTooLargeError, RequestTimeoutError, UnauthenticatedError
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    MessageTooLargeError,
+    RequestTimeoutError,
+    UnauthenticatedError,
+    VersionNotSupportedError,
+)
 from protolink_grpc.gateway.connections import PEER_CERTIFICATE
 from protolink_grpc.gateway.options import Bounds
 
@@ -79,13 +85,18 @@ class Door:
     async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
         """The caller of an A2A operation with its service parameters; with a method, as `principal`, else as `identify`."""
         principal = await (self.principal(request, method) if method else self.identify(request))
+        version, named = "", b""
         # As bytes: starlette looks a header up by decoding all of them.
-        fields: dict[bytes, bytes] = dict(request.scope["headers"])
-        given = fields.get(b"a2a-version")
-        version = given.decode("latin-1").strip() if given else ""
+        for name, value in request.scope["headers"]:
+            if name == b"a2a-version":
+                said = value.decode("latin-1").strip()
+                if version and said != version:
+                    raise VersionNotSupportedError("A2A-Version is there twice, with two values")
+                version = said
+            elif name in (b"a2a-extensions", b"x-a2a-extensions"):
+                named = b"%b,%b" % (named, value) if named else value
         if not version and request.scope["query_string"]:
             version = request.query_params.get("A2A-Version", "")
-        named = fields.get(b"a2a-extensions") or fields.get(b"x-a2a-extensions")
         return Asked(principal, self._authenticate is not None, version, _names(named) if named else NO_EXTENSIONS)
 
     async def body(self, request: Request) -> bytes:
@@ -97,6 +108,10 @@ class Door:
         """
         limit = self.bounds.max_body_bytes
         for name, value in request.scope["headers"]:
+            if name == b"content-encoding" and value.strip().lower() != b"identity":
+                raise ContentTypeNotSupportedError(
+                    "the body must not be encoded", media_type=value.decode("latin-1")[:100]
+                )
             if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > limit):
                 raise _too_large(limit)
         try:

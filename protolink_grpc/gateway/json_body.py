@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError
 from protolink_grpc.models.json_value import from_json
 
 JSON, A2A_JSON = "application/json", "application/a2a+json"
@@ -71,6 +71,15 @@ def write_json(value: Any) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def check_json(header: str | None) -> None:
+    """Pass when a body says that it is JSON, or says nothing. Raises ContentTypeNotSupportedError, which is a 415 here."""
+    given = media_type(header)
+    if given not in ("", JSON, A2A_JSON):
+        raise ContentTypeNotSupportedError(
+            f"the body must be {JSON} or {A2A_JSON}, not {given[:100]}", media_type=given[:100]
+        )
 
 
 def media_type(header: str | None) -> str:

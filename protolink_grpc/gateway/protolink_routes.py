@@ -136,7 +136,8 @@ def _framed(request_id: str, rest: Fields) -> bytes:
 
 def _refused(error: ProtolinkError) -> Response:
     body = write_json({"error": str(error), "reason": error.reason})
-    response = Response(body, error.rule.http, media_type=JSON)
+    status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
+    response = Response(body, status, media_type=JSON)
     if isinstance(error, ResourceExhaustedError):
         response.headers["Retry-After"] = str(ceil(error.retry_after_s))
     return response

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -26,7 +26,7 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, media_type, read_object, write_json
+from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, check_json, media_type, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of
 from protolink_grpc.models.ids import new_uuid
@@ -34,6 +34,7 @@ from protolink_grpc.models.ids import new_uuid
 log = logging.getLogger(__name__)
 
 Handler = Callable[["Rest", Request, Asked], Awaitable[Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Rest:
@@ -46,11 +47,11 @@ class Rest:
 
     def routes(self) -> list[BaseRoute]:
         """The paths, those with a tenant last: a tenant cannot hide an operation."""
-        found: list[BaseRoute] = []
-        for prefix in ("", "/{tenant}"):
-            for path, method, name, handler in _TABLE:
-                found.append(Route(prefix + path, self._endpoint(name, handler), methods=[method]))
-        return found
+        return one_route_a_path(
+            (prefix + path, method, self._endpoint(name, handler))
+            for prefix in ("", "/{tenant}")
+            for path, method, name, handler in _TABLE
+        )
 
     def _endpoint(self, name: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -72,9 +73,7 @@ class Rest:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         """The body of a POST, with the tenant of its path."""
-        given = media_type(request.headers.get("content-type"))
-        if given not in ("", JSON, A2A_JSON):
-            raise ContentTypeNotSupportedError(f"the body must be {JSON} or {A2A_JSON}, not {given}", media_type=given)
+        check_json(request.headers.get("content-type"))
         body = read_object(await self._door.body(request))
         tenant = request.path_params.get("tenant")
         if tenant:
@@ -160,6 +159,24 @@ _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
     ("/extendedAgentCard", "GET", "GetExtendedAgentCard", Rest._extended_card),
 ]
 """Path, HTTP method, operation."""
+
+
+def one_route_a_path(ways: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
+    """Routes in the order in which their paths come first; one for all methods of a path, so that a 405 names them all."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for path, method, endpoint in ways:
+        by_path.setdefault(path, {})[method] = endpoint
+    return [Route(path, _by_method(ends), methods=list(ends)) for path, ends in by_path.items()]
+
+
+def _by_method(ends: Mapping[str, Endpoint]) -> Endpoint:
+    if len(ends) == 1:
+        return next(iter(ends.values()))
+
+    async def endpoint(request: Request) -> Response:
+        return await ends["GET" if request.method == "HEAD" else request.method](request)
+
+    return endpoint
 
 
 def _tenant(request: Request) -> str:

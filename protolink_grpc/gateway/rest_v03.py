@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import JSON, read_object, write_json
+from protolink_grpc.gateway.json_body import JSON, check_json, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE_V03, last_event_id
-from protolink_grpc.gateway.rest import error_response, incident, query_of
+from protolink_grpc.gateway.rest import error_response, incident, one_route_a_path, query_of
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
 
 _NAMES: Final = {
@@ -36,9 +36,9 @@ _NAMES: Final = {
 
 def routes_v03(door: Door, operations: Operations, streams: OpenStreams) -> list[BaseRoute]:
     """The paths of v0.3, in the order in which they must be tried."""
-    return [
-        Route(route.path, _endpoint(door, streams, route), methods=[route.method]) for route in rest_v03(operations)
-    ]
+    return one_route_a_path(
+        (route.path, route.method, _endpoint(door, streams, route)) for route in rest_v03(operations)
+    )
 
 
 def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
@@ -48,7 +48,10 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
         try:
             asked = await door.asked(request, name)
             query = query_of(request)
-            body = read_object(await door.body(request)) if route.method == "POST" else {}
+            body: dict[str, Any] = {}
+            if route.method == "POST":
+                check_json(request.headers.get("content-type"))
+                body = read_object(await door.body(request))
             events = None
             if route.resume is not None:
                 events = route.resume(asked, request.path_params, query, body, last_event_id(request))

@@ -13,6 +13,7 @@ from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.values import V1, Asked
 from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.errors import VersionNotSupportedError
 from protolink_grpc.server.call import Context, current_call
 
 
@@ -23,11 +24,13 @@ def asked_by(context: Context, version: str = "") -> Asked:
         version: The only one that the service speaks; empty leaves what the caller says unchecked.
 
     Raises:
-        VersionNotSupportedError: The caller speaks another one.
+        VersionNotSupportedError: The caller speaks another one, or names two.
     """
     given, extensions = "", ""
     for key, value in context.invocation_metadata() or ():
         if key == "a2a-version":
+            if given and str(value) != given:
+                raise VersionNotSupportedError("a2a-version is there twice, with two values")
             given = str(value)
         elif key in ("a2a-extensions", "x-a2a-extensions"):
             extensions = f"{extensions},{value!s}"

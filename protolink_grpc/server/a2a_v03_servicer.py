@@ -11,24 +11,24 @@ from protolink_grpc.a2a import errors as a2a_errors
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03 import protobuf
 from protolink_grpc.a2a.v03.cards import card_pb
-from protolink_grpc.a2a.v03.terms import NAMES, code_v03, speaking_v03
+from protolink_grpc.a2a.v03.terms import code_v03, name_v03, speaking_v03
 from protolink_grpc.a2a.values import Asked
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.server.a2a_servicer import asked_by
 from protolink_grpc.server.call import Context
 
-_UNIMPLEMENTED = frozenset({-32003, -32004, -32007})
-"""JSON-RPC codes of what v0.3's clients know by this status; FAILED_PRECONDITION tells them of a task that cannot be canceled."""
+_UNIMPLEMENTED = frozenset({-32003, -32004})
+"""JSON-RPC codes of what v0.3's clients know by this status; FAILED_PRECONDITION tells them of a task that cannot be canceled, or
+of an extended card that is not there."""
 
 
 def to_status(error: ProtolinkError) -> status_pb2.Status:
     """The status as v1.0 has it, but for the codes that changed with it; v0.3's clients read the name from the sentence."""
     status = a2a_errors.to_status(error)
-    code = code_v03(error)
-    name = NAMES.get(code)
+    name = name_v03(error)
     if name is not None:
         status.message = f"{name}: {status.message}"
-    if code in _UNIMPLEMENTED:
+    if code_v03(error) in _UNIMPLEMENTED:
         status.code = code_pb2.UNIMPLEMENTED
     return status
 

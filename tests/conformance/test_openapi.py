@@ -266,7 +266,6 @@ def test_the_body_of_a_415_says_415(world: Hostile) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (415, 415)
 
 
-@pytest.mark.xfail(strict=True, reason="a2a/operations.py: ids of push configs are not checked, over JSON-RPC they are")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_the_id_of_a_push_config_is_checked_on_every_binding(world: Hostile, method: str) -> None:
     task = world.finished_task()
@@ -274,9 +273,6 @@ def test_the_id_of_a_push_config_is_checked_on_every_binding(world: Hostile, met
     assert answer.status_code == 400
 
 
-@pytest.mark.xfail(
-    strict=True, reason="gateway/rest.py: a path has a route for each of its methods, the first one answers"
-)
 @pytest.mark.parametrize(
     ("path", "methods"),
     [

@@ -55,7 +55,7 @@ def unharmed(request: pytest.FixtureRequest, world: Hostile, caplog: pytest.LogC
         yield
         world.still_answers()
         world.comes_to_rest()
-    assert request.node.get_closest_marker("xfail") or not complaints(caplog)
+    assert not complaints(caplog)
 
 
 @contextmanager
@@ -94,22 +94,14 @@ def test_a_good_request_is_done(world: Hostile, door: str) -> None:
     assert "error" not in answer.json()
 
 
-FORMS = pytest.mark.xfail(
-    strict=True, reason="gateway/rest_v03.py looks at no Content-Type, so the form of any web page can send a task"
-)
-BAD_REQUEST = pytest.mark.xfail(
-    strict=True, reason="gateway/protolink_routes.py answers 400 where the other doors answer 415"
-)
-
-
 @pytest.mark.parametrize(
     "door",
     [
         "rest",
-        pytest.param("rest v0.3", marks=FORMS),
+        "rest v0.3",
         "json-rpc",
         "json-rpc v0.3",
-        pytest.param("protolink", marks=BAD_REQUEST),
+        "protolink",
     ],
 )
 @pytest.mark.parametrize(
@@ -144,9 +136,6 @@ def test_parameters_of_a_media_type_change_nothing(world: Hostile, door: str, gi
 
 @each_door
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "x-gzip, gzip", "unheard-of"])
-@pytest.mark.xfail(
-    strict=True, reason="gateway/door.py: nobody looks at Content-Encoding; the bytes are called no JSON"
-)
 def test_a_compressed_body_is_refused_as_such(world: Hostile, door: str, coding: str) -> None:
     body = gzip.compress(orjson.dumps(GOOD[door][1]))
     assert refusal(world, door, body, **{"content-encoding": coding})[0] == 415
@@ -350,7 +339,6 @@ def asked(world: Hostile, *headers: str, path: str = "/tasks") -> tuple[int, Jso
 
 
 @pytest.mark.parametrize("first", ["1.0", "0.3"])
-@pytest.mark.xfail(strict=True, reason="gateway/door.py and server/a2a_servicer.py believe one of two versions")
 def test_two_versions_that_contradict_each_other_are_none(world: Hostile, first: str) -> None:
     # Each order: a proxy may look at either of them.
     other = {"1.0": "0.3", "0.3": "1.0"}[first]
@@ -586,14 +574,7 @@ BROKEN_FRAMES = {
 }
 
 
-LOGGED = pytest.mark.xfail(
-    strict=True, reason="gateway/connections.py: uvicorn logs text that is not UTF-8 as an error with its trace"
-)
-
-
-@pytest.mark.parametrize(
-    "kind", [pytest.param(each, marks=LOGGED) if "UTF-8" in each else each for each in BROKEN_FRAMES]
-)
+@pytest.mark.parametrize("kind", list(BROKEN_FRAMES))
 def test_a_broken_frame_ends_its_connection_with_the_right_code_and_is_no_news(
     world: Hostile, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:

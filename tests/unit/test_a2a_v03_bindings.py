@@ -516,11 +516,11 @@ def test_the_servicer_has_every_method_of_the_service(operations: FakeOperations
         (errors.TaskFinishedError("x"), "UNIMPLEMENTED", "UnsupportedOperationError: x"),
         (errors.PushNotSupportedError("x"), "UNIMPLEMENTED", "PushNotificationNotSupportedError: x"),
         (errors.UnsupportedOperationError("x"), "UNIMPLEMENTED", "UnsupportedOperationError: x"),
-        (errors.ExtendedCardNotConfiguredError("x"), "UNIMPLEMENTED", "AuthenticatedExtendedCardNotConfiguredError: x"),
+        (errors.ExtendedCardNotConfiguredError("x"), "FAILED_PRECONDITION", "ExtendedAgentCardNotConfiguredError: x"),
         (errors.ContentTypeNotSupportedError("x"), "INVALID_ARGUMENT", "ContentTypeNotSupportedError: x"),
         (errors.InvalidArgumentError("x", field="name"), "INVALID_ARGUMENT", "InvalidParamsError: name: x"),
         (errors.UnauthenticatedError("x"), "UNAUTHENTICATED", "x"),
-        (errors.InternalError("x"), "INTERNAL", "x"),
+        (errors.InternalError("x"), "INTERNAL", "InternalError: x"),
     ],
 )
 def test_an_error_has_the_status_and_name_that_clients_of_v03_know(

@@ -128,13 +128,13 @@ def test_a_file_is_read_as_a2a_sdk_writes_it_and_as_plain_bytes() -> None:
     ("configuration", "immediately"),
     [
         (None, False),
-        (pb.SendMessageConfiguration(), False),
+        (pb.SendMessageConfiguration(), True),
         (pb.SendMessageConfiguration(blocking=True), False),
         (pb.SendMessageConfiguration(blocking=True, history_length=1), False),
         (pb.SendMessageConfiguration(history_length=1), True),
     ],
 )
-def test_blocking_counts_where_something_is_configured(
+def test_blocking_counts_where_there_is_a_configuration(
     configuration: pb.SendMessageConfiguration | None, immediately: bool
 ) -> None:
     request = _over_the_wire(_request(configuration=configuration))

@@ -67,8 +67,8 @@ def _request(given: v03.SendMessageRequest) -> v1.SendMessageRequest:
     found = v1.SendMessageRequest()
     if given.HasField("request"):
         _message_to_v1(given.request, found.message)
-    # Clients that have nothing to configure send an empty one; its `blocking` is not a wish to go on.
-    if given.HasField("configuration") and given.configuration.ByteSize():
+    # An empty one means `blocking: false` as any other does: that is all that a client sends who polls.
+    if given.HasField("configuration"):
         _configuration_to_v1(given.configuration, found.configuration)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)

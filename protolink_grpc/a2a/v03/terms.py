@@ -45,11 +45,15 @@ NAMES: Final = {
     -32004: "UnsupportedOperationError",
     -32005: "ContentTypeNotSupportedError",
     -32006: "InvalidAgentResponseError",
-    -32007: "AuthenticatedExtendedCardNotConfiguredError",
+    -32007: "ExtendedAgentCardNotConfiguredError",
+    -32008: "ExtensionSupportRequiredError",
+    -32009: "VersionNotSupportedError",
     -32600: "InvalidRequestError",
     -32602: "InvalidParamsError",
+    -32603: "InternalError",
 }
-"""What v0.3 calls the errors that say more than their status: over REST and gRPC its clients know them by these names."""
+"""What the errors are called by our JSON-RPC codes: over REST and gRPC v0.3's clients know them by name. The names are
+a2a-sdk's."""
 
 
 def speaking_v03(asked: Asked) -> Asked:
@@ -68,6 +72,11 @@ def code_v03(error: ProtolinkError) -> int:
     return code if code in _CODES and error.reason not in _NO_PAYLOAD_FAULT else INTERNAL
 
 
+def name_v03(error: ProtolinkError) -> str | None:
+    """The name of an error, also where v0.3 has no code for it; None where its status says it better."""
+    return None if error.reason in _NO_PAYLOAD_FAULT else NAMES.get(error.rule.jsonrpc)
+
+
 def error_json(error: ProtolinkError) -> dict[str, Any]:
     """The `error` member of a JSON-RPC answer; v0.3 leaves the form of `data` free."""
     return {"code": code_v03(error), "message": str(error), "data": {**error.metadata, "reason": error.reason}}
@@ -75,8 +84,7 @@ def error_json(error: ProtolinkError) -> dict[str, Any]:
 
 def rest_error_json(error: ProtolinkError) -> dict[str, Any]:
     """The body of a REST error. v0.3 leaves it free; its clients look for `type`, for `error` or for `code`."""
-    found = error_json(error)
-    name = NAMES.get(found["code"])
+    found, name = error_json(error), name_v03(error)
     return found if name is None else found | {"type": name, "error": name}
 
 

@@ -42,7 +42,7 @@ CODES: dict[str, tuple[int, str, int]] = {
 V03_CODES = {"EXTENSION_SUPPORT_REQUIRED": -32603, "VERSION_NOT_SUPPORTED": -32603}
 """What v0.3's JSON-RPC has no code of its own for."""
 
-UNIMPLEMENTED_V03 = ("UNSUPPORTED_OPERATION", "PUSH_NOTIFICATION_NOT_SUPPORTED", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+UNIMPLEMENTED_V03 = ("UNSUPPORTED_OPERATION", "PUSH_NOTIFICATION_NOT_SUPPORTED")
 """UNIMPLEMENTED in v0.3's gRPC. Source: A2A v1.0.0 section 5.4, which wrote down what v0.3's peers do."""
 
 
@@ -88,7 +88,9 @@ def from_details(code: int | str, message: str, details: list[Json]) -> Refused:
         if each["@type"] == f"{TYPE}BadRequest"
         for violation in each["fieldViolations"]
     ]
-    return Refused(code, info["reason"], message, info["domain"], metadata, fields)
+    # Wrong arguments have one reason for SDKs, and ours beside it.
+    reason = metadata.pop("cause") if info["reason"] == "INVALID_PARAMS" else info["reason"]
+    return Refused(code, reason, message, info["domain"], metadata, fields)
 
 
 @dataclass
