@@ -66,7 +66,6 @@ async def main() -> None:
         await attempt("bob pays", bob.send_task(None, payment()))
         await attempt("bob looks for her task", bob.get_task(hers))
         await attempt("bob asks what waits for approval", bob.list_approvals())
-        await attempt("bob, a third time", bob.get_task(hers))
         await attempt("bob, once too often", bob.get_task(hers))
         async with httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as anybody:
             for path in ("/healthz", "/.well-known/agent-card.json", "/tasks"):

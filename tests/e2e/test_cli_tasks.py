@@ -184,9 +184,7 @@ def test_an_unknown_task_is_an_error_and_never_a_new_task(world: World) -> None:
     for command in (("send", url, "hello", "--task", "no-such-task"), ("task", "get", url, "no-such-task")):
         done = protolink(*command)
         assert done.code == 1
-        assert done.err == (
-            f"error: task no-such-task not found\nhint: protolink task list {url} shows your tasks\n"
-        )
+        assert done.err == (f"error: task no-such-task not found\nhint: protolink task list {url} shows your tasks\n")
     assert protolink("task", "list", url, "-o", "json").document["total_size"] == before
 
 

@@ -108,7 +108,6 @@ ann pays: completed 90 paid
 bob pays: failed
 bob looks for her task: TASK_NOT_FOUND
 bob asks what waits for approval: PERMISSION_DENIED
-bob, a third time: TASK_NOT_FOUND
 bob, once too often: RESOURCE_EXHAUSTED
 /healthz 200
 /.well-known/agent-card.json 200
