@@ -120,7 +120,8 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
             push=PushOptions(allow=("private",)),
             extended_card=card,
             extensions=(REQUIRED,) if extension else (),
-            message_replies=True,
+            # A stream of one that may answer with a message shows nothing until it is clear that it does not.
+            message_replies=not v03,
             dual_card=v03,
         ),
     )
