@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import a2a.client  # noqa: F401 -- before a2a.server: that imports it in a circle, and the SDK then lacks its gRPC client of v0.3
 import grpc.aio
 import uvicorn
 from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
