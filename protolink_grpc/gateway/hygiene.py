@@ -3,7 +3,6 @@
 Routes raise; only the boundary here turns what they raise into an answer. Who calls, and whether they may, is the door's business.
 """
 
-import logging
 import math
 import socket
 from collections.abc import Sequence
@@ -19,11 +18,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from protolink_grpc.errors import DOMAIN, InternalError, ProtolinkError, ResourceExhaustedError
+from protolink_grpc.errors import DOMAIN, ProtolinkError, ResourceExhaustedError
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.options import HttpOptions, Listen
-from protolink_grpc.models.ids import new_uuid
-
-log = logging.getLogger(__name__)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -254,10 +251,9 @@ def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], He
     if isinstance(error, HTTPException):
         status, body = _plain(error.status_code, error.detail)
         return status, body, [(k.lower().encode(), v.encode()) for k, v in (error.headers or {}).items()]
-    if not isinstance(error, ProtolinkError):
-        incident = new_uuid()
-        log.error("%r failed, incident %s", path, incident, exc_info=error)
-        error = InternalError(f"internal error, incident {incident}", incident=incident)
+    error = answerable(
+        error, repr(path)
+    )  # a caller's words: quoted, so that they write no line of their own into a log
     rule = error.rule
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",

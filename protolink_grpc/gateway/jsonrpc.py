@@ -4,7 +4,6 @@ Errors travel in HTTP 200, as JSON-RPC has it; those that come before there is a
 have their HTTP status too. Source: A2A v1.0.1 section 9.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
@@ -24,18 +23,15 @@ from protolink_grpc.a2a.v03.terms import error_json
 from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
     ContentTypeNotSupportedError,
-    InternalError,
     InvalidArgumentError,
     ProtolinkError,
     UnauthenticatedError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, media_type, read_json, write_json
 from protolink_grpc.gateway.metrics import OPERATION
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
-from protolink_grpc.models.ids import new_uuid
-
-log = logging.getLogger(__name__)
 
 SERVICE: Final = "/lf.a2a.v1.A2AService/"
 SERVICE_V03: Final = "/a2a.v1.A2AService/"
@@ -127,7 +123,7 @@ class JsonRpc:
                 return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
             return _answer(failure)
         except Exception as error:
-            return _answer(_failure(call_id, _incident(call[1], error)))
+            return _answer(_failure(call_id, answerable(error, call[1])))
 
     def _words_of(self, method: str) -> Words:
         return jsonrpc_json if self._v03 is None or method not in _NAMES_V03 else error_json
@@ -173,8 +169,7 @@ class JsonRpc:
 
     async def _respond(self, call_id: bytes, batches: Batches, words: Words) -> Response:
         def failed(error: Exception) -> bytes:
-            known = error if isinstance(error, ProtolinkError) else _incident("stream", error)
-            return frame(_failure(call_id, known, words))
+            return frame(_failure(call_id, answerable(error, "stream"), words))
 
         return EventStream(await first_of(batches), batches, self._streams, failed)
 
@@ -269,12 +264,6 @@ def _failure(call_id: bytes, error: ProtolinkError, words: Words = jsonrpc_json)
 
 def _failed(call_id: bytes, code: int, message: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps({"code": code, "message": message}))
-
-
-def _incident(what: str, error: Exception) -> InternalError:
-    incident = new_uuid()
-    log.error("%s failed, incident %s", what, incident, exc_info=error)
-    return InternalError(f"internal error, incident {incident}", incident=incident)
 
 
 def _answer(body: bytes, status: int = 200) -> Response:

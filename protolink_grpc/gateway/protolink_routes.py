@@ -21,12 +21,12 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import JSON, media_type, read_json, write_json
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import (
     Fields,
     PublicUrl,
-    answerable,
     error_json,
     on_one_line,
 )

@@ -1,16 +1,12 @@
 """Tasks, cards and errors in ProtoLink's JSON, as strictly as its older clients read it. The models' `to_dict` does the rest."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
-from protolink_grpc.errors import InternalError, ProtolinkError
+from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.card import AgentCard, AgentInterface
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
-
-log = logging.getLogger(__name__)
 
 Fields = dict[str, Any]
 
@@ -72,15 +68,6 @@ def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fiel
     unique.pop(found["url"], None)
     found["additionalInterfaces"] = [each.to_dict() for each in unique.values()]
     return found
-
-
-def answerable(error: Exception, where: str) -> ProtolinkError:
-    """The error as callers may hear of it: what was not raised on purpose is logged, and shown as an incident only."""
-    if isinstance(error, ProtolinkError):
-        return error
-    incident = new_uuid()
-    log.error("%s failed, incident %s", where, incident, exc_info=error)
-    return InternalError(f"internal error, incident {incident}", incident=incident)
 
 
 def error_json(error: ProtolinkError) -> Fields:

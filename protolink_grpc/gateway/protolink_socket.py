@@ -29,10 +29,11 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import JSON, read_json, write_json
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.protolink_events import is_last
-from protolink_grpc.gateway.protolink_shapes import Fields, answerable, error_json
+from protolink_grpc.gateway.protolink_shapes import Fields, error_json
 from protolink_grpc.gateway.protolink_verbs import Ask, Stream, Verb
 from protolink_grpc.models import reader
 

@@ -1,6 +1,5 @@
 """A2A over HTTP+JSON: each operation a path, with and without a tenant before it. Source: A2A v1.0.1 section 11."""
 
-import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -20,18 +19,15 @@ from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
     ContentTypeNotSupportedError,
-    InternalError,
     InvalidArgumentError,
     ProtolinkError,
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, check_json, media_type, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of
-from protolink_grpc.models.ids import new_uuid
-
-log = logging.getLogger(__name__)
 
 Handler = Callable[["Rest", Request, Asked], Awaitable[Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -67,7 +63,7 @@ class Rest:
             except ClientDisconnect:
                 raise  # nobody is left to answer, and it is no fault of ours
             except Exception as error:
-                return error_response(request, incident(name, error))
+                return error_response(request, answerable(error, name))
 
         return endpoint
 
@@ -138,8 +134,7 @@ class Rest:
         batches = _frames(updates)
 
         def failed(error: Exception) -> bytes:
-            known = error if isinstance(error, ProtolinkError) else incident("stream", error)
-            return b"event: error\ndata: %b\n\n" % write_json(rest_json(known))
+            return b"event: error\ndata: %b\n\n" % write_json(rest_json(answerable(error, "stream")))
 
         return EventStream(await first_of(batches), batches, self._streams, failed)
 
@@ -227,13 +222,6 @@ def error_response(
     if words is rest_json:
         body["error"]["code"] = status
     return Response(write_json(body), status, headers, answer_type(request))
-
-
-def incident(what: str, error: Exception) -> InternalError:
-    """Our own mistake: logged with its trace, shown by its number only."""
-    number = new_uuid()
-    log.error("%s failed, incident %s", what, number, exc_info=error)
-    return InternalError(f"internal error, incident {number}", incident=number)
 
 
 async def _frames(updates: AsyncGenerator[list[Update], None]) -> Batches:

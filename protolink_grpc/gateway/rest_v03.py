@@ -13,9 +13,10 @@ from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import JSON, check_json, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE_V03, last_event_id
-from protolink_grpc.gateway.rest import error_response, incident, one_route_a_path, query_of
+from protolink_grpc.gateway.rest import error_response, one_route_a_path, query_of
 from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
 
 _NAMES: Final = {
@@ -68,14 +69,13 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
         except ClientDisconnect:
             raise  # nobody is left to answer, and it is no fault of ours
         except Exception as error:
-            return error_response(request, incident(name, error), rest_error_json)
+            return error_response(request, answerable(error, name), rest_error_json)
 
     return endpoint
 
 
 def _failed(error: Exception) -> bytes:
-    known = error if isinstance(error, ProtolinkError) else incident("stream", error)
-    return b"event: error\n" + frame(write_json(rest_error_json(known)))
+    return b"event: error\n" + frame(write_json(rest_error_json(answerable(error, "stream"))))
 
 
 async def _frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:

@@ -1,0 +1,17 @@
+"""Our own mistakes, as callers may hear of them."""
+
+import logging
+
+from protolink_grpc.errors import InternalError, ProtolinkError
+from protolink_grpc.models.ids import new_uuid
+
+log = logging.getLogger(__name__)
+
+
+def answerable(error: Exception, what: str) -> ProtolinkError:
+    """The error itself where it was raised on purpose; anything else is logged with its trace, and shown by its number only."""
+    if isinstance(error, ProtolinkError):
+        return error
+    incident = new_uuid()
+    log.error("%s failed, incident %s", what, incident, exc_info=error)
+    return InternalError(f"internal error, incident {incident}", incident=incident)
