@@ -29,7 +29,6 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── UncertainExecutionError                an action began before a crash, and nobody knows how it ended
     ├── BudgetExceededError                    a limit of the run is reached
     ├── DelegationCycleError                   the work has passed through this agent before
-    ├── SessionConflictError                   the session belongs to another principal
     ├── SessionNotFoundError (LookupError)     nothing is remembered of the session, or not the caller's
     ├── ModelError                             a language model could not answer
     │   ├── ModelUnavailableError              it is away, overloaded, or limits its callers
@@ -308,10 +307,6 @@ class DelegationCycleError(ProtolinkError):
     reason = "DELEGATION_CYCLE"
 
 
-class SessionConflictError(ProtolinkError):
-    reason = "SESSION_CONFLICT"
-
-
 class SessionNotFoundError(ProtolinkError, LookupError):
     reason = "SESSION_NOT_FOUND"
 
@@ -528,7 +523,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "UNCERTAIN_EXECUTION": Rule("ABORTED", 500, -32603),
         "BUDGET_EXCEEDED": Rule("FAILED_PRECONDITION", 429, -32603),
         "DELEGATION_CYCLE": Rule("FAILED_PRECONDITION", 400, -32602),
-        "SESSION_CONFLICT": Rule("PERMISSION_DENIED", 403, -32600),
         "SESSION_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
         "MODEL_FAILED": Rule("ABORTED", 502, -32603),
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),

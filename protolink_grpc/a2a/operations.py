@@ -14,7 +14,6 @@ from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.json_codec import update_json
 from protolink_grpc.a2a.negotiation import check_extensions, check_media_types
 from protolink_grpc.a2a.options import A2AOptions
-from protolink_grpc.a2a.push import Rendered, Webhooks
 from protolink_grpc.a2a.v03.writing import push_body_v03
 from protolink_grpc.a2a.values import (
     A2A_KEY,
@@ -29,6 +28,7 @@ from protolink_grpc.a2a.values import (
     PublicCard,
     PushConfig,
     PushPage,
+    Rendered,
     SendParams,
     StatusUpdate,
     TaskPage,
@@ -121,8 +121,12 @@ class Operations:
         self._card = card
         self._bindings = bindings
         self._approvals = approvals
-        push = self.options.push
-        self._webhooks = Webhooks(service, push, self._rendered) if push is not None else None
+        self._webhooks: Any = None
+        if self.options.push is not None:
+            # Here: what posts is a third of all that the A2A edge loads, and most agents send no notifications.
+            from protolink_grpc.a2a.push import Webhooks
+
+            self._webhooks = Webhooks(service, self.options.push, self._rendered)
         self._demands = tuple(each for each in self.options.extensions if each.required)
 
     async def start(self) -> None:
@@ -145,7 +149,6 @@ class Operations:
             ContentTypeNotSupportedError: A part is of a kind that the card does not name.
             TaskNotFoundError: The task to continue is unknown, or not the caller's.
             TaskFinishedError, TaskAlreadyRunningError: It takes no messages (any more, or now).
-            SessionConflictError: The session is somebody else's.
             ResourceExhaustedError, UnavailableError, StoreError: As `TaskService.send`.
         """
         owner = self._enter(asked, params.tenant)
@@ -528,7 +531,10 @@ class Operations:
         if not config.id and asked.version == V03:
             # As in v0.2, where a task had one config: setting it again without an id replaces it.
             config = replace(config, id=DEFAULT_CONFIG)
-        return await self._pushing().add(owner, replace(config, task_id=task_id), after, asked.version or V1)
+        added: PushConfig = await self._pushing().add(
+            owner, replace(config, task_id=task_id), after, asked.version or V1
+        )
+        return added
 
     async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:
         """One webhook of a task. Raises TaskNotFoundError where the task or the config is unknown, else as `set_push`."""
@@ -536,7 +542,7 @@ class Operations:
         owner = self._enter(asked, tenant)
         _required(config_id, "id")
         await self._service.head(_required(task_id, "taskId"), owner)
-        found = await pushing.get(owner, task_id, config_id)
+        found: PushConfig | None = await pushing.get(owner, task_id, config_id)
         if found is None:
             raise TaskNotFoundError(
                 f"task {task_id} has no push config {config_id}", task_id=task_id, config_id=config_id
@@ -563,7 +569,7 @@ class Operations:
         await self._service.head(_required(task_id, "taskId"), owner)
         await pushing.remove(owner, task_id, config_id)
 
-    def _pushing(self) -> Webhooks:
+    def _pushing(self) -> Any:
         if self._webhooks is None:
             raise PushNotSupportedError("this agent sends no push notifications")
         return self._webhooks

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from protolink_grpc.a2a.options import PushOptions
-from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Rendered, Slots, body_of, config_of
+from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Slots, body_of, config_of
 from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
 from protolink_grpc.a2a.push_targets import Resolve, Targets
-from protolink_grpc.a2a.values import V03, V1, PushConfig
+from protolink_grpc.a2a.values import V03, V1, PushConfig, Rendered
 from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.runtime.service import TaskService

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from protolink_grpc.a2a.push_post import Answer, Post
 from protolink_grpc.a2a.push_targets import parse_target
-from protolink_grpc.a2a.values import PushConfig
+from protolink_grpc.a2a.values import PushConfig, Rendered
 from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.models.json_value import from_json, to_json
@@ -25,20 +25,6 @@ from protolink_grpc.store.port import PushRow, TaskStore
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """What a piece of a log looks like to a webhook.
-
-    Args:
-        notifications: Sequence of the event and body, ascending; one event may make several, most make none.
-        sequence: How far the log was read; where it was asked for what is not there yet, the position that was asked from.
-    """
-
-    notifications: Sequence[tuple[int, bytes]]
-    sequence: int
-
 
 Render = Callable[[str, str, str, int], Awaitable[Rendered]]
 """Version, owner, task id and position to what comes next: a bounded piece, not all of a long log."""

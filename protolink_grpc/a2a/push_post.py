@@ -9,7 +9,6 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -19,6 +18,7 @@ import httpcore
 from protolink_grpc.a2a.push_targets import Target, Targets, parse_target
 from protolink_grpc.a2a.values import V03, PushConfig
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+from protolink_grpc.wire.guarded import Guarded
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Poster:
                     max_connections=self._connections,
                     max_keepalive_connections=self._connections,
                     keepalive_expiry=KEEPALIVE_S,
-                    network_backend=_Guarded(self._targets),
+                    network_backend=Guarded(self._targets.addresses),
                 )
             return self._pools[scheme]
 
@@ -159,33 +159,6 @@ class Poster:
         for pool in pools.values():
             await pool.aclose()
         self._targets.close()
-
-
-class _Guarded(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were judged a moment ago, instead of names."""
-
-    def __init__(self, targets: Targets) -> None:
-        self._targets = targets
-        self._network = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        addresses = await self._targets.addresses(host, port)
-        for address in addresses[:-1]:
-            try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                continue  # a host with several addresses may answer at another one
-        return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 def _request(post: Post, target: Target) -> httpcore.Request:

@@ -4,6 +4,7 @@ Codecs turn what a binding brings into these and these into what it sends; opera
 models have one: a `contextId` is a session, a `messageId` a message's id.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,6 +190,19 @@ class PushPage:
 
     configs: list[PushConfig]
     next_page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a piece of a log looks like to a webhook.
+
+    Args:
+        notifications: Sequence of the event and body, ascending; one event may make several, most make none.
+        sequence: How far the log was read; where it was asked for what is not there yet, the position that was asked from.
+    """
+
+    notifications: Sequence[tuple[int, bytes]]
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,16 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
+from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.agent_client import AgentClient, answer_of
+from protolink_grpc.client.local_agent import PRINCIPAL, SCHEME
 from protolink_grpc.client.pauses import Pauses
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import (
@@ -19,6 +24,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import CONTEXT_KEY
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.message import Message
@@ -30,6 +36,7 @@ from protolink_grpc.runtime.gate import AGENT_CALL
 from protolink_grpc.runtime.parts import asked_for
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind
+from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +168,8 @@ class Peers:
         if sending is not None:
             sending()
         run, request = current_run(), request_id or new_request_id()
+        if run is not None:
+            task = self._in_session_of(run.principal, task, url)
         try:
             if relay is not None:
                 return await self._relayed(url, task, request, relay)
@@ -169,6 +178,21 @@ class Peers:
             if run is None or run.token.is_cancelled:
                 self._spawn(self._cancel(url, task.id, run.token.reason if run is not None else None))
             raise
+
+    def _in_session_of(self, owner: str, task: Task, url: str) -> Task:
+        """The task in that owner's session at a peer, to whom all owners are this agent.
+
+        A session keeps its name where the peer knows its owner by the same name as we do, so that no other owner's gets there.
+        """
+        session = task.session_id
+        there = PRINCIPAL if url.startswith(SCHEME) else ANONYMOUS if self.client.is_anonymous else None
+        if session is None or (owner == there and not _MARK.search(session)):
+            return task
+        named = {"session_id": marked_session(owner, session)}
+        metadata, context = {**task.metadata, **named}, task.metadata.get(CONTEXT_KEY)
+        if context is not None:
+            metadata[CONTEXT_KEY] = {**context, **named}
+        return replace(task, metadata=metadata)
 
     async def _sent(self, url: str, task: Task, request: str) -> Task:
         """In one call, as long as nothing goes wrong."""
@@ -220,6 +244,16 @@ class Peers:
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
 
+
+def marked_session(owner: str, session_id: str) -> str:
+    """The name of an owner's session among those of all owners: a mark at its end, the same at each call, tells them apart."""
+    mark = blake2b(f"{len(owner)}:{owner}{session_id}".encode(), digest_size=16).hexdigest()
+    # One that was marked on its way here gets another mark, not a second one.
+    plain = _MARK.sub("", session_id).encode()[: MAX_ID_BYTES - len(mark) - 1]
+    return f"{plain.decode(errors='ignore')}~{mark}"
+
+
+_MARK = re.compile(r"~[0-9a-f]{32}\Z")
 
 FIRST_CARDS_S = 2.0
 """How long a question waits for the registry's first answer."""

@@ -9,7 +9,8 @@ from typing import Any
 from protolink_grpc.a2a.pb_codec import update_from_pb
 from protolink_grpc.a2a.values import A2A_KEY, Update
 from protolink_grpc.client.a2a_messages import tidied
-from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, fetch_card, way_to
+from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, chosen, fetch_card, way_to
+from protolink_grpc.client.card_places import Guide, Place
 from protolink_grpc.client.foreign_reading import Reading
 from protolink_grpc.client.http_channel import Sender
 from protolink_grpc.client.recent import Recent
@@ -41,6 +42,7 @@ class A2APeer:
     _unfinished: Recent[Reading] = field(default_factory=lambda: Recent(OPEN_READINGS))
     _finished: Recent[Reading] = field(default_factory=lambda: Recent(DONE_READINGS))
     _card: Card | None = None
+    _chosen: tuple[Card, Place, Guide] | None = None
 
     @property
     def url(self) -> str:
@@ -54,7 +56,16 @@ class A2APeer:
         return known
 
     async def way(self) -> Way:
-        return way_to(await self.card(), self.sender)
+        """The way to it.
+
+        Raises:
+            UnimplementedError, InvalidAgentResponseError: Its card names none, or leads where it must not.
+        """
+        card = await self.card()
+        known = self._chosen
+        if known is None or known[0] is not card:
+            known = self._chosen = (card, *await chosen(card, self.sender))
+        return way_to(known[1], known[2], card, self.sender)
 
     def note(self, task_id: str, link: Link) -> None:
         self.links.keep(task_id, link)

@@ -27,8 +27,9 @@ from google.protobuf.message import DecodeError
 from protolink_grpc import errors
 from protolink_grpc.a2a.card import card_from_a2a
 from protolink_grpc.a2a.values import V03, V1
+from protolink_grpc.client.card_places import GRPC, Guide, Place, guide_to, place_of
 from protolink_grpc.client.channel import channel_to, typed
-from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, late, typed_http
+from protolink_grpc.client.http_channel import Sender, came_from, http_channel_to, http_errors, late, typed_http
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, ProtolinkError, RemoteError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.json_value import from_json
@@ -39,18 +40,19 @@ CARD_PATH = "/.well-known/agent-card.json"
 CARD_S = 300.0
 """How long a card is used without asking for it again; a peer may ask for less (Cache-Control)."""
 
-GRPC, JSONRPC, REST = "GRPC", "JSONRPC", "HTTP+JSON"
+JSONRPC, REST = "JSONRPC", "HTTP+JSON"
 VERSION_HEADER = "A2A-Version"
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A peer's card: as A2A has it, as ours, and how long it is good."""
+    """A peer's card: as A2A has it, as ours, how long it is good, and from which numeric address it came."""
 
     a2a: pb.AgentCard
     own: AgentCard
     etag: str
     fresh_until: float
+    came_from: str = ""
 
 
 async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
@@ -69,9 +71,10 @@ async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
         response = await http_channel_to(address, sender.options).get(url, headers=headers)
         fresh_until = time.monotonic() + _max_age_s(response)
         if response.status_code == 304 and known is not None:
-            return replace(known, fresh_until=fresh_until)
+            return replace(known, fresh_until=fresh_until, came_from=came_from(response, address))
         response.raise_for_status()
-    return card_of(response.content, address, response.headers.get("etag", ""), fresh_until)
+    card = card_of(response.content, address, response.headers.get("etag", ""), fresh_until)
+    return replace(card, came_from=came_from(response, address))
 
 
 def card_of(text: bytes, address: WebAddress, etag: str, fresh_until: float) -> Card:
@@ -126,26 +129,39 @@ class Way:
         return ClientCallContext(service_parameters=parameters)
 
 
-def way_to(card: Card, sender: Sender) -> Way:
-    """The best interface that both sides speak: A2A v1.0 before v0.3, then as the peer prefers; first those of the origin that
-    the caller named where there are credentials, which go to no other.
+async def chosen(card: Card, sender: Sender) -> tuple[Place, Guide]:
+    """The best interface that both sides speak and that may be followed: A2A v1.0 before v0.3, then as the peer prefers; first
+    those of the origin that the caller named where there are credentials, which go to no other.
 
     Raises:
         UnimplementedError: There is none.
+        InvalidAgentResponseError: The card leads only to where it must not.
+        UnavailableError: It leads only to names without an address.
     """
-    found = [place for each in card.a2a.supported_interfaces if (place := _place(each, sender)) is not None]
-    if not found:
+    places = [place for each in card.a2a.supported_interfaces if (place := place_of(each, sender)) is not None]
+    spoken = [place for place in places if (place.binding, place.version) in _TRANSPORTS]
+    if not spoken:
         raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface that is spoken here")
-    best = min(
-        found, key=lambda place: (sender.has_secrets and not sender.may_have(place.web.origin), place.version != V1)
-    )
-    make = _TRANSPORTS[best.binding, best.version]
-    if best.grpc is not None:
-        transport = make(channel_to(best.grpc, sender.options), card.a2a)
+    spoken.sort(key=lambda place: (sender.has_secrets and not sender.may_have(place.web.origin), place.version != V1))
+    refusals: list[ProtolinkError] = []
+    for place in spoken:
+        try:
+            return place, await guide_to(place, sender, card.came_from)
+        except (InvalidAgentResponseError, errors.UnavailableError) as error:
+            refusals.append(error)
+    raise refusals[0]
+
+
+def way_to(place: Place, guide: Guide, card: Card, sender: Sender) -> Way:
+    """The way to the interface that was chosen, over the connections of the running loop."""
+    make = _TRANSPORTS[place.binding, place.version]
+    if place.grpc is not None:
+        transport = make(channel_to(place.grpc, sender.options, guide.addresses), card.a2a)
     else:
-        transport = make(http_channel_to(best.web, sender.options), card.a2a, best.url, is_shared_httpx=True)
+        client = http_channel_to(place.web, sender.options, guide.judge)
+        transport = make(client, card.a2a, place.url, is_shared_httpx=True)
     streaming = card.a2a.capabilities.streaming
-    return Way(transport, best.web, best.grpc, best.binding, best.version, best.tenant, streaming)
+    return Way(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)
 
 
 _TRANSPORTS: dict[tuple[str, str], Any] = {
@@ -156,50 +172,6 @@ _TRANSPORTS: dict[tuple[str, str], Any] = {
     (GRPC, V1): GrpcTransport,
     (GRPC, V03): CompatGrpcTransport,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """An interface that could be taken; `url` as the card spells it, because a slash at its end may matter."""
-
-    url: str
-    web: WebAddress
-    grpc: Address | None
-    binding: str
-    version: str
-    tenant: str
-
-
-def _place(interface: pb.AgentInterface, sender: Sender) -> _Place | None:
-    version = V1 if interface.protocol_version.startswith("1.") else ".".join(interface.protocol_version.split(".")[:2])
-    binding = interface.protocol_binding
-    if (binding, version) not in _TRANSPORTS:
-        return None
-    try:
-        target = grpc_address(interface.url, sender.address) if binding == GRPC else None
-        web = WebAddress.parse(interface.url) if target is None else _web(target)
-    except InvalidArgumentError:
-        return None  # a URL that cannot be called
-    return _Place(interface.url, web, target, binding, version, interface.tenant)
-
-
-def _web(target: Address) -> WebAddress:
-    return WebAddress("https" if target.secure else "http", target.host, target.port)
-
-
-def grpc_address(url: str, named: WebAddress) -> Address:
-    """The address of a gRPC interface. One without a scheme, as v1.0 wants it, is as secure as the card was.
-
-    Raises:
-        InvalidArgumentError: It is none.
-    """
-    if "://" not in url:
-        return Address.parse(f"{'grpcs' if named.secure else 'grpc'}://{url}")
-    scheme, _, rest = url.partition("://")
-    if scheme in ("http", "https"):
-        web = WebAddress.parse(url)
-        return Address(web.host, web.port, web.secure)
-    return Address.parse(f"{scheme}://{rest}")
 
 
 # -- errors --------------------------------------------------------------------------------------------------------------------

@@ -80,7 +80,9 @@ class AgentClient:
         credentials: What is shown to the agents: APIKey, Basic, BearerToken, OAuth2ClientCredentials.
         outage_s: How long a stream may be cut before it gives up.
         trusted_origins: URLs whose origins get metadata and credentials, too, where the card of an agent on the web points there.
-            Without them, what identifies the caller goes to the origin that the caller named and to no other.
+            Without them, what identifies the caller goes to the origin that the caller named and to no other. They are also
+            followed wherever they are, while a card from a public place leads to none in a private network or on this machine.
+        insecure_ok: The card of an agent that was found over TLS may lead to a place in the clear; without credentials, as above.
 
     Every method raises the typed errors of `protolink_grpc.errors`: what the agent answered, `UnavailableError` when it cannot be
     reached, `DeadlineExceededError` when the wait was over first.
@@ -97,6 +99,7 @@ class AgentClient:
         credentials: Credentials | None = None,
         outage_s: float = 60.0,
         trusted_origins: Sequence[str] = (),
+        insecure_ok: bool = False,
     ) -> None:
         if transport not in _SCHEMES:
             raise InvalidArgumentError(f"{transport!r} is not one of {', '.join(_SCHEMES)}", field="transport")
@@ -106,9 +109,15 @@ class AgentClient:
         self.outage_s = outage_s
         self._options = ChannelOptions(tls, tuple(metadata), credentials)
         self._trusted = tuple(trusted_origins)
+        self._insecure_ok = insecure_ok
         self._web: Any = None
         # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nothing that goes with its calls can say who calls."""
+        return self._options == ChannelOptions()
 
     @property
     def sync(self) -> SyncFacade:
@@ -129,11 +138,10 @@ class AgentClient:
 
     def _on_the_web(self, url: str) -> AgentPort:
         if self._web is None:
-            from protolink_grpc.client.foreign import (
-                ForeignAgents,  # here: the official A2A client takes a second to load
-            )
+            # Here: the official A2A client takes a second to load.
+            from protolink_grpc.client.foreign import ForeignAgents
 
-            self._web = ForeignAgents(self._options, self._trusted)
+            self._web = ForeignAgents(self._options, self._trusted, self._insecure_ok)
         agent: AgentPort = self._web.agent(url, self.transport)
         return agent
 
@@ -366,7 +374,7 @@ class AgentClient:
         Raises:
             ToolRejectedError: No such tool, or wrong arguments; nothing was changed.
             ToolFailedError, ToolTimeoutError: It ran and did not succeed.
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError, SessionConflictError: It may not run.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It may not run.
             TaskExecutionError: Its task was canceled.
         """
         call = ToolCall(tool_name, {**(arguments or {}), **more})

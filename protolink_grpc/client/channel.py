@@ -62,14 +62,18 @@ class ChannelOptions:
     credentials: Credentials | None = None
 
 
-Key = tuple[Address, TLSConfig | None]
+Key = tuple[Address, TLSConfig | None, tuple[str, ...]]
 _channels: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, grpc.aio.Channel]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def channel_to(address: Address, options: ChannelOptions) -> grpc.aio.Channel:
-    """The channel of the running loop to that address. It connects when first used and reconnects by itself."""
+def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ...] = ()) -> grpc.aio.Channel:
+    """The channel of the running loop to that address. It connects when first used and reconnects by itself.
+
+    Args:
+        numeric: The numeric addresses, of one family, to connect to instead of what the host's name resolves to.
+    """
     loop = asyncio.get_running_loop()
     channels = _channels.get(loop)
     if channels is None:
@@ -77,14 +81,14 @@ def channel_to(address: Address, options: ChannelOptions) -> grpc.aio.Channel:
         for gone in [known for known in _channels if known.is_closed()]:
             del _channels[gone]
         channels = _channels[loop] = {}
-    key = (address, options.tls)
+    key = (address, options.tls, numeric)
     channel = channels.get(key)
     if channel is None:
-        channel = channels[key] = _open(address, options.tls)
+        channel = channels[key] = _open(*key)
     return channel
 
 
-def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
+def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> grpc.aio.Channel:
     arguments: list[tuple[str, Any]] = [
         ("grpc.service_config", _SERVICE_CONFIG),
         ("grpc.enable_retries", 1),
@@ -105,9 +109,21 @@ def _open(address: Address, tls: TLSConfig | None) -> grpc.aio.Channel:
         # Calls to this machine must not go through somebody's proxy.
         ("grpc.enable_http_proxy", 0 if address.host in ("127.0.0.1", "localhost", "::1") else 1),
     ]
+    target = address.target
+    if numeric:
+        # Wherever it connects, certificates are verified for the name, and the name is what the server is told.
+        arguments += [("grpc.ssl_target_name_override", address.host), ("grpc.default_authority", target)]
+        target = _numeric_target(numeric, address.port)
     if address.secure:
-        return grpc.aio.secure_channel(address.target, (tls or TLSConfig()).channel_credentials(), arguments)
-    return grpc.aio.insecure_channel(address.target, arguments)
+        return grpc.aio.secure_channel(target, (tls or TLSConfig()).channel_credentials(), arguments)
+    return grpc.aio.insecure_channel(target, arguments)
+
+
+def _numeric_target(numeric: tuple[str, ...], port: int) -> str:
+    """Several addresses of one family, as gRPC spells them."""
+    if ":" in numeric[0]:
+        return "ipv6:" + ",".join(f"[{each.replace('%', '%25')}]:{port}" for each in numeric)
+    return "ipv4:" + ",".join(f"{each}:{port}" for each in numeric)
 
 
 def is_connected(address: Address, options: ChannelOptions) -> bool:

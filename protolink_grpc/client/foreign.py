@@ -62,10 +62,12 @@ class ForeignAgents:
     Args:
         options: What goes with every call, to the origin that the caller named alone.
         trusted: URLs whose origins may have it, too, should a card point there.
+        insecure_ok: A card that was found over TLS may point to a place in the clear.
     """
 
     options: ChannelOptions
     trusted: tuple[str, ...] = ()
+    insecure_ok: bool = False
     _peers: Recent[_Peer] = field(default_factory=lambda: Recent(KNOWN_PEERS))
 
     def agent(self, url: str, transport: str) -> AgentPort:
@@ -96,7 +98,7 @@ class ForeignAgents:
         peer = self._peers.get(address.url)
         if peer is None:
             origins = frozenset(WebAddress.parse(each, field="trusted_origins").origin for each in self.trusted)
-            sender = Sender(address, self.options, origins)
+            sender = Sender(address, self.options, origins, self.insecure_ok)
             peer = _Peer(A2APeer(sender), ProtolinkPeer(sender))
             self._peers.keep(address.url, peer)
         return peer

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -30,6 +31,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.wire.guarded import Guarded, Judge
 from protolink_grpc.wire.tls import TLSConfig
 from protolink_grpc.wire.tracing import joined_to_trace
 
@@ -47,14 +49,18 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 ]
 
 
-Key = tuple[TLSConfig | None, bool, bool]
+Key = tuple[TLSConfig | None, bool, bool, Judge | None]
 _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.AsyncClient]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def http_channel_to(address: WebAddress, options: ChannelOptions) -> httpx.AsyncClient:
-    """The client of the running loop for that address: pooled, without redirects, cookies and a bound of time."""
+def http_channel_to(address: WebAddress, options: ChannelOptions, judge: Judge | None = None) -> httpx.AsyncClient:
+    """The client of the running loop for that address: pooled, without redirects, cookies and a bound of time.
+
+    Args:
+        judge: Says where each new connection goes, unless a proxy makes it; None goes by name.
+    """
     loop = asyncio.get_running_loop()
     clients = _clients.get(loop)
     if clients is None:
@@ -62,24 +68,39 @@ def http_channel_to(address: WebAddress, options: ChannelOptions) -> httpx.Async
         for gone in [known for known in _clients if known.is_closed()]:
             del _clients[gone]
         clients = _clients[loop] = {}
-    # Calls to this machine must not go through somebody's proxy.
-    direct = address.is_local or not getproxies() or bool(proxy_bypass(address.host))
-    key = (options.tls if address.secure else None, address.secure, direct)
+    key = (options.tls if address.secure else None, address.secure, _is_direct(address), judge)
     client = clients.get(key)
     if client is None:
         client = clients[key] = _open(*key)
     return client
 
 
-def _open(tls: TLSConfig | None, secure: bool, direct: bool) -> httpx.AsyncClient:
+def _is_direct(address: WebAddress) -> bool:
+    # Calls to this machine must not go through somebody's proxy.
+    return address.is_local or not getproxies() or bool(proxy_bypass(address.host))
+
+
+def came_from(response: httpx.Response, address: WebAddress) -> str:
+    """The numeric address that answered; empty where a proxy stands between and the URL does not say it either."""
+    host: object = address.host
+    if _is_direct(address) and (stream := response.extensions.get("network_stream")) is not None:
+        host = (stream.get_extra_info("server_addr") or ("",))[0]
+    try:
+        return str(ip_address(str(host)))
+    except ValueError:
+        return ""
+
+
+def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: Judge | None) -> httpx.AsyncClient:
     # Whatever speaks no TLS needs no authorities, and loading them takes time.
     verify = ssl_context(tls) if secure else False
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
-    transport = (
-        httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
-        if direct
-        else None
-    )
+    transport = None
+    if direct:
+        transport = httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
+        if judge is not None:
+            # httpx has no argument for it.
+            transport._pool._network_backend = Guarded(judge)
     return httpx.AsyncClient(
         transport=transport,
         verify=verify,
@@ -158,11 +179,13 @@ class Sender:
     Args:
         address: What the caller named.
         trusted: Further origins that may have the credentials, should the peer point there.
+        insecure_ok: The peer may point from TLS to a place in the clear.
     """
 
     address: WebAddress
     options: ChannelOptions
     trusted: frozenset[str] = field(default_factory=frozenset)
+    insecure_ok: bool = False
 
     @property
     def has_secrets(self) -> bool:

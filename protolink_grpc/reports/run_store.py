@@ -185,13 +185,13 @@ class SQLiteRunStore:
             return [self._record(db, head) for head in _heads(db, " AND ".join(where) or "1", values, limit)]
 
     def delete_task(self, task_id: str) -> bool:
-        """Refused: a session belongs to the principal of its tasks and request ids name them, so that a task cannot go alone.
+        """Refused: request ids name the tasks that they began, so that a task cannot go alone.
 
         Raises:
             UnimplementedError: Always.
         """
         raise UnimplementedError(
-            f"task {task_id} cannot be deleted from {self.path}: its session and its request ids would lose their owner",
+            f"task {task_id} cannot be deleted from {self.path}: the request ids that lead to it would lead nowhere",
             method="delete_task",
         )
 

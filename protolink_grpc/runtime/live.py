@@ -159,7 +159,6 @@ class LiveTask:
         Raises:
             InvalidTransitionError: A status among them is not reachable; for a finished task, any fact; one of them answers an
                 approval that does not wait: it was never asked for, or has its answer.
-            SessionConflictError: The task would begin in the session of another principal.
             LeaseLostError: Another process has taken the task.
             MessageTooLargeError: One of them is larger than an event may be.
             StoreError: The store refused; nothing was recorded.

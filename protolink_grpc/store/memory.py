@@ -21,7 +21,6 @@ from protolink_grpc.store.port import (
     TaskPage,
     TaskQuery,
     Waiters,
-    in_foreign_session,
     known_approval,
     no_task_to_push,
 )
@@ -33,14 +32,6 @@ class _Entry:
     events: list[bytes] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
     approval_ids: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Session:
-    """Who has a session that tasks were put into by name, and how many they are."""
-
-    principal: str
-    tasks: int = 0
 
 
 class MemoryStore:
@@ -62,7 +53,6 @@ class MemoryStore:
         self._by_change: dict[str, OrderedDict[str, None]] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
-        self._sessions: dict[tuple[str, str], _Session] = {}
         # Per agent, by request id, last changed last: the order of revisions.
         self._approvals: dict[str, OrderedDict[str, ApprovalRow]] = {}
         # Per agent and task, by config id; and those of each agent that are not done.
@@ -90,7 +80,6 @@ class MemoryStore:
         if append.approvals:
             self._check_approvals(append.approvals)
         if entry is None:
-            self._join_session(head)
             entry = self._entries[head.task_id] = _Entry(head)
         if append.approvals:
             self._index(append.approvals, entry)
@@ -125,29 +114,6 @@ class MemoryStore:
         if entry.head.sequence != append.expected_sequence:
             raise SequenceConflictError("another writer appended to this task first", task_id=append.head.task_id)
 
-    def _owner(self, agent_name: str, session_id: str) -> str | None:
-        session = self._sessions.get((agent_name, session_id)) if self._sessions else None
-        if session is not None:
-            return session.principal
-        entry = self._entries.get(session_id)
-        own = entry is not None and entry.head.agent_name == agent_name and entry.head.session_id == session_id
-        return entry.head.principal if entry is not None and own else None
-
-    def _join_session(self, head: TaskHead) -> None:
-        owner = self._owner(head.agent_name, head.session_id)
-        if owner is not None and owner != head.principal:
-            raise in_foreign_session(head)
-        if head.session_id != head.task_id:
-            key = (head.agent_name, head.session_id)
-            self._sessions.setdefault(key, _Session(head.principal)).tasks += 1
-
-    def _leave_session(self, head: TaskHead) -> None:
-        key = (head.agent_name, head.session_id)
-        if head.session_id != head.task_id:
-            self._sessions[key].tasks -= 1
-            if not self._sessions[key].tasks:
-                del self._sessions[key]
-
     def _check_approvals(self, rows: Sequence[ApprovalRow]) -> None:
         for row in rows:
             known = self._rows(row.agent_name).get(row.request_id)
@@ -167,7 +133,6 @@ class MemoryStore:
     def _forget_oldest(self) -> None:
         task_id, _ = self._finished.popitem(last=False)
         entry = self._entries.pop(task_id)
-        self._leave_session(entry.head)
         for request_id in entry.approval_ids:
             del self._approvals[entry.head.agent_name][request_id]
         for config_id in self._pushes.pop((entry.head.agent_name, task_id), ()):
@@ -218,9 +183,6 @@ class MemoryStore:
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         return self._requests.get((agent_name, principal, request_id))
-
-    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
-        return self._owner(agent_name, session_id)
 
     # -- approvals -------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from protolink_grpc.errors import InvalidArgumentError, SessionConflictError, TaskNotFoundError
+from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import TaskState
 
@@ -20,6 +20,7 @@ class TaskHead:
     """What is known about a task without reading its log. A value: never changed once made.
 
     Args:
+        session_id: A name among the principal's own: that of another one is another session.
         sequence: Sequence of the last event.
         worker: Store session that runs the task, empty when nobody does.
         epoch: Grows by one whenever a worker takes the task.
@@ -209,7 +210,6 @@ class TaskStore(Protocol):
             SequenceConflictError: The log ends elsewhere: somebody else appended, or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: There is no such task and `expected_sequence` is not 0.
-            SessionConflictError: It would create a task in the session of another principal.
             InvalidArgumentError: It asks for an approval under the request id of another one.
             StoreError: Disk full, read-only, or gone; nothing was done.
         """
@@ -225,9 +225,6 @@ class TaskStore(Protocol):
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """One page of heads."""
-
-    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
-        """The principal of that agent's tasks in a session, None where there are none."""
 
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
         """One approval, None for an unknown one."""
@@ -336,13 +333,6 @@ class Waiters:
             futures.discard(future)
             if not futures and self._futures.get(task_id) is futures:
                 del self._futures[task_id]
-
-
-def in_foreign_session(head: TaskHead) -> SessionConflictError:
-    """A session belongs to its first principal. To others it does not say whose it is."""
-    return SessionConflictError(
-        f"session {head.session_id} belongs to another caller", session_id=head.session_id, task_id=head.task_id
-    )
 
 
 def no_task_to_push(row: PushRow) -> TaskNotFoundError:

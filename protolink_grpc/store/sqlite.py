@@ -374,10 +374,6 @@ class SQLiteStore:
         more = len(rows) > query.page_size
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
 
-    async def session_owner(self, agent_name: str, session_id: str) -> str | None:
-        rows = await self._rows(task_table.SESSION_OWNER, agent_name, session_id, session_id, agent_name)
-        return rows[0][0] if rows else None
-
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
         rows = await self._rows(*approval_table.one(agent_name, request_id))
         return approval_table.row_of(rows[0]) if rows else None

@@ -13,7 +13,7 @@ from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConfli
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.store import approval_table
 from protolink_grpc.store.memory import bounded
-from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskQuery, in_foreign_session
+from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskQuery
 
 MIGRATIONS = (
     """
@@ -25,7 +25,6 @@ MIGRATIONS = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tasks_by_change ON tasks(principal, agent_name, update_micros DESC, task_id DESC);
     CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
-    CREATE INDEX tasks_in_sessions ON tasks(agent_name, session_id) WHERE session_id <> task_id;
     CREATE TABLE events(
       task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frames BLOB NOT NULL, lengths BLOB, PRIMARY KEY(task_id, sequence)
     ) STRICT, WITHOUT ROWID;
@@ -63,15 +62,7 @@ _COLUMNS = (
 )
 SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
 _PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
-
-# A default session is that of one task, found by its id; the others have an index of their own, empty where nobody names any.
-# All tasks of a session have one principal: the first that is found tells.
-_IN_NAMED = "SELECT principal FROM tasks WHERE agent_name = ? AND session_id = ? AND session_id <> task_id"
-_IN_DEFAULT = "SELECT principal FROM tasks WHERE task_id = ? AND session_id = task_id AND agent_name = ?"
-SESSION_OWNER = f"{_IN_NAMED} UNION ALL {_IN_DEFAULT} LIMIT 1"
-# One statement: a question of its own would cost every task as much as its row.
-_INSERT = f"INSERT OR IGNORE INTO tasks SELECT {_PLACES} WHERE coalesce(({_IN_NAMED} LIMIT 1), ({_IN_DEFAULT}), ?) = ?"
-
+_INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({_PLACES})"  # noqa: S608 -- fixed words only
 _INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
@@ -184,11 +175,10 @@ def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
 
 
 def _put_head(db: sqlite3.Connection, append: Append) -> int:
-    """Where the fence holds and the session is the principal's; returns how many heads that changed, 1 or 0."""
+    """Where the fence holds; returns how many heads that changed, 1 or 0."""
     head = append.head
     if not append.expected_sequence:
-        agent, session, owner = head.agent_name, head.session_id, head.principal
-        return db.execute(_INSERT, (*_values(head), agent, session, session, agent, owner, owner)).rowcount
+        return db.execute(_INSERT, _values(head)).rowcount
     return db.execute(
         "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
         "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
@@ -213,13 +203,12 @@ def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | N
     """Why nothing was done; a broken fence comes first, `refused` next."""
     task_id = append.head.task_id
     row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
-    if row is None and not append.expected_sequence:
-        return refused or in_foreign_session(append.head)
-    if row is None:
+    if row is None and append.expected_sequence:
         return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
-    if append.expected_sequence and row[1] != append.expected_epoch:
+    sequence, epoch = row or (0, 0)
+    if append.expected_sequence and epoch != append.expected_epoch:
         return LeaseLostError("another worker runs this task", task_id=task_id)
-    if refused is not None and row[0] == append.expected_sequence:
+    if refused is not None and sequence == append.expected_sequence:
         return refused
     return SequenceConflictError("another writer appended to this task first", task_id=task_id)
 

@@ -11,7 +11,6 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     LeaseLostError,
     SequenceConflictError,
-    SessionConflictError,
     StoreError,
     TaskNotFoundError,
 )
@@ -483,75 +482,58 @@ def opening(task_id: str, principal: str, session_id: str = "", **known: object)
     return addition(task_id, principal=principal, session_id=session_id or task_id, **known)
 
 
-async def test_a_session_belongs_to_the_principal_of_its_first_task(opened: TaskStore) -> None:
-    assert await opened.session_owner("agent", "trip") is None
-    await opened.append(opening("one", "ada", "trip"))
+async def in_session(store: TaskStore, principal: str, session_id: str, agent_name: str = "agent") -> list[str]:
+    page = await store.find(TaskQuery(principal, agent_name, session_id=session_id))
+    assert page.total == len(page.heads)
+    return sorted(head.task_id for head in page.heads)
+
+
+async def test_two_principals_use_one_session_id_and_never_meet(opened: TaskStore) -> None:
+    await opened.append(opening("one", "ada", "trip", request_id="r"))
     await opened.append(opening("two", "ada", "trip"))
-    refused = opening("three", "bob", "trip", request_id="r")
-    for _ in range(2):  # no trace of the refusal: its request is not remembered either
-        with pytest.raises(SessionConflictError) as error:
-            await opened.append(refused)
-        assert error.value.metadata == {"session_id": "trip", "task_id": "three"}
-        assert "ada" not in str(error.value)
-    assert await opened.head("three") is None
-    assert await opened.session_owner("agent", "trip") == "ada"
+    assert await opened.append(opening("three", "bob", "trip", request_id="r")) is None
+    assert await in_session(opened, "ada", "trip") == ["one", "two"]
+    assert await in_session(opened, "bob", "trip") == ["three"]
+    assert await in_session(opened, "eve", "trip") == []
 
 
-async def test_the_session_of_a_task_of_its_own_belongs_to_the_tasks_owner(opened: TaskStore) -> None:
+async def test_the_session_of_a_task_of_its_own_is_its_owners(opened: TaskStore) -> None:
     await opened.append(opening("own", "ada"))
-    assert await opened.session_owner("agent", "own") == "ada"
-    with pytest.raises(SessionConflictError):
-        await opened.append(opening("other", "bob", "own"))
+    await opened.append(opening("other", "bob", "own"))
     await opened.append(opening("further", "ada", "own"))
-    assert await opened.session_owner("agent", "own") == "ada"
+    assert await in_session(opened, "ada", "own") == ["further", "own"]
+    assert await in_session(opened, "bob", "own") == ["other"]
 
 
-async def test_a_task_named_like_anothers_session_does_not_get_into_it(opened: TaskStore) -> None:
+async def test_a_task_may_be_named_like_anothers_session(opened: TaskStore) -> None:
     await opened.append(opening("one", "ada", "trip"))
-    with pytest.raises(SessionConflictError):
-        await opened.append(opening("trip", "bob"))
-    await opened.append(opening("trip", "ada"))
-
-
-async def test_a_session_that_a_task_does_not_use_is_not_its_owners_for_its_name(opened: TaskStore) -> None:
-    await opened.append(opening("one", "ada", "trip"))
-    await opened.append(opening("two", "bob", "one"))
-    assert await opened.session_owner("agent", "one") == "bob"
+    await opened.append(opening("trip", "bob"))
+    assert await in_session(opened, "ada", "trip") == ["one"]
+    assert await in_session(opened, "bob", "trip") == ["trip"]
 
 
 async def test_agents_on_one_store_have_their_sessions_to_themselves(opened: TaskStore) -> None:
     await opened.append(opening("one", "ada", "trip"))
-    await opened.append(opening("own", "ada"))
-    for number, session in enumerate(["trip", "own"]):
-        await opened.append(opening(f"of other {number}", "bob", session, agent_name="other"))
-        assert await opened.session_owner("other", session) == "bob"
-        assert await opened.session_owner("agent", session) == "ada"
+    await opened.append(opening("two", "ada", "trip", agent_name="other"))
+    assert await in_session(opened, "ada", "trip") == ["one"]
+    assert await in_session(opened, "ada", "trip", "other") == ["two"]
 
 
 async def test_a_task_that_exists_is_a_conflict_whatever_session_is_asked_for(opened: TaskStore) -> None:
-    # The caller means that task: whose session it is, is not the question.
+    # The caller means that task: in which session it is, is not the question.
     await opened.append(opening("one", "ada", "trip"))
-    with pytest.raises(SequenceConflictError):
-        await opened.append(opening("one", "bob", "trip"))
+    for session in ("trip", "one", "other"):
+        with pytest.raises(SequenceConflictError):
+            await opened.append(opening("one", "bob", session, request_id="r"))
+    assert await opened.request("agent", "bob", "r") is None
+    assert await in_session(opened, "bob", "trip") == []
 
 
-async def test_of_two_principals_that_begin_a_session_at_once_one_gets_it(opened: TaskStore) -> None:
-    openings = [opening(name, name, "trip") for name in ("ada", "bob", "eve")]
-    outcomes = await asyncio.gather(*map(opened.append, openings), return_exceptions=True)
-    assert outcomes.count(None) == 1
-    assert sum(isinstance(outcome, SessionConflictError) for outcome in outcomes) == 2
-    assert await opened.session_owner("agent", "trip") == openings[outcomes.index(None)].head.principal
-
-
-async def test_a_session_whose_tasks_are_all_forgotten_is_free() -> None:
-    store = MemoryStore(max_tasks=2)
-    for number in range(2):
-        await store.append(opening(f"task {number}", "ada", "trip", state=TaskState.COMPLETED))
-    await store.append(opening("newer", "bob", state=TaskState.COMPLETED))
-    assert await store.session_owner("agent", "trip") == "ada"
-    await store.append(opening("newest", "bob", state=TaskState.COMPLETED))
-    assert await store.session_owner("agent", "trip") is None
-    assert not store._sessions  # the one place where a forgotten session would stay
+async def test_principals_that_begin_one_session_at_once_all_get_theirs(opened: TaskStore) -> None:
+    names = ("ada", "bob", "eve")
+    assert await asyncio.gather(*(opened.append(opening(name, name, "trip")) for name in names)) == [None] * 3
+    for name in names:
+        assert await in_session(opened, name, "trip") == [name]
 
 
 # -- approvals -----------------------------------------------------------------------------------------------------------

@@ -129,7 +129,6 @@ NAMES: dict[str, list[str]] = {
         "ScriptedLLM",
         "SequenceOutOfRangeError",
         "ServerOptions",
-        "SessionConflictError",
         "SessionNotFoundError",
         "State",
         "StateOperationRequest",

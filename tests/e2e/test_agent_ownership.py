@@ -11,7 +11,19 @@ from grpc_status import rpc_status
 from protolink_pb.v1 import agent_service_pb2 as pb
 from protolink_pb.v1 import task_pb2
 
-from protolink_grpc import Agent, AgentClient, Message, Principal, ServerOptions, Task
+from protolink_grpc import (
+    Agent,
+    AgentClient,
+    HttpOptions,
+    Message,
+    Principal,
+    ServerOptions,
+    Task,
+    current_run,
+)
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.http_channel import close_http_channels
+from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.store.port import TaskStore
 
 Stub = Any
@@ -176,3 +188,132 @@ async def test_a_request_id_of_someone_else_reveals_nothing(world: World) -> Non
     by_ann = await world.stub.SendTask(request, metadata=ANN)
     by_bob = await world.stub.SendTask(request, metadata=BOB)
     assert by_ann.task.id != by_bob.task.id
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------------
+
+
+class Confidant(Agent):
+    """Answers with all that it remembers of the session, and has somebody else remember it, too."""
+
+    confidant = ""
+
+    async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        assert self.state is not None
+        memory = self.state.of(run.principal).conversation
+        assert memory is not None
+        await memory.remember(run.session_id, task.id, [LLMMessage("user", task.messages[-1].text)])
+        words = [str(each.content) for each in await memory.history(run.session_id)]
+        if self.confidant:
+            words.append((await self.peer(self.confidant).send_message(task.messages[-1].text)).text)
+        return task.complete(" ".join(words))
+
+
+def confidant(name: str, url: str = "grpc://127.0.0.1:0", **more: Any) -> Confidant:
+    return Confidant(name=name, description="remembers", url=url, state="conversation", **more)
+
+
+@pytest.fixture
+async def listener(store: TaskStore) -> AsyncIterator[Confidant]:
+    """An agent that remembers, over gRPC and A2A."""
+    async with confidant("listener", store=store, http=HttpOptions(), authenticator=by_name) as agent:
+        yield agent
+    await close_http_channels()
+    await close_channels()
+
+
+def callers(agent: Agent, transport: str) -> tuple[AgentClient, AgentClient]:
+    """Ann and Bob."""
+    web = next(each.url for each in agent.card.interfaces if each.url.startswith("http"))
+    url = agent.card.url if transport == "grpc" else web
+    ann, bob = (AgentClient(transport, url, timeout=20.0, metadata=metadata) for metadata in (ANN, BOB))
+    return ann, bob
+
+
+async def told(client: AgentClient, text: str, session_id: str) -> str:
+    task = await client.send_task(None, Task.create(text, session_id=session_id))
+    assert task.session_id == session_id
+    return task.raise_for_status().get_last_part_content()
+
+
+@pytest.mark.parametrize("transport", ["grpc", "a2a", "http"])
+async def test_a_session_id_of_someone_else_is_as_new_as_any(listener: Confidant, transport: str) -> None:
+    ann, bob = callers(listener, transport)
+    assert await told(ann, "mine", "trip") == "mine"
+    assert await told(bob, "his", "trip") == "his"
+    assert await told(ann, "too", "trip") == "mine too"
+    # ProtoLink's own protocol lists no tasks.
+    for client, known in zip(callers(listener, "grpc" if transport == "http" else transport), (2, 1), strict=True):
+        page = await client.list_tasks(session_id="trip")
+        assert len(page.tasks) == known
+        assert {task.session_id for task in page.tasks} == {"trip"}
+
+
+async def test_a_task_may_be_named_like_someone_elses_session(listener: Confidant) -> None:
+    ann, bob = callers(listener, "grpc")
+    assert await told(ann, "mine", "trip") == "mine"
+    task = await bob.send_task(None, Task(id="trip", messages=[Message.user("his")]))
+    assert (task.session_id, task.get_last_part_content()) == ("trip", "his")
+    (known,) = (await ann.list_tasks(session_id="trip")).tasks
+    assert known.id != "trip"
+
+
+async def test_what_is_remembered_of_a_session_id_is_described_and_reset_for_each_owner(listener: Confidant) -> None:
+    ann, bob = callers(listener, "grpc")
+    await told(ann, "mine", "trip")
+    await told(bob, "his", "trip")
+    await told(bob, "too", "trip")
+    for client, known in ((ann, 1), (bob, 2)):
+        (found,) = (await client.describe_state(session_id="trip", stores=["conversation"])).stores
+        assert found.message_count == known
+    await bob.reset_state(session_id="trip")
+    assert await told(bob, "again", "trip") == "again"
+    assert await told(ann, "too", "trip") == "mine too"
+
+
+# -- and what an agent delegates -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://friend"])
+async def test_owners_with_one_session_id_do_not_meet_in_what_an_agent_delegates(store: TaskStore, url: str) -> None:
+    # To the friend both are the listener, which is nobody in particular: it owns what it delegates.
+    async with (
+        confidant("friend", url) as friend,
+        confidant("listener", store=store, http=HttpOptions(), authenticator=by_name) as listener,
+    ):
+        listener.confidant = friend.card.url
+        ann, bob = callers(listener, "grpc")
+        assert await told(ann, "mine", "trip") == "mine mine"
+        assert await told(bob, "his", "trip") == "his his"
+        assert await told(ann, "too", "trip") == "mine too mine too"  # and it is one session there, too
+        local = AgentClient(url=friend.card.url)
+        assert await told(local, "nothing", "trip") == "nothing"
+    await close_channels()
+
+
+async def test_nobodys_session_is_not_that_of_the_agent_that_delegates(store: TaskStore) -> None:
+    # The friend knows the listener by its name, the listener does not know who calls.
+    async with (
+        confidant("friend", authenticator=by_name) as friend,
+        confidant("listener", store=store, metadata=BOB) as listener,
+    ):
+        listener.confidant = friend.card.url
+        assert await told(AgentClient(url=listener.card.url), "anybody's", "trip") == "anybody's anybody's"
+        own = await listener.run_task(Task.create("own", session_id="trip"))
+        assert own.get_last_part_content() == "own own"
+        direct = AgentClient(url=friend.card.url, metadata=BOB)
+        assert await told(direct, "direct", "trip") == "direct"
+    await close_channels()
+
+
+async def test_nobodys_session_keeps_its_name_where_nobody_has_one() -> None:
+    async with confidant("friend") as friend, confidant("listener") as listener:
+        listener.confidant = friend.card.url
+        assert await told(AgentClient(url=listener.card.url), "one", "trip") == "one one"
+        (child,) = (await AgentClient(url=friend.card.url).list_tasks()).tasks
+        assert child.session_id == "trip"
+        own = await listener.run_task(Task.create("two", session_id="trip"))
+        assert own.get_last_part_content() == "two two"  # what this process asks for is not anybody's
+    await close_channels()

@@ -86,9 +86,8 @@ def refused_for_its_params(error: Json) -> None:
     """It is neither our mistake nor the agent's, and says of what kind it is."""
     code, data = error["code"], error["data"]
     reason = data["reason"] if isinstance(data, dict) else data[0]["reason"]
-    # A context belongs to its first caller, and each tenant makes another one of it.
-    allowed = code == PARAMS or (code in A2A and code != -32006) or (code, reason) == (REQUEST, "SESSION_CONFLICT")
-    assert allowed, error
+    assert reason
+    assert code == PARAMS or (code in A2A and code != -32006), error
 
 
 def written(value: Any) -> bytes:

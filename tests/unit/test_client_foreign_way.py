@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from protolink_grpc import errors
 from protolink_grpc.a2a.values import V03, V1
-from protolink_grpc.client import a2a_way, http_channel
+from protolink_grpc.client import a2a_way, card_places, http_channel
 from protolink_grpc.client.a2a_messages import request_of, tidied, tidied_task
-from protolink_grpc.client.a2a_way import Card, a2a_errors, card_of, grpc_address, way_to
+from protolink_grpc.client.a2a_way import Card, a2a_errors, card_of, chosen, way_to
+from protolink_grpc.client.card_places import grpc_address
 from protolink_grpc.client.channel import ChannelOptions, close_channels
 from protolink_grpc.client.http_channel import Sender, close_http_channels, http_errors, refused
 from protolink_grpc.client.recent import Recent
@@ -93,9 +94,19 @@ def test_grpc_interfaces_are_spelled_in_many_ways(url: str, address: Address) ->
 # -- the interface -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def _names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name has a public address."""
+
+    async def look_up(host: str, port: int) -> list[str]:
+        return ["8.8.8.8"]
+
+    monkeypatch.setattr(card_places, "look_up", look_up)
+
+
 async def _taken(found: Card, who: Sender) -> tuple[str, str, str]:
     try:
-        way = way_to(found, who)
+        way = way_to(*await chosen(found, who), found, who)
         return way.binding, way.version, way.web.origin
     finally:
         await close_http_channels()

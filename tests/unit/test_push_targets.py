@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc.a2a.push_targets import MAX_URL, Target, Targets, is_permitted, networks, parse_target
+from protolink_grpc.a2a.push_targets import MAX_URL, Target, Targets, parse_target
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
+from protolink_grpc.wire.reach import is_permitted, networks
 
 
 def answering(*addresses: str) -> Targets:

@@ -87,13 +87,31 @@ async def test_tasks_of_others_are_not_listed_nor_counted(world: World, binding:
     assert (found["tasks"], found["totalSize"]) == ([], 0)
 
 
-async def test_a_context_of_somebody_else_is_refused(world: World, binding: str) -> None:
-    """9 and 31: the task is not begun in it."""
+async def test_a_context_of_somebody_else_is_as_new_as_any(world: World, binding: str) -> None:
+    """9 and 31: nothing tells that somebody has it, and the two never meet in it."""
     owner, other = world.caller(binding), world.caller(binding)
-    task = await owner.task("done")
-    for send in (other.send, other.streamed):
-        with pytest.raises(Refused):
-            await send(message("hello", contextId=task["contextId"]))
+    mine = await owner.task("done")
+    context = mine["contextId"]
+    theirs = await other.task(message("hello", contextId=context))
+    await other.streamed(message("hello again", contextId=context))
+    assert theirs["contextId"] == context
+    if other.is_v1:
+        assert [each["id"] for each in (await owner.listed(contextId=context))["tasks"]] == [mine["id"]]
+        assert theirs["id"] in {each["id"] for each in (await other.listed(contextId=context))["tasks"]}
+        assert (await other.listed(contextId=context))["totalSize"] == 2
+    for caller, task in ((owner, theirs), (other, mine)):
+        assert (await refusal(ON_A_TASK["GetTask"], caller, task["id"])).reason == "TASK_NOT_FOUND"
+
+
+@over_v1
+async def test_a_context_of_another_tenant_is_as_new_as_any(world: World, binding: str) -> None:
+    """31: though its caller is the same."""
+    caller = world.caller(binding)
+    red, blue = caller.in_tenant("red"), caller.in_tenant("blue")
+    mine = await red.task("done")
+    theirs = await blue.task(message("hello", contextId=mine["contextId"]))
+    for each, task in ((red, mine), (blue, theirs)):
+        assert [found["id"] for found in (await each.listed(contextId=mine["contextId"]))["tasks"]] == [task["id"]]
 
 
 async def test_one_principal_is_the_same_over_every_binding(world: World, binding: str) -> None:

@@ -97,7 +97,7 @@ class AgentServiceServicer(object):
         The run does not end with the call: a deadline bounds the wait only.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
         FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-        PERMISSION_DENIED/SESSION_CONFLICT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,7 +46,7 @@ class AgentServiceStub:
     The run does not end with the call: a deadline bounds the wait only.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
     FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-    PERMISSION_DENIED/SESSION_CONFLICT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     StreamTask: _grpc.UnaryStreamMultiCallable[_agent_service_pb2.StreamTaskRequest, _agent_service_pb2.StreamTaskResponse]
     """StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
@@ -92,7 +92,7 @@ class AgentServiceAsyncStub(AgentServiceStub):
     The run does not end with the call: a deadline bounds the wait only.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
     FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-    PERMISSION_DENIED/SESSION_CONFLICT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     StreamTask: _aio.UnaryStreamMultiCallable[_agent_service_pb2.StreamTaskRequest, _agent_service_pb2.StreamTaskResponse]  # type: ignore[assignment]
     """StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
@@ -147,7 +147,7 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         The run does not end with the call: a deadline bounds the wait only.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
         FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-        PERMISSION_DENIED/SESSION_CONFLICT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
     @_abc_1.abstractmethod
