@@ -155,14 +155,9 @@ class Operations:
         submission, answered = await self._submission(asked, owner, params)
         service = self._service
         may_answer = self._may_answer(owner)
-        if answered is not None:
-            turn = answered
-        elif params.push is None and not params.return_immediately and self._approvals is None:
+        if answered is None and params.push is None and not params.return_immediately and self._approvals is None:
             return self._answer(await service.send(submission, owner), may_answer, params)
-        else:
-            turn = await service.submit(submission, owner)
-        if params.push is not None:
-            await self._add_push(asked, owner, turn.task_id, params.push, turn.after_sequence)
+        turn = await self._begun(asked, owner, submission, answered, params.push)
         if params.return_immediately:
             return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
         # Read before the flush: meanwhile somebody may begin the next turn of a task that waits for input.
@@ -170,6 +165,20 @@ class Operations:
         if self._webhooks is not None:
             await self._webhooks.flush(turn.task_id, FLUSH_S)
         return answer
+
+    async def _begun(
+        self, asked: Asked, owner: str, submission: Submission, answered: Turn | None, push: PushConfig | None
+    ) -> Turn:
+        """The turn of a request, with its webhook: a caller that hangs up gets both or neither."""
+        if push is None:
+            return answered or await self._service.submit(submission, owner)
+
+        async def begin() -> Turn:
+            turn = answered or await self._service.submit(submission, owner)
+            await self._add_push(asked, owner, turn.task_id, push, turn.after_sequence)
+            return turn
+
+        return await asyncio.shield(begin())
 
     def _answer(self, fold: TaskFold, may_answer: MayAnswer, params: SendParams) -> TaskView | MessageReply:
         reply = reply_of(fold) if self.options.message_replies else None
@@ -209,11 +218,8 @@ class Operations:
         """Begin or continue a task and show it: first the task, then what happens to it, until the turn ends. Raises as `send`."""
         self._check_streaming()
         owner = self._enter(asked, params.tenant)
-        submission, turn = await self._submission(asked, owner, params)
-        if turn is None:
-            turn = await self._service.submit(submission, owner)
-        if params.push is not None:
-            await self._add_push(asked, owner, turn.task_id, params.push, turn.after_sequence)
+        submission, answered = await self._submission(asked, owner, params)
+        turn = await self._begun(asked, owner, submission, answered, params.push)
         async with aclosing(self._turn(turn, owner, params)) as batches:
             async for updates in batches:
                 yield updates

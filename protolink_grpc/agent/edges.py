@@ -26,6 +26,7 @@ from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server.agent_servicer import AgentServicer
 from protolink_grpc.server.app import GrpcServer, ServerOptions
+from protolink_grpc.server.binding import procedures
 from protolink_grpc.server.control_servicer import ControlServicer
 from protolink_grpc.server.interceptors.authorization import authorization
 from protolink_grpc.state.control import StateControl
@@ -211,15 +212,8 @@ class Edges:
             await self._open_http(served, self._reach.http, configured)
 
     async def _open_grpc(self, served: Served, configured: str) -> None:
-        card, service = served.card, served.service
-        services: list[tuple[ServiceDescriptor, object]] = [
-            (_service(agent_service_pb2, "AgentService"), AgentServicer(service, lambda: card)),
-            (
-                _service(control_service_pb2, "ControlService"),
-                ControlServicer(served.toolbox, service, served.control, redaction=served.redaction),
-            ),
-            *self._a2a_services(),
-        ]
+        card = served.card
+        services = [*_services(served), *self._a2a_services()]
         public = Address.parse(configured)
         if self._listen_at is None and is_everywhere(public):
             log.warning(
@@ -258,6 +252,7 @@ class Edges:
         from protolink_grpc.gateway.agent_app import a2a_routes, protolink_routes
         from protolink_grpc.gateway.app import Gateway
         from protolink_grpc.gateway.door import Door
+        from protolink_grpc.gateway.grpc_web import grpc_web_routes
 
         card, reach, service = served.card, self._reach, served.service
         if options.tls is None and reach.grpc.tls is not None and reach.grpc.tls.certfile is not None:
@@ -279,9 +274,11 @@ class Edges:
         routes = a2a_routes(gateway, self._operations) if self._operations is not None else []
         # ProtoLink's paths first: `/tasks/stream` is no task of A2A's.
         own = protolink_routes(gateway, service, lambda: card, served.control, public=public)
+        limit = reach.grpc.max_request_bytes
+        methods = [each for pair in _services(served) for each in procedures(*pair, max_request_bytes=limit)]
         self._gateway = gateway
         try:
-            url = await gateway.start([*own, *routes])
+            url = await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods), *routes])
         except BaseException:
             self._gateway = None
             raise
@@ -323,6 +320,18 @@ class Edges:
             await gateway.stop(grace_s)
         if grpc is not None:
             await grpc.stop(grace_s)
+
+
+def _services(served: Served) -> list[tuple[ServiceDescriptor, object]]:
+    """Our own services; A2A's have other ways over HTTP."""
+    card = served.card
+    return [
+        (_service(agent_service_pb2, "AgentService"), AgentServicer(served.service, lambda: card)),
+        (
+            _service(control_service_pb2, "ControlService"),
+            ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction),
+        ),
+    ]
 
 
 def _service(module: Any, name: str) -> ServiceDescriptor:

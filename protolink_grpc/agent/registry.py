@@ -21,6 +21,7 @@ from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.server.app import GrpcServer, ServerOptions
+from protolink_grpc.server.binding import procedures
 from protolink_grpc.server.registry_servicer import RegistryServicer
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
@@ -118,10 +119,13 @@ class Registry:
         log.info("registry serves at %s%s", self._url, self.http_url and f", and at {self.http_url}")
 
     async def _listen(self, service: RegistryService) -> None:
+        descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
+        services = [(descriptor, RegistryServicer(service))]
         if self._reach.http is not None:
             # Here, not above: a registry without an HTTP port needs none of it.
             from protolink_grpc.gateway.app import Gateway
             from protolink_grpc.gateway.door import Door
+            from protolink_grpc.gateway.grpc_web import grpc_web_routes
             from protolink_grpc.gateway.protolink_registry import registry_routes
             from protolink_grpc.gateway.protolink_socket import behind_guard
 
@@ -131,9 +135,10 @@ class Registry:
                 about=lambda: {"transport": "http", "url": self.http_url},
                 challenges=self._reach.challenges,
             )
-            await gateway.start(registry_routes(gateway.door, service, socket=behind_guard(gateway.options)))
-        descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
-        services = [(descriptor, RegistryServicer(service))]
+            limit = self._reach.grpc.max_request_bytes
+            methods = [each for pair in services for each in procedures(*pair, max_request_bytes=limit)]
+            own = registry_routes(gateway.door, service, socket=behind_guard(gateway.options))
+            await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods)])
         server = GrpcServer(self._address, services, options=self._reach.grpc_options)
         address = await server.start()
         self._server = server

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from protolink_grpc.gateway.door import Door
@@ -16,6 +16,9 @@ from protolink_grpc.gateway.hygiene import hygienic
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.sse import OpenStreams
+
+METRICS_METHOD = "/protolink.v1.Metrics/GetMetrics"
+"""Name of `/metrics` for access rules, on a port that asks who calls: there is no such RPC."""
 
 
 class Gateway:
@@ -60,7 +63,7 @@ class Gateway:
         """
         own = [*self._health.routes(), *routes]
         if self.options.metrics_listen is None:
-            own.append(self.metrics.route())
+            own.append(self.metrics.route(admit=None if self.door.is_open else self._admit_to_metrics))
         app = hygienic(_routed(own), self.options, challenges=self._challenges)
         self.streams.reopen()
         server = HttpServer(self.metrics.metered(app), self.options, drain=self.drain, rejected=self.metrics.rejected)
@@ -75,6 +78,9 @@ class Gateway:
                 await server.stop(0)
                 raise
         return self.options.public_url.rstrip("/") or url
+
+    async def _admit_to_metrics(self, request: Request) -> None:
+        await self.door.principal(request, METRICS_METHOD)
 
     async def begin_drain(self) -> None:
         """Say that it goes down: readiness fails, and event streams end where they are."""
@@ -97,11 +103,18 @@ def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
     # Most requests are for a path without parameters; trying two dozen patterns costs as much as answering.
     plain: dict[tuple[str, str], Route] = {}
     ways: dict[str, set[str]] = {}
+    patterns: list[BaseRoute] = []
     for route in routes:
         if isinstance(route, Route) and not route.param_convertors:
             for method in route.methods or ():
                 plain.setdefault((method, route.path), route)
                 ways.setdefault(route.path, set()).add(method)
+        else:
+            patterns.append(route)
+
+    def takes(scope: Scope) -> bool:
+        """Whether a pattern stands for it: somebody's task may be called `stream`, as ProtoLink's path is."""
+        return any(route.matches(scope)[0] is Match.FULL for route in patterns)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (route := plain.get((scope["method"], scope["path"]))) is not None:
@@ -109,7 +122,7 @@ def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
             response = await route.endpoint(Request(scope, receive, send))
             await response(scope, receive, send)
             return
-        if scope["type"] == "http" and (allowed := ways.get(scope["path"])) is not None:
+        if scope["type"] == "http" and (allowed := ways.get(scope["path"])) is not None and not takes(scope):
             raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(sorted(allowed))})
         scope["app"] = router  # starlette answers by itself, in plain text, where it thinks that nobody is around it
         await router(scope, receive, send)

@@ -5,6 +5,7 @@ Routes stay free of it: they ask the door for the caller and for the body, and r
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -17,12 +18,21 @@ from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.errors import (
     ContentTypeNotSupportedError,
     MessageTooLargeError,
+    PermissionDeniedError,
     RequestTimeoutError,
     UnauthenticatedError,
     VersionNotSupportedError,
 )
 from protolink_grpc.gateway.connections import PEER_CERTIFICATE
 from protolink_grpc.gateway.options import Bounds
+from protolink_grpc.gateway.shares import Shares
+from protolink_grpc.gateway.waiting import Waiting, Waits
+
+NO_CALL = "/protolink.v1.NoService/NoMethod"
+"""What rates are told of a request that is no call; no rule is about it."""
+
+SMALL_BYTES = 16 << 10
+"""Bodies up to this are read before it is asked who sends them. It is less than a head may have, which is read of everybody."""
 
 
 class Door:
@@ -39,6 +49,8 @@ class Door:
         self._authenticate = authenticate
         self._admit = admit
         self.bounds = bounds or Bounds()
+        self._waits = Waits()
+        self.shares = Shares(self.bounds.max_streams_per_principal)
 
     @property
     def is_open(self) -> bool:
@@ -71,6 +83,30 @@ class Door:
         if self._admit is not None:
             self._admit(method, principal)
 
+    def charge(self, principal: Principal) -> None:
+        """Let a request that is no call cost its sender what a call costs. Raises ResourceExhaustedError."""
+        if self._admit is not None:
+            with suppress(PermissionDeniedError):
+                self._admit(NO_CALL, principal)
+
+    async def charge_sender(self, request: HTTPConnection) -> None:
+        """The same before it is known who that is. Strangers share the bucket of everybody anonymous.
+
+        Raises:
+            UnauthenticatedError: It is a stranger.
+            ResourceExhaustedError: As `charge`.
+        """
+        try:
+            sender = await self.identify(request)
+        except UnauthenticatedError:
+            self.charge(NOBODY)
+            raise
+        self.charge(sender)
+
+    def waiting(self, request: Request) -> Waiting:
+        """Around what waits for a task on behalf of that request, its body read."""
+        return Waiting(self._waits, request.receive, self.bounds.max_wait_s)
+
     async def admitted(self, request: HTTPConnection, method: str, asked: Asked) -> Asked:
         """The caller of a request that is for `method`, as its body says: who was identified without it is looked at again.
 
@@ -98,6 +134,15 @@ class Door:
         if not version and request.scope["query_string"]:
             version = request.query_params.get("A2A-Version", "")
         return Asked(principal, self._authenticate is not None, version, _names(named) if named else NO_EXTENSIONS)
+
+    def reads_first(self, request: Request) -> bool:
+        """Whether the body is read before it is known who sends it: nobody has to be known, or it is small."""
+        if self._authenticate is None:
+            return True
+        for name, value in request.scope["headers"]:
+            if name == b"content-length":
+                return value.isdigit() and len(value) <= 5 and int(value) <= SMALL_BYTES
+        return False
 
     async def body(self, request: Request) -> bytes:
         """The whole body.

@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
 from protolink_grpc.errors import DOMAIN, ProtolinkError, ResourceExhaustedError
-from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.options import HttpOptions, Listen
+from protolink_grpc.wire.incidents import answerable
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -37,6 +37,9 @@ READ_HEADERS = (
     "X-Protolink-Request-ID",
     "traceparent",
     "tracestate",
+    "grpc-timeout",
+    "X-Grpc-Web",
+    "X-User-Agent",
 )
 """Request headers that routes read: what a web page that may call may send."""
 
@@ -48,6 +51,9 @@ SHOWN_HEADERS = (
     "A2A-Extensions",
     "X-Request-ID",
     "X-Protolink-Request-ID",
+    "grpc-status",
+    "grpc-message",
+    "grpc-status-details-bin",
 )
 """Response headers that such a page may read."""
 

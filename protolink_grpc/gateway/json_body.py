@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import orjson
+from starlette.requests import Request
 from starlette.responses import Response
 
 from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError
@@ -73,13 +74,22 @@ def write_json(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def check_json(header: str | None) -> None:
-    """Pass when a body says that it is JSON, or says nothing. Raises ContentTypeNotSupportedError, which is a 415 here."""
-    given = media_type(header)
-    if given not in ("", JSON, A2A_JSON):
-        raise ContentTypeNotSupportedError(
-            f"the body must be {JSON} or {A2A_JSON}, not {given[:100]}", media_type=given[:100]
-        )
+def check_json(request: Request) -> None:
+    """Pass when the body says that it is JSON, or when there is none. Raises ContentTypeNotSupportedError, which is a 415 here.
+
+    A web page may send a body that says something else, or nothing, to any server without asking first.
+    """
+    given, has_body = "", False
+    for name, value in request.scope["headers"]:
+        if name == b"content-type":
+            given = media_type(value.decode("latin-1"))
+        elif name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+            has_body = True
+    if given in (JSON, A2A_JSON) or given.endswith("+json") or not (given or has_body):
+        return
+    raise ContentTypeNotSupportedError(
+        f"the body must be {JSON}, and its content type must say so", media_type=given[:100]
+    )
 
 
 def media_type(header: str | None) -> str:

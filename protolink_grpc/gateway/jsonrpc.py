@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from protolink_grpc.a2a import json_codec as codec
@@ -28,10 +28,11 @@ from protolink_grpc.errors import (
     UnauthenticatedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.incidents import answerable
-from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, media_type, read_json, write_json
+from protolink_grpc.gateway.hygiene import retry_after
+from protolink_grpc.gateway.json_body import JsonAnswer, check_json, read_json, write_json
 from protolink_grpc.gateway.metrics import OPERATION
-from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
+from protolink_grpc.gateway.sse import Batches, OpenStreams, frame, opened
+from protolink_grpc.wire.incidents import answerable
 
 SERVICE: Final = "/lf.a2a.v1.A2AService/"
 SERVICE_V03: Final = "/a2a.v1.A2AService/"
@@ -91,64 +92,78 @@ class JsonRpc:
             "DeleteTaskPushNotificationConfig": self._delete_push,
             "GetExtendedAgentCard": self._extended_card,
         }
+        self._rpcs = {name: SERVICE + name for name in (*self._unary, *STREAMS)}
+        if v03 is not None:
+            self._rpcs |= {name: SERVICE_V03 + rpc for name, rpc in _NAMES_V03.items()}
 
     async def answer(self, request: Request) -> Response:
-        """Answer one request; never raises what the caller did wrong."""
-        call_id: bytes = b"null"
-        try:
-            given = media_type(request.headers.get("content-type"))
-            if given not in (JSON, A2A_JSON):
-                raise ContentTypeNotSupportedError(
-                    f"the body must be {JSON}, not {given or 'without a Content-Type'}", media_type=given
-                )
-            asked = await self._door.asked(request)
-            body = await self._door.body(request)
-        except ProtolinkError as error:
-            status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
-            return _answer(_failure(call_id, error), status)
-        try:
-            call = _envelope(body)
-        except _MalformedError as wrong:
-            return _answer(_failed(wrong.call_id, wrong.code, str(wrong)))
-        call_id = call[0]
-        if call[1] in self._unary or call[1] in _NAMES_V03 or call[1] in STREAMS:
-            request.scope[OPERATION] = call[1]
-        try:
-            return await self._dispatch(request, asked, *call)
-        except ProtolinkError as error:
-            failure = _failure(call_id, error, self._words_of(call[1]))
-            if isinstance(error, UnauthenticatedError):
-                return _answer(failure, 401)
-            if call[1] in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
-                return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
-            return _answer(failure)
-        except Exception as error:
-            return _answer(_failure(call_id, answerable(error, call[1])))
+        """Answer one request; never raises what the caller did wrong.
 
-    def _words_of(self, method: str) -> Words:
-        return jsonrpc_json if self._v03 is None or method not in _NAMES_V03 else error_json
+        Who calls is asked once, with the name of the method. Only before a body that is not small it is asked whose that is.
+        """
+        asked: Asked | None = None
+        try:
+            if not self._door.reads_first(request):
+                asked = await self._door.asked(request)
+        except ProtolinkError as error:
+            return _refused(error)
+        try:
+            check_json(request)
+            call_id, method, params = _envelope(await self._door.body(request))
+            rpc = self._rpcs.get(method)
+            if rpc is None:
+                raise _MalformedError(-32601, f"there is no method {method[:100]!r}", call_id)
+        except (_MalformedError, ProtolinkError) as wrong:
+            return await self._no_call(request, wrong, asked)
+        request.scope[OPERATION] = method
+        try:
+            asked = await (
+                self._door.asked(request, rpc) if asked is None else self._door.admitted(request, rpc, asked)
+            )
+            return await self._dispatch(request, asked, call_id, method, params)
+        except ClientDisconnect:
+            raise  # nobody is left to answer, and it is no fault of ours
+        except Exception as error:
+            return self._failed(request, answerable(error, method), call_id, method)
+
+    async def _no_call(
+        self, request: Request, wrong: "ProtolinkError | _MalformedError", asked: Asked | None
+    ) -> Response:
+        """The answer to a request that calls nothing. It costs its sender what a call costs."""
+        try:
+            if asked is None:
+                await self._door.charge_sender(request)
+            else:
+                self._door.charge(asked.principal)
+        except ProtolinkError as refusal:
+            return _refused(refusal)
+        if isinstance(wrong, ProtolinkError):
+            return _refused(wrong)
+        return _answer(_malformed(wrong.call_id, wrong.code, str(wrong)))
+
+    def _failed(self, request: Request, error: ProtolinkError, call_id: bytes, method: str) -> Response:
+        is_v03 = method in _NAMES_V03
+        failure = _failure(call_id, error, error_json if is_v03 else jsonrpc_json)
+        if isinstance(error, UnauthenticatedError):
+            return _answer(failure, 401)
+        if method in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
+            return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
+        return _answer(failure)
 
     async def _dispatch(self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params) -> Response:
-        unary = self._unary.get(method)
-        if unary is not None:
-            asked = await self._door.admitted(request, SERVICE + method, asked)
-            check_version(asked, V1)
-            return _answer(_success(call_id, write_json(await unary(asked, params))))
-        if method == "SendStreamingMessage":
-            asked = await self._door.admitted(request, SERVICE + method, asked)
-            check_version(asked, V1)
-            return await self._stream(call_id, self._operations.stream(asked, codec.send_params(params)))
-        if method == "SubscribeToTask":
-            asked = await self._door.admitted(request, SERVICE + method, asked)
-            check_version(asked, V1)
-            after = last_event_id(request)
-            return await self._stream(
-                call_id, self._operations.subscribe(asked, *requests.subscribe_params(params), after)
-            )
-        if self._v03 is not None and method in _NAMES_V03:
-            asked = await self._door.admitted(request, SERVICE_V03 + _NAMES_V03[method], asked)
+        if method in _NAMES_V03:
             return await self._dispatch_v03(request, asked, call_id, method, params)
-        return _answer(_failed(call_id, -32601, f"there is no method {method[:100]!r}"))
+        check_version(asked, V1)
+        if method == "SendStreamingMessage":
+            updates = self._operations.stream(asked, codec.send_params(params))
+        elif method == "SubscribeToTask":
+            after = last_event_id(request)
+            updates = self._operations.subscribe(asked, *requests.subscribe_params(params), after)
+        else:
+            return await self._whole(
+                request, asked, call_id, self._unary[method], params, waits=method == "SendMessage"
+            )
+        return await self._respond(request, asked, call_id, _frames(call_id, updates), jsonrpc_json)
 
     async def _dispatch_v03(
         self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params
@@ -156,22 +171,31 @@ class JsonRpc:
         v03 = self._v03
         if v03 is None:
             raise LookupError(method)
-        if method in v03.unary:
-            return _answer(_success(call_id, write_json(await v03.unary[method](asked, params))))
         if method == "tasks/resubscribe":
             events = v03.resubscribe(asked, params, last_event_id(request))
-        else:
+        elif method == "message/stream":
             events = v03.stream(asked, params)
-        return await self._respond(call_id, _frames_of(call_id, events), error_json)
+        else:
+            return await self._whole(request, asked, call_id, v03.unary[method], params, waits=method == "message/send")
+        return await self._respond(request, asked, call_id, _frames_of(call_id, events), error_json)
 
-    async def _stream(self, call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Response:
-        return await self._respond(call_id, _frames(call_id, updates), jsonrpc_json)
+    async def _whole(
+        self, request: Request, asked: Asked, call_id: bytes, unary: Unary, params: Params, *, waits: bool
+    ) -> Response:
+        if waits:
+            with self._door.waiting(request):
+                result = await unary(asked, params)
+        else:
+            result = await unary(asked, params)
+        return _answer(_success(call_id, write_json(result)))
 
-    async def _respond(self, call_id: bytes, batches: Batches, words: Words) -> Response:
+    async def _respond(
+        self, request: Request, asked: Asked, call_id: bytes, batches: Batches, words: Words
+    ) -> Response:
         def failed(error: Exception) -> bytes:
             return frame(_failure(call_id, answerable(error, "stream"), words))
 
-        return EventStream(await first_of(batches), batches, self._streams, failed)
+        return await opened(request, batches, self._streams, failed, self._door.shares.take(asked.principal))
 
     # -- the methods: read, call, write ----------------------------------------------------------------------------------
 
@@ -262,12 +286,20 @@ def _failure(call_id: bytes, error: ProtolinkError, words: Words = jsonrpc_json)
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps(words(error)))
 
 
-def _failed(call_id: bytes, code: int, message: str) -> bytes:
+def _malformed(call_id: bytes, code: int, message: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps({"code": code, "message": message}))
 
 
 def _answer(body: bytes, status: int = 200) -> Response:
     return JsonAnswer(body, status)
+
+
+def _refused(error: ProtolinkError) -> Response:
+    """The answer where there is no call that could fail: here the HTTP status says it, too."""
+    status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
+    response = JsonAnswer(_failure(b"null", error), status)
+    response.raw_headers += retry_after(error)
+    return response
 
 
 async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:

@@ -5,7 +5,7 @@ Format: Prometheus text exposition 0.0.4.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -120,8 +120,12 @@ class Metrics:
         """Everything, in Prometheus' text format."""
         return "".join(f"{line}\n" for line in self._lines())
 
-    def route(self, path: str = "/metrics") -> Route:
+    def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
+        """Where they are shown: to everybody, or to those whose request passes `admit` without an error."""
+
         async def show(request: Request) -> Response:
+            if admit is not None:
+                await admit(request)
             return Response(self.text(), headers={"content-type": CONTENT_TYPE})
 
         return Route(path, show)

@@ -9,15 +9,20 @@ from protolink_grpc.wire.tls import TLSConfig
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a request is read.
+    """What one request, and what one caller, may cost.
 
     Args:
         max_body_bytes: Larger bodies are refused with 413, before they are read where they say their length.
         body_timeout_s: How long a body may take to arrive.
+        max_wait_s: How long a call may wait for its task; None means as long as its client does. The task goes on.
+        max_streams_per_principal: Event streams, WebSockets and streams on WebSockets that one caller has open, everybody
+            anonymous together; further ones are RESOURCE_EXHAUSTED. None means no bound.
     """
 
     max_body_bytes: int = (4 << 20) - (64 << 10)
     body_timeout_s: float = 30.0
+    max_wait_s: float | None = None
+    max_streams_per_principal: int | None = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,15 @@ class HttpOptions:
             name at us (DNS rebinding) from being read here.
         cors_origins: Web pages that may call from a browser, like `https://app.example.org`; `*` means any. None by default.
         cors_headers: Request headers that these may send besides the ones that the gateway itself reads.
-        max_body_bytes, body_timeout_s: See `Bounds`.
+        max_body_bytes, body_timeout_s, max_wait_s, max_streams_per_principal: See `Bounds`.
         max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `connections.ConnectionLimits`.
         idle_timeout_s: For the next request of a connection to begin.
         max_websocket_message_bytes: Larger messages end their WebSocket with code 1009.
         ping_interval_s, ping_timeout_s: A WebSocket's peer is pinged so often, and has so long for its answer.
         trusted_proxies: Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count.
         root_path: Prefix that a proxy cuts off.
-        metrics_listen: Serves `/metrics` here, and only here; None leaves it on `listen`.
+        metrics_listen: Serves `/metrics` here, to everybody, and only here; None leaves it on `listen`, for callers that the agent
+            knows where it knows any.
     """
 
     listen: str = "127.0.0.1:0"
@@ -68,6 +74,8 @@ class HttpOptions:
     cors_headers: tuple[str, ...] = ()
     max_body_bytes: int = Bounds().max_body_bytes
     body_timeout_s: float = Bounds().body_timeout_s
+    max_wait_s: float | None = Bounds().max_wait_s
+    max_streams_per_principal: int | None = Bounds().max_streams_per_principal
     max_header_bytes: int = 32 << 10
     header_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
@@ -83,7 +91,7 @@ class HttpOptions:
     @property
     def bounds(self) -> Bounds:
         """What the door needs of this."""
-        return Bounds(self.max_body_bytes, self.body_timeout_s)
+        return Bounds(self.max_body_bytes, self.body_timeout_s, self.max_wait_s, self.max_streams_per_principal)
 
     @property
     def limits(self) -> ConnectionLimits:

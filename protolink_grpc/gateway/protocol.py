@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import httptools
 import orjson
-from uvicorn._types import ASGISendEvent, HTTPScope
+from uvicorn._types import ASGI3Application, ASGISendEvent, HTTPScope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
@@ -78,6 +78,7 @@ class HttpConnection(HttpToolsProtocol):
         self._in_head = True
         self._lingers = False
         self._piece = 0
+        self._answered: RequestResponseCycle | None = None
         # Bytes since the last head, body or message that they became part of.
         self._unclaimed = 0
         self._discarded = 0
@@ -105,6 +106,11 @@ class HttpConnection(HttpToolsProtocol):
         self._stop_output_timer()
         self._unset_keepalive_if_required()
         self.pipeline.clear()
+        answered = self._answered
+        if answered is not None and answered is not self.cycle and not answered.response_complete:
+            # uvicorn tells the request that came last, which waits in the pipeline.
+            answered.disconnected = True
+            answered.message_event.set()
         super().connection_lost(exc)
         self.server_state.lost()
 
@@ -227,6 +233,10 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         self._unclaimed = -self._piece

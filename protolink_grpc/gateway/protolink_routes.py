@@ -6,6 +6,7 @@ that it is JSON (a browser then asks before it sends one to somebody else's serv
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -21,8 +22,7 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.incidents import answerable
-from protolink_grpc.gateway.json_body import JSON, media_type, read_json, write_json
+from protolink_grpc.gateway.json_body import JSON, check_json, read_json, write_json
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import (
     Fields,
@@ -32,10 +32,12 @@ from protolink_grpc.gateway.protolink_shapes import (
 )
 from protolink_grpc.gateway.protolink_socket import SocketLimits, socket_route
 from protolink_grpc.gateway.protolink_verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
-from protolink_grpc.gateway.sse import EventStream, OpenStreams, frame
+from protolink_grpc.gateway.shares import Share
+from protolink_grpc.gateway.sse import SSE, EventStream, OpenStreams, frame
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
+from protolink_grpc.wire.incidents import answerable
 
 REQUEST_ID = "X-Protolink-Request-ID"
 MAX_REQUEST_ID = 128
@@ -80,7 +82,11 @@ def _endpoint(door: Door, verb: Verb, streams: OpenStreams) -> Callable[[Request
         try:
             ask = await _ask(door, verb, request)
             if verb.stream is not None:
-                response: Response = _streamed(verb.stream, ask, request_id, streams)
+                share = door.shares.take(ask.principal)
+                response: Response = _streamed(verb.stream, ask, request_id, streams, share)
+            elif verb.is_work:
+                with door.waiting(request):
+                    response = await _answered(verb, ask)
             else:
                 response = await _answered(verb, ask)
         except ClientDisconnect:
@@ -97,9 +103,10 @@ async def _ask(door: Door, verb: Verb, request: Request) -> Ask:
     principal = NOBODY if verb.is_open else await door.principal(request, verb.rpc)
     query = request.query_params
     params = {key: found[0] if len(found := query.getlist(key)) == 1 else found for key in query} if query else {}
-    raw = b"" if verb.method == "GET" else await door.body(request)
-    if raw:
-        _check_json(request.headers.get("content-type", ""))
+    raw = b""
+    if verb.method != "GET":
+        check_json(request)
+        raw = await door.body(request)
     data = read_json(raw) if raw else None
     return Ask(principal, data, params, request.headers.get("idempotency-key", ""))
 
@@ -113,7 +120,7 @@ async def _answered(verb: Verb, ask: Ask) -> Response:
     return Response(write_json(await answer(ask)), media_type=JSON)
 
 
-def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams) -> Response:
+def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, share: Share) -> Response:
     """The stream, also where it fails at once: the 0.8.3 client cannot tell why a stream was answered with another status."""
 
     def failed(error: Exception) -> bytes:
@@ -121,7 +128,9 @@ def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams) -
         return _framed(request_id, {"ok": False, "error": reason, "final": True})
 
     farewell = failed(UnavailableError("the server is going away; the task goes on"))
-    return EventStream(b"", _frames(stream(ask), request_id), streams, failed, farewell=farewell)
+    return EventStream(
+        b"", _frames(stream(ask), request_id), streams, failed, form=replace(SSE, farewell=farewell), share=share
+    )
 
 
 async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) -> AsyncGenerator[bytes, None]:
@@ -147,11 +156,3 @@ def _request_id(request: Request) -> str:
     """The id that comes back with the answer; empty where there is none that can."""
     found = request.headers.get(REQUEST_ID, "")
     return found if len(found) <= MAX_REQUEST_ID and found.isascii() and found.isprintable() else ""
-
-
-def _check_json(content_type: str) -> None:
-    given = media_type(content_type)
-    if given != JSON and not given.endswith("+json"):
-        raise ContentTypeNotSupportedError(
-            f"the body must be {JSON}, and its content type must say so", given=given[:100]
-        )

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.principal import NOBODY, Principal
 from protolink_grpc.errors import (
     InvalidArgumentError,
     PermissionDeniedError,
@@ -29,13 +29,14 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import JSON, read_json, write_json
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import Fields, error_json
 from protolink_grpc.gateway.protolink_verbs import Ask, Stream, Verb
+from protolink_grpc.gateway.waiting import Waiting
 from protolink_grpc.models import reader
+from protolink_grpc.wire.incidents import answerable
 
 Table = Mapping[tuple[str, str], Verb]
 
@@ -81,21 +82,25 @@ def socket_route(door: Door, verbs: Sequence[Verb], limits: SocketLimits) -> Web
 
     async def endpoint(websocket: WebSocket) -> None:
         try:
-            await _admit(websocket, door, limits)
+            principal = await _admit(websocket, door, limits)
+            share = door.shares.take(principal)
         except ProtolinkError as error:
             await _deny(websocket, error)
             return
-        await websocket.accept()
-        await _Connection(websocket, door, table, limits).serve()
+        try:
+            await websocket.accept()
+            await _Connection(websocket, door, table, limits, principal).serve()
+        finally:
+            share.release()
 
     return WebSocketRoute(limits.path, endpoint)
 
 
-async def _admit(websocket: WebSocket, door: Door, limits: SocketLimits) -> None:
+async def _admit(websocket: WebSocket, door: Door, limits: SocketLimits) -> Principal:
     origin = websocket.headers.get("origin")
     if origin is not None and limits.allowed_origins.isdisjoint((origin, "*")):
         raise PermissionDeniedError("pages of this origin may not connect", origin=origin[:200])
-    await door.identify(websocket)
+    return await door.identify(websocket)
 
 
 async def _deny(websocket: WebSocket, error: ProtolinkError) -> None:
@@ -107,11 +112,14 @@ async def _deny(websocket: WebSocket, error: ProtolinkError) -> None:
 
 
 class _Connection:
-    def __init__(self, websocket: WebSocket, door: Door, table: Table, limits: SocketLimits) -> None:
+    def __init__(
+        self, websocket: WebSocket, door: Door, table: Table, limits: SocketLimits, principal: Principal
+    ) -> None:
         self._websocket = websocket
         self._door = door
         self._table = table
         self._limits = limits
+        self._principal = principal
         self._max_bytes = door.bounds.max_body_bytes
         self._writing = asyncio.Lock()
         self._given_up = asyncio.Event()
@@ -190,7 +198,11 @@ class _Connection:
                 if verb.stream is not None:
                     await self._stream(request_id, verb.stream, ask)
                 elif verb.answer is not None:
-                    await self._send({"id": request_id, "ok": True, "result": await verb.answer(ask)})
+                    bound = self._door.bounds.max_wait_s if verb.is_work else None
+                    # Who hangs up is noticed by the reader of frames.
+                    with Waiting(None, self._websocket.receive, bound):
+                        result = await verb.answer(ask)
+                    await self._send({"id": request_id, "ok": True, "result": result})
             except (WebSocketDisconnect, asyncio.CancelledError):
                 raise
             except Exception as error:  # whatever it is, the peer waits for an answer to this id
@@ -209,15 +221,24 @@ class _Connection:
         )
 
     async def _stream(self, request_id: Any, stream: Stream, ask: Ask) -> None:
-        async with aclosing(stream(ask)) as batches:
-            async for told in batches:
-                for each in told:
-                    envelope = {"id": request_id, "ok": True, "result": each, "final": is_last(each), "stream": True}
-                    await self._send(envelope)
+        share = self._door.shares.take(ask.principal)
+        try:
+            async with aclosing(stream(ask)) as batches:
+                async for told in batches:
+                    for each in told:
+                        last = is_last(each)
+                        await self._send({"id": request_id, "ok": True, "result": each, "final": last, "stream": True})
+        finally:
+            share.release()
 
     async def _refuse(self, request_id: Any, kind: str, message: str) -> None:
-        """Answer what is no request, in ProtoLink's words for it."""
-        await self._send({"id": request_id, "ok": False, "error": {"message": message, "type": kind}})
+        """Answer what is no request, in ProtoLink's words for it. It costs its sender what a request costs."""
+        error: Fields = {"message": message, "type": kind}
+        try:
+            self._door.charge(self._principal)
+        except ResourceExhaustedError as refusal:
+            error = error_json(refusal)
+        await self._send({"id": request_id, "ok": False, "error": error})
 
     async def _send(self, envelope: Fields) -> None:
         """Write one frame.

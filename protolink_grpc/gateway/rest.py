@@ -24,10 +24,10 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, check_json, media_type, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
-from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of
+from protolink_grpc.gateway.sse import Batches, OpenStreams, opened
+from protolink_grpc.wire.incidents import answerable
 
 Handler = Callable[["Rest", Request, Asked], Awaitable[Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -69,7 +69,7 @@ class Rest:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         """The body of a POST, with the tenant of its path."""
-        check_json(request.headers.get("content-type"))
+        check_json(request)
         body = read_object(await self._door.body(request))
         tenant = request.path_params.get("tenant")
         if tenant:
@@ -80,11 +80,12 @@ class Rest:
 
     async def _send(self, request: Request, asked: Asked) -> Any:
         params = codec.send_params(await self._body(request))
-        return codec.update_json(await self._operations.send(asked, params))
+        with self._door.waiting(request):
+            return codec.update_json(await self._operations.send(asked, params))
 
     async def _stream(self, request: Request, asked: Asked) -> Any:
         params = codec.send_params(await self._body(request))
-        return await self._events(request, self._operations.stream(asked, params))
+        return await self._events(request, asked, self._operations.stream(asked, params))
 
     async def _get(self, request: Request, asked: Asked) -> Any:
         query = query_of(request)
@@ -106,7 +107,7 @@ class Rest:
         body = await self._body(request) if request.method == "POST" else {}
         tenant, task_id = requests.subscribe_params(body | {"id": _id(request)})
         updates = self._operations.subscribe(asked, tenant or _tenant(request), task_id, after)
-        return await self._events(request, updates)
+        return await self._events(request, asked, updates)
 
     async def _set_push(self, request: Request, asked: Asked) -> Any:
         config = codec.push_config(await self._body(request))
@@ -130,13 +131,12 @@ class Rest:
     async def _extended_card(self, request: Request, asked: Asked) -> Any:
         return card_json(await self._operations.extended_card(asked, _tenant(request)))
 
-    async def _events(self, request: Request, updates: AsyncGenerator[list[Update], None]) -> Response:
-        batches = _frames(updates)
-
+    async def _events(self, request: Request, asked: Asked, updates: AsyncGenerator[list[Update], None]) -> Response:
         def failed(error: Exception) -> bytes:
             return b"event: error\ndata: %b\n\n" % write_json(rest_json(answerable(error, "stream")))
 
-        return EventStream(await first_of(batches), batches, self._streams, failed)
+        share = self._door.shares.take(asked.principal)
+        return await opened(request, _frames(updates), self._streams, failed, share)
 
 
 _TABLE: Final[list[tuple[str, str, str, Handler]]] = [

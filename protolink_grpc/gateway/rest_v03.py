@@ -1,7 +1,7 @@
 """A2A v0.3's REST paths, under `/v1`, mounted from the table that says what they do."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,11 +13,11 @@ from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.incidents import answerable
 from protolink_grpc.gateway.json_body import JSON, check_json, read_object, write_json
 from protolink_grpc.gateway.jsonrpc import SERVICE_V03, last_event_id
 from protolink_grpc.gateway.rest import error_response, one_route_a_path, query_of
-from protolink_grpc.gateway.sse import Batches, EventStream, OpenStreams, first_of, frame
+from protolink_grpc.gateway.sse import Batches, OpenStreams, frame, opened
+from protolink_grpc.wire.incidents import answerable
 
 _NAMES: Final = {
     ("POST", "/v1/message:send"): "SendMessage",
@@ -44,6 +44,7 @@ def routes_v03(door: Door, operations: Operations, streams: OpenStreams) -> list
 
 def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
     name = SERVICE_V03 + _NAMES[route.method, route.path]
+    waits = _NAMES[route.method, route.path] == "SendMessage"
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -51,7 +52,7 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
             query = query_of(request)
             body: dict[str, Any] = {}
             if route.method == "POST":
-                check_json(request.headers.get("content-type"))
+                check_json(request)
                 body = read_object(await door.body(request))
             events = None
             if route.resume is not None:
@@ -59,11 +60,12 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
             elif route.stream is not None:
                 events = route.stream(asked, request.path_params, query, body)
             if events is not None:
-                batches = _frames(events)
-                return EventStream(await first_of(batches), batches, streams, _failed)
+                return await opened(request, _frames(events), streams, _failed, door.shares.take(asked.principal))
             if route.answer is None:
                 raise LookupError(route.path)
-            return Response(write_json(await route.answer(asked, request.path_params, query, body)), 200, None, JSON)
+            with door.waiting(request) if waits else nullcontext():
+                answer = await route.answer(asked, request.path_params, query, body)
+            return Response(write_json(answer), 200, None, JSON)
         except ProtolinkError as error:
             return error_response(request, error, rest_error_json)
         except ClientDisconnect:

@@ -8,11 +8,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.gateway.shares import Share
+from protolink_grpc.gateway.waiting import Waiting, Waits, until_gone
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +24,23 @@ KEEPALIVE_S = 15.0
 """Between two signs of life on a quiet stream: proxies close what says nothing for a minute."""
 
 FAREWELL = b"retry: 1000\n: the server is going away; come back with Last-Event-ID\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a stream is spelled.
+
+    Attributes:
+        keepalive: What says that a quiet one lives; empty where the form has no such thing.
+        farewell: What readers are told where the server goes away before the stream has ended.
+    """
+
+    media_type: str
+    keepalive: bytes
+    farewell: bytes
+
+
+SSE = Form("text/event-stream", b":\n\n", FAREWELL)
 
 Batches = AsyncGenerator[bytes, None]
 """Frames, put end to end, one batch a time."""
@@ -33,6 +54,7 @@ class OpenStreams:
         self._open: set[EventStream] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._draining = False
+        self.waits = Waits()
 
     @property
     def is_draining(self) -> bool:
@@ -67,13 +89,13 @@ class OpenStreams:
 
 
 class EventStream(Response):
-    """An SSE response.
+    """A response of many batches, in the form of server-sent events or another one.
 
     Args:
         first: The frames that are there already: asking for them before the response begins makes their failure an ordinary error.
         rest: The batches that follow.
         failed: The last frame of a stream that fails midway.
-        farewell: What readers are told where the server goes away before the stream has ended.
+        share: Given back when the stream has ended.
     """
 
     def __init__(
@@ -83,18 +105,20 @@ class EventStream(Response):
         streams: OpenStreams,
         failed: Callable[[Exception], bytes] | None = None,
         *,
-        farewell: bytes = FAREWELL,
+        form: Form = SSE,
+        share: Share | None = None,
     ) -> None:
-        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream")
+        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, form.media_type)
         del self.headers["content-length"]
         self._first = first
         self._rest = rest
         self._streams = streams
         self._failed = failed
-        self._farewell = farewell
+        self._form = form
+        self._share = share
         self._send: Send | None = None
         self._task: asyncio.Task[object] | None = None
-        self._quiet = self._busy = self._ended = False
+        self._quiet = self._busy = self._ended = self._complete = False
         self._pings: set[asyncio.Task[None]] = set()
 
     def end(self) -> None:
@@ -106,12 +130,19 @@ class EventStream(Response):
     def keep_alive(self) -> None:
         """Say something if nothing was said since the last time."""
         if self._quiet and not self._busy and not self._ended:
-            ping = asyncio.get_running_loop().create_task(self._write(b":\n\n"))
+            ping = asyncio.get_running_loop().create_task(self._write(self._form.keepalive))
             self._pings.add(ping)
             ping.add_done_callback(self._pings.discard)
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            if self._share is not None:
+                self._share.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":  # whoever asks for the headers reads no stream, and would never end it
             await self._rest.aclose()
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -119,7 +150,7 @@ class EventStream(Response):
             return
         self._send = send
         self._task = asyncio.current_task()
-        hung_up = asyncio.get_running_loop().create_task(_until_gone(receive, self.end))
+        hung_up = asyncio.get_running_loop().create_task(until_gone(receive, self.end))
         self._streams.add(self)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -135,8 +166,8 @@ class EventStream(Response):
                 each.cancel()
             with suppress(RuntimeError):  # it is running: its task was canceled in the middle
                 await self._rest.aclose()
-        if self._streams.is_draining:
-            await send({"type": "http.response.body", "body": self._farewell, "more_body": True})
+        if self._streams.is_draining and not self._complete:
+            await send({"type": "http.response.body", "body": self._form.farewell, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _show(self) -> None:
@@ -149,6 +180,7 @@ class EventStream(Response):
             async with aclosing(self._rest) as batches:
                 async for frames in batches:
                     await self._write(frames)
+            self._complete = True
         except OSError as error:
             # The reader is gone, says the server; what fails behind the stream says so with an error of ours.
             if isinstance(error, ProtolinkError):
@@ -160,6 +192,7 @@ class EventStream(Response):
         if self._failed is None:
             raise error
         await self._write(self._failed(error))
+        self._complete = True
 
     async def _write(self, frames: bytes) -> None:
         if self._send is None or not frames:
@@ -171,10 +204,27 @@ class EventStream(Response):
             self._busy = False
 
 
-async def _until_gone(receive: Receive, then: Callable[[], None]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    then()
+async def opened(
+    request: Request,
+    batches: Batches,
+    streams: OpenStreams,
+    failed: Callable[[Exception], bytes],
+    share: Share,
+    *,
+    form: Form = SSE,
+) -> EventStream:
+    """A stream that has begun well: what keeps it from its first batch is raised, and gives the share back.
+
+    Raises:
+        ClientDisconnect: Nobody waits for that batch any more.
+    """
+    try:
+        with Waiting(streams.waits, request.receive):
+            first = await first_of(batches)
+    except BaseException:
+        share.release()
+        raise
+    return EventStream(first, batches, streams, failed, form=form, share=share)
 
 
 async def first_of(batches: Batches) -> bytes:

@@ -4,8 +4,9 @@ Requests arrive as bytes and are parsed here, inside the boundary, so that junk 
 INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -13,13 +14,15 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.server.call import Call, Context, enter
 from protolink_grpc.server.interceptors import Interceptor
 from protolink_grpc.server.interceptors.status import ToStatus, answer
 from protolink_grpc.wire.status import to_status
 
-Behavior = Callable[[Any, Context], Any]
+Behavior = Callable[[Any, Any], Any]
+"""A servicer's method, of a request and gRPC's context; only servicers that look at theirs need one."""
 
 
 def bind(
@@ -49,6 +52,53 @@ def bind(
         for method in service.methods
     }
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """One method of a servicer, for an edge that has no gRPC server: bytes in, bytes out.
+
+    Attributes:
+        name: Full, like `/protolink.v1.AgentService/SendTask`.
+        streams: It answers with any number of messages, and else with one.
+        status: How the service words an error.
+    """
+
+    name: str
+    streams: bool
+    status: ToStatus
+    _parse: Callable[[bytes], Message]
+    _behavior: Behavior
+
+    async def answers(self, data: bytes, principal: Principal, *, authenticated: bool) -> AsyncGenerator[bytes, None]:
+        """The encoded answers to an encoded request, as `principal`'s; to be iterated in a task of the call's own.
+
+        Raises:
+            ProtolinkError: As the servicer does; the request is too large, or junk.
+        """
+        enter(Call(self.name, None, principal.name, principal.scopes, authenticated))
+        request = self._parse(data)
+        if not self.streams:
+            yield _serialize(await self._behavior(request, None))
+            return
+        async with aclosing(self._behavior(request, None)) as responses:
+            async for response in responses:
+                yield _serialize(response)
+
+
+def procedures(service: ServiceDescriptor, servicer: object, *, max_request_bytes: int) -> list[Procedure]:
+    """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this."""
+    words: ToStatus = getattr(servicer, "to_status", to_status)
+    return [
+        Procedure(
+            f"/{service.full_name}/{method.name}",
+            method.server_streaming,
+            words,
+            _parser(method, max_request_bytes),
+            getattr(servicer, method.name),
+        )
+        for method in service.methods
+    ]
 
 
 Surroundings = tuple[Sequence[Interceptor], ToStatus]

@@ -14,18 +14,21 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True)
 class Call:
-    """One RPC under way. `principal` is who makes it, as far as is known; `authenticated` says that somebody has looked."""
+    """One RPC under way. `principal` is who makes it, as far as is known; `authenticated` says that somebody has looked.
+
+    `context` is None for a call that did not come through gRPC's own server.
+    """
 
     method: str
-    context: Context
+    context: "grpc.aio.ServicerContext[Any, Any] | None"
     principal: str = ANONYMOUS
     scopes: frozenset[str] = frozenset()
     authenticated: bool = False
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Metadata of the request; binary entries are left out, of repeated ones the last counts."""
-        pairs = self.context.invocation_metadata() or ()
+        """Metadata of the request; binary entries are left out, of repeated ones the last counts. None outside gRPC's server."""
+        pairs = self.context.invocation_metadata() or () if self.context is not None else ()
         return {key: value for key, value in pairs if isinstance(value, str)}
 
 

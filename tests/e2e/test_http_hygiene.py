@@ -7,11 +7,12 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 import websockets
@@ -21,10 +22,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from http_world import PATIENCE_S, Peer, World, on_both_loops, running
 
-from protolink_grpc import AddressInUseError, InvalidArgumentError, TLSConfig
+from protolink_grpc import (
+    AccessRules,
+    AddressInUseError,
+    Agent,
+    AgentCard,
+    HttpOptions,
+    InvalidArgumentError,
+    Principal,
+    TLSConfig,
+)
 from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
-from protolink_grpc.gateway.options import HttpOptions
 
 
 def post(body: bytes = b"hello", path: str = "/echo", *headers: bytes) -> bytes:
@@ -284,6 +293,33 @@ async def test_metrics_can_have_a_port_of_their_own() -> None:
     assert body.decode() == metrics.text()
     peer.close()
     await server.stop(1)
+
+
+async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
+    return Principal("ann") if "x-name" in metadata else None
+
+
+async def test_metrics_on_the_port_of_everybody_are_for_known_callers() -> None:
+    card = AgentCard(name="quiet", description="Quiet", url="runtime://quiet")
+    rules = AccessRules({"/protolink.v1.Metrics/*": "operate"})
+    for options, expected in (({}, 200), ({"access": rules}, 403)):
+        agent = Agent(card, http=HttpOptions(), authenticator=by_name, **options)
+        async with agent, httpx.AsyncClient(trust_env=False) as http:
+            metrics = f"{agent.http_url}/metrics"
+            assert (await http.get(metrics)).status_code == 401
+            assert (await http.get(metrics, headers={"x-name": "ann"})).status_code == expected
+            assert (await http.get(f"{agent.http_url}/healthz")).status_code == 200
+
+
+async def test_metrics_are_open_where_nobody_is_known_and_on_a_port_of_their_own() -> None:
+    card = AgentCard(name="quiet", description="Quiet", url="runtime://quiet")
+    async with Agent(card, http=HttpOptions()) as agent, httpx.AsyncClient(trust_env=False) as http:
+        assert (await http.get(f"{agent.http_url}/metrics")).status_code == 200
+    options = HttpOptions(metrics_listen="127.0.0.1:0")
+    async with Agent(card, http=options, authenticator=by_name) as agent, httpx.AsyncClient(trust_env=False) as http:
+        edges: Any = agent._edges
+        assert (await http.get(f"{edges._gateway._metrics_server.url}/metrics")).status_code == 200
+        assert (await http.get(f"{agent.http_url}/metrics")).status_code == 404
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------------

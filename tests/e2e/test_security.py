@@ -35,10 +35,11 @@ from protolink_grpc import (
     UnauthenticatedError,
     UnavailableError,
 )
-from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels
 from protolink_grpc.client.local_agent import PRINCIPAL
 from protolink_grpc.errors import AgentConflictError, LeaseNotFoundError
 from protolink_grpc.server.call import ANONYMOUS
+from protolink_grpc.wire.address import Address
 
 TLS_URL = "grpcs://127.0.0.1:0"
 
@@ -194,6 +195,22 @@ async def test_a_certificate_for_another_host_is_refused(certificates: Certifica
     async with worker_at(TLS_URL, tls=certificates.elsewhere) as worker:
         with pytest.raises(UnavailableError, match="its certificate is not for this host"):
             await AgentClient(url=worker.card.url, tls=certificates.trusting).get_agent_card()
+
+
+async def test_a_channel_to_numeric_addresses_verifies_the_name_that_it_was_given(certificates: Certificates) -> None:
+    async with Agent(name="a", url=TLS_URL, tls=certificates.elsewhere) as agent:
+        port = int(agent.card.url.rpartition(":")[2])
+        options = ChannelOptions(tls=certificates.trusting)
+
+        async def asked(host: str) -> str:
+            channel = channel_to(Address(host, port, secure=True), options, ("127.0.0.1",))
+            stub = health_pb2_grpc.HealthStub(channel)
+            answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=20)
+            return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+        assert await asked("elsewhere.test") == "SERVING"
+        with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+            await asked("localhost")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from starlette.requests import ClientDisconnect
 from protolink_grpc.errors import RULES, InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, classes
 from protolink_grpc.gateway.hygiene import Hosts, Origins, hygienic, status_of
 from protolink_grpc.gateway.options import HttpOptions, Listen
+from protolink_grpc.server.interceptors.status import answer as grpc_answer
+from protolink_grpc.wire.status import to_status
 from protolink_grpc.wire.tls import TLSConfig
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -222,6 +224,23 @@ async def test_a_full_server_says_when_to_come_back(wait_s: float, said: str) ->
     app = hygienic(raising(ResourceExhaustedError("full", retry_after_s=wait_s)), HttpOptions())
     status, headers, _ = await answered(app)
     assert (status, headers["retry-after"]) == (429, said)
+
+
+async def test_an_incident_is_told_in_the_same_words_on_both_ports(caplog: pytest.LogCaptureFixture) -> None:
+    class Context:
+        said = ""
+
+        async def abort_with_status(self, status: Any) -> None:
+            self.said = status.details
+
+    context: Any = Context()
+    with caplog.at_level(logging.ERROR):
+        await grpc_answer(RuntimeError("secret"), "a call", context, to_status)
+        _, body, _ = status_of(RuntimeError("secret"))
+    one, other = (record.name for record in caplog.records)
+    assert one == other
+    number = body["error"]["details"][0]["metadata"]["incident"]
+    assert body["error"]["message"].replace(number, "") == context.said[: -len(number)]
 
 
 async def test_what_was_not_meant_is_an_incident_that_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:

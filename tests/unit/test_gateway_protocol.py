@@ -373,6 +373,21 @@ async def test_pipelined_requests_are_answered_in_their_order(stage: Stage) -> N
     assert written.count(b"HTTP/1.1 200") == 5
 
 
+async def test_the_request_that_is_answered_hears_of_the_end_whatever_waits_behind_it() -> None:
+    heard: list[str] = []
+
+    async def patient(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] != "http.disconnect":
+            pass
+        heard.append(f"{scope['path']} {message['type']}")
+
+    stage = Stage(patient)
+    await stage.send(b"GET /first HTTP/1.1\r\nhost: a\r\n\r\nGET /second HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert heard == []
+    await stage.over()
+    assert heard == ["/first http.disconnect"]
+
+
 async def test_a_pipeline_has_a_length(stage: Stage) -> None:
     await stage.send(post(b"") * (MAX_PIPELINE + 2))
     assert (stage.wire.aborted, stage.rejected) == (True, ["malformed"])

@@ -48,7 +48,7 @@ def _with_certificate(call: Call) -> Mapping[str, str]:
 
 def _certificate_name(call: Call) -> str:
     """The first subject alternative name of a verified client certificate, else its common name; empty without one."""
-    identity = call.context.auth_context()
+    identity = call.context.auth_context() if call.context is not None else None
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         values = identity.get(key) if identity else None
         if values:

@@ -1,20 +1,15 @@
 """The boundary where exceptions become statuses. Nothing else on the server turns an error into an answer."""
 
-import logging
 from collections.abc import Callable
 from typing import NoReturn
 
-import grpc
 import grpc.aio
 from google.rpc import status_pb2
 from grpc_status import rpc_status
 
-from protolink_grpc.errors import InternalError, ProtolinkError
-from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.server.call import Context
-
-log = logging.getLogger(__name__)
-
+from protolink_grpc.wire.incidents import answerable
 
 ToStatus = Callable[[ProtolinkError], status_pb2.Status]
 """How a service words its errors."""
@@ -24,8 +19,4 @@ async def answer(error: Exception, method: str, context: Context, to_status: ToS
     """End the call with the status of `error`; what was not raised on purpose is logged and shown as an incident only."""
     if isinstance(error, grpc.aio.AbortError):
         raise error
-    if not isinstance(error, ProtolinkError):
-        incident = new_uuid()
-        log.error("%s failed, incident %s", method, incident, exc_info=error)
-        error = InternalError(f"internal error, incident {incident}", incident=incident)
-    await context.abort_with_status(rpc_status.to_status(to_status(error)))
+    await context.abort_with_status(rpc_status.to_status(to_status(answerable(error, method))))

@@ -1,4 +1,4 @@
-"""Our own mistakes, as callers may hear of them."""
+"""Our own mistakes, as callers on any edge may hear of them: by a number. The trace stays in the log."""
 
 import logging
 

@@ -1,0 +1,68 @@
+"""A2A's verbs over the runtime, without a binding: what holds although the caller goes away."""
+
+import asyncio
+
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.options import A2AOptions, PushOptions
+from protolink_grpc.a2a.values import V1, Asked, PushConfig, SendParams
+from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits
+from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import PushRow
+
+PATIENCE_S = 20.0
+
+
+class GatedStore(MemoryStore):
+    """Holds a webhook back until the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.gate = asyncio.Event()
+        self.kept = asyncio.Event()
+
+    async def put_push(self, row: PushRow) -> PushRow:
+        self.asked.set_result(row.task_id)
+        await self.gate.wait()
+        found = await super().put_push(row)
+        self.kept.set()
+        return found
+
+
+async def never_done(task: Task, run: Run) -> Task | None:
+    await asyncio.Event().wait()
+    return None
+
+
+async def test_a_caller_that_hangs_up_while_its_webhook_is_written_has_its_webhook() -> None:
+    store = GatedStore()
+    service = TaskService("agent", store, never_done, limits=Limits())
+    card = AgentCard(name="agent", description="waits", url="runtime://agent")
+    # The receiver is an address of this machine; nothing is sent to it before the task ends.
+    options = A2AOptions(push=PushOptions(allow=("private",)))
+    operations = Operations(service, lambda: card, list, options)
+    await service.start()
+    await operations.start()
+    try:
+        asked = Asked(NOBODY, False, V1, frozenset())
+        message = Message(role="user", parts=[Part.text("begin")])
+        config = PushConfig(id="hook", url="http://127.0.0.1:9/hook")
+        async with asyncio.timeout(PATIENCE_S):
+            call = asyncio.create_task(operations.send(asked, SendParams(message, push=config)))
+            task_id = await store.asked
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+            store.gate.set()
+            await store.kept.wait()
+            assert (await operations.get_push(asked, "", task_id, "hook")).url == config.url
+    finally:
+        await operations.stop(0)
+        await service.stop(0)
