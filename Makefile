@@ -6,9 +6,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do $
 VENV := .venv
 GEN_VENV := .venv-gen
 BIN := $(VENV)/bin
-PROTOS = $(sort $(shell cd proto && find protolink -name '*.proto'))
 ARGS ?=
-.PHONY: help setup demo test check contract lint format type proto-check baseline gen gen-check bench clean
+.PHONY: help setup demo demo-polyglot test check contract conformance lint format type proto-check baseline gen gen-check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,16 +32,22 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-$(GEN_VENV)/.ready: gen/requirements.txt
+$(GEN_VENV)/.ready: gen/tools/versions.toml
 	@echo "Setting up $(GEN_VENV) (once)"
 	$(call make_venv,$(GEN_VENV))
-	$(GEN_VENV)/bin/python -m pip install -q --disable-pip-version-check -r gen/requirements.txt
+	$(GEN_VENV)/bin/python -m pip install -q --disable-pip-version-check $$($(GEN_VENV)/bin/python gen/tools/generate.py requirements)
 	touch $@
 
 setup: $(VENV)/.ready ## Set up the virtual environment
 
 demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2", "--yes" asks nobody
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
+
+demo-polyglot: $(VENV)/.ready ## The same with a weather agent written in Go; takes the same ARGS
+	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does without it" >&2; exit 2; }
+	echo "Building the weather agent with $$(go version | cut -d ' ' -f 3)"
+	(cd clients/go && go build -o bin/vacation-weather ./examples/vacation-weather)
+	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -73,29 +78,17 @@ proto-check: $(VENV)/.ready ## Lint the protos; forbid breaks against the commit
 baseline: $(VENV)/.ready ## Make the protos of now the baseline (at a release only)
 	$(BIN)/buf build -o proto/baseline.binpb --exclude-source-info
 
-# generate DIR: what proto/ generates, as DIR/protolink.
-define generate
-	PATH="$(CURDIR)/$(GEN_VENV)/bin:$$PATH" python -m grpc_tools.protoc -Iproto --python_out=$(1) --grpc_python_out=$(1) \
-		--mypy_out=quiet:$(1) --mypy_grpc_out=quiet:$(1) $(PROTOS)
-	find $(1) -name '*_pb2_grpc.py*' ! -name '*_service_pb2_grpc.py*' -delete
-	find $(1) -name '*.py*' -exec sed -i 's/^from protolink\.v1 import/from . import/' {} +
-	touch $(1)/protolink/__init__.py $(1)/protolink/v1/__init__.py $(1)/protolink/py.typed
-endef
-
-gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/ -- the only way in which gen/ may change
-	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT
-	$(call generate,$$tmp)
-	mkdir -p gen/python
-	rm -rf gen/python/protolink_pb
-	mv $$tmp/protolink gen/python/protolink_pb
+gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/ -- the only way in which gen/ may change; ARGS="go ts" narrows
+	@$(GEN_VENV)/bin/python gen/tools/generate.py write $(ARGS)
 
 gen-check: $(GEN_VENV)/.ready ## Fail when gen/ is not what proto/ generates; changes nothing
-	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT
-	$(call generate,$$tmp)
-	diff -r -x __pycache__ gen/python/protolink_pb $$tmp/protolink || { echo "gen/ is stale: run make gen and commit" >&2; exit 1; }
+	@$(GEN_VENV)/bin/python gen/tools/generate.py check $(ARGS)
+
+conformance: $(VENV)/.ready ## Every language's client against the scripted agent; ARGS="go rust" narrows
+	@$(BIN)/python tests/polyglot/run_conformance.py $(ARGS)
 
 bench: $(VENV)/.ready ## Measure against the bare gRPC floor; a table and bench/results/latest.json
 	@$(BIN)/python -m bench.run $(ARGS)
 
 clean: ## Remove what can be made again
-	rm -rf $(VENV) $(GEN_VENV) .pytest_cache .mypy_cache .ruff_cache .demo build dist
+	rm -rf $(VENV) $(GEN_VENV) .tools .pytest_cache .mypy_cache .ruff_cache .demo build dist

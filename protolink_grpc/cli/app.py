@@ -15,7 +15,9 @@ import typer
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.approvals_app import approvals_app
+from protolink_grpc.cli.conformance_app import conformance_app
 from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, explained, usage
+from protolink_grpc.cli.gen_app import gen
 from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.settings import (
     DebugOption,
@@ -47,6 +49,8 @@ app.add_typer(agents_app, name="agents")
 app.add_typer(run_app, name="run")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(state_app, name="state")
+app.add_typer(conformance_app, name="conformance")
+app.command()(gen)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]

@@ -86,7 +86,6 @@ _HINTS = {
     "APPROVAL_REQUIRED": "this agent has nobody to ask: its author gives it an approval_handler, or approvals for remote answers",
     "ACTION_DENIED": "the agent's policy, or whoever was asked, does not allow it",
     "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
-    "SESSION_CONFLICT": "another caller has that session; choose another --session, or none",
     "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
     "UNIMPLEMENTED": "is there an agent at this address? protolink doctor {target} looks closer",

@@ -376,6 +376,12 @@ NAMES: dict[str, list[str]] = {
         "SQLiteStore",
         "TaskStore",
     ],
+    "protolink_grpc.testing": [
+        "ScriptedAgent",
+        "Stage",
+        "VERBS",
+        "open_stage",
+    ],
     "protolink_grpc.tools": [
         "ActionBuilder",
         "BaseTool",

@@ -44,6 +44,10 @@ COMMANDS = [
     ["agents", "watch"],
     ["serve"],
     ["registry"],
+    ["conformance"],
+    ["conformance", "serve"],
+    ["conformance", "run"],
+    ["gen"],
     ["doctor"],
     ["version"],
 ]

@@ -1,0 +1,38 @@
+"""`protolink conformance`: its commands and their options. What they do is in `conformance_command`, loaded when one runs."""
+
+from typing import Annotated
+
+import typer
+
+conformance_app = typer.Typer(help="Does a client behave? The same cases for every language.", rich_markup_mode=None)
+
+VectorsOption = Annotated[
+    str | None,
+    typer.Option("--vectors", metavar="DIR", help="Folder of the shared vectors; by default the checkout's."),
+]
+
+
+@conformance_app.command("serve")
+def conformance_serve(
+    *,
+    vectors: VectorsOption = None,
+    http: Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="Its HTTP port.")] = "127.0.0.1:0",
+) -> None:
+    """Run the scripted agents and a registry, say in one JSON line where, and stop when standard input is closed."""
+    from protolink_grpc.cli import conformance_command
+
+    conformance_command.serve(vectors, http)
+
+
+@conformance_app.command("run", context_settings={"ignore_unknown_options": True})
+def conformance_run(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]", help="The program, after --.")],
+    *,
+    vectors: VectorsOption = None,
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Then it is ended.")] = 300.0,
+) -> None:
+    """Start a conformance program against a stage of its own, and check that it passes every case."""
+    from protolink_grpc.cli import conformance_command
+
+    if not conformance_command.run_program(command, vectors, timeout_s):
+        raise typer.Exit(1)

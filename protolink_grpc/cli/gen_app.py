@@ -1,0 +1,49 @@
+"""`protolink gen` and its options. What it does is in `gen_command`, loaded when it runs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protolink_grpc.cli.settings import DebugOption, Output, OutputOption
+
+
+class Lang(StrEnum):
+    """What there are stubs for; `proto` is the contract itself, for every other language."""
+
+    GO = "go"
+    TS = "ts"
+    JAVA = "java"
+    RUST = "rust"
+    PYTHON = "python"
+    BETTERPROTO = "betterproto"
+    PROTO = "proto"
+
+
+def gen(
+    *,
+    lang: Annotated[Lang, typer.Option("--lang", help="The language; proto writes the contract itself.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")],
+    proto: Annotated[
+        list[Path] | None,
+        typer.Option("--proto", metavar="FILE", help="Your own proto, which may import protolink/v1; repeatable."),
+    ] = None,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--include",
+            "-I",
+            metavar="DIR",
+            help="Where imports are looked for; repeatable. Default: the protos' own folders.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there and differ.")] = False,
+    output_format: OutputOption = Output.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write stubs for a language: the contract's, or those of your own protos."""
+    from protolink_grpc.cli.gen_command import write_stubs
+
+    write_stubs(lang, out, proto or (), include or (), force=force, as_json=output_format is Output.JSON)

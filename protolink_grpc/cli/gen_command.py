@@ -1,0 +1,248 @@
+"""`protolink gen`: the contract's stubs for a language, copied; those of somebody's own protos, generated. Nothing is fetched here.
+
+The stubs and protos travel in the package (pyproject.toml says where to), so that copying needs no toolchain. Generating starts
+protoc and the language's plugins, which are the user's; a missing one is named together with the command that installs it.
+"""
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.gen_app import Lang
+
+PACKED = Path(__file__).resolve().parent.parent / "_contract"
+"""Where an installed package keeps what this command hands out."""
+CHECKOUT = PACKED.parent.parent
+"""A checkout has it in `gen/` and `proto/`."""
+
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules", "target", "Cargo.lock", "package-lock.json")
+"""What builds leave behind in a checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program that a language needs.
+
+    Args:
+        program: protoc, or a plugin of it; `protoc-gen-NAME` is what `--NAME_out` starts.
+        pin: Its name in `versions.toml`, which has the version that made the contract's own stubs.
+        install: Command that installs it.
+        options: What the plugin is told, among it where the contract's stubs are.
+    """
+
+    program: str
+    pin: str
+    install: str
+    options: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        return self.program.removeprefix("protoc-gen-")
+
+
+_GO = "go install {pin}@v{version}"
+_NPM = "npm install --global {pin}@{version}"
+_MAVEN = (
+    "mvn dependency:copy -Dartifact={pin}:{version}:exe:{platform} -DoutputDirectory=. -Dmdep.stripVersion=true"
+    " && chmod +x {program}-{platform}.exe, and put it on the PATH"
+)
+_CARGO = "cargo install --locked {pin}@{version}"
+_PIP = "pip install {pin}=={version}"
+
+_BESIDE = ("paths=source_relative",)
+_PACKAGE = ("target=ts", "import_extension=js", "rewrite_imports=./protolink/v1/*_pb.js:@protolink-grpc/protocol")
+_EXTERN = ("extern_path=.protolink.v1=::protolink_protocol::v1",)
+
+PLUGINS: Mapping[Lang, Sequence[Tool]] = {
+    Lang.GO: (
+        Tool("protoc-gen-go", "google.golang.org/protobuf/cmd/protoc-gen-go", _GO, _BESIDE),
+        Tool("protoc-gen-go-grpc", "google.golang.org/grpc/cmd/protoc-gen-go-grpc", _GO, _BESIDE),
+    ),
+    Lang.TS: (Tool("protoc-gen-es", "@bufbuild/protoc-gen-es", _NPM, _PACKAGE),),
+    Lang.JAVA: (Tool("protoc-gen-grpc-java", "io.grpc:protoc-gen-grpc-java", _MAVEN, ("@generated=omit",)),),
+    Lang.RUST: (
+        Tool("protoc-gen-prost", "protoc-gen-prost", _CARGO, _EXTERN),
+        Tool("protoc-gen-tonic", "protoc-gen-tonic", _CARGO, _EXTERN),
+    ),
+    Lang.BETTERPROTO: (Tool("protoc-gen-python_betterproto2", "betterproto2-compiler", _PIP),),
+}
+GRPCIO_TOOLS = Tool("protoc", "grpcio-tools", _PIP)
+GOOGLES_PROTOC = Tool("protoc", "com.google.protobuf:protoc", _MAVEN)
+MACHINES = {"arm64": "aarch_64", "aarch64": "aarch_64", "AMD64": "x86_64"}
+"""Processors as Maven Central's programs call them, where the system calls them otherwise."""
+BUILT_IN = {Lang.PYTHON: ("python", "pyi", "grpc_python"), Lang.JAVA: ("java",)}
+"""Languages that protoc has a generator of its own for: grpcio-tools the first, Google's own the second."""
+
+
+def write_stubs(
+    lang: Lang, out: Path, protos: Sequence[Path], includes: Sequence[Path], *, force: bool, as_json: bool
+) -> None:
+    """Write the contract's stubs, or those of `protos`, into `out`."""
+    with tempfile.TemporaryDirectory() as aside:
+        made = Path(aside)
+        if protos:
+            _generate(lang, made, protos, includes)
+        else:
+            _copy(lang, made)
+        files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+        # Generated code may be written again; files of a package are perhaps somebody's own.
+        if not protos and not force:
+            _refuse_to_replace(made, out, files)
+        _move(made, out, files)
+    _report(lang, out, files, as_json)
+
+
+def _move(made: Path, out: Path, files: Sequence[Path]) -> None:
+    try:
+        for path in files:
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made / path, out / path)
+    except OSError as error:
+        raise CommandError(
+            f"cannot write {error.filename}: {error.strerror}", hint="choose another folder with --out"
+        ) from error
+
+
+def _refuse_to_replace(made: Path, out: Path, files: Sequence[Path]) -> None:
+    for path in files:
+        there = out / path
+        if there.exists() and not (there.is_file() and there.read_bytes() == (made / path).read_bytes()):
+            raise usage(f"{there} is there and is different", "choose an empty folder with --out, or say --force")
+
+
+def _report(lang: Lang, out: Path, files: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        output.document({"lang": lang.value, "out": str(out), "files": [path.as_posix() for path in files]})
+        return
+    output.field("Wrote", f"{len(files)} files for {lang.value}")
+    output.field("Folder", str(out))
+    if Path("README.md") in files:
+        output.field("Read on", str(out / "README.md"))
+
+
+# -- copying ---------------------------------------------------------------------------------------------------------------------
+
+
+def _copy(lang: Lang, made: Path) -> None:
+    match lang:
+        case Lang.PYTHON:
+            shutil.copytree(_module_folder("protolink_pb"), made / "protolink_pb", ignore=LEFT_OUT)
+        case Lang.PROTO:
+            shutil.copytree(contract(lang) / "protolink", made / "protolink")
+        case _:
+            shutil.copytree(contract(lang), made, ignore=LEFT_OUT, dirs_exist_ok=True)
+
+
+def contract(name: str) -> Path:
+    """The folder of the protos, the tools or a language's stubs, in an installed package or in a checkout."""
+    inside = Path("proto") if name == Lang.PROTO else Path("gen") / name
+    for folder in (PACKED / name, CHECKOUT / inside):
+        if folder.is_dir():
+            return folder
+    raise CommandError(f"this installation has no {name}", hint="install protolink-grpc again, from its wheel")
+
+
+def _module_folder(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise CommandError(f"there is no module {module}", hint="install protolink-grpc again")
+    return Path(spec.origin).parent
+
+
+# -- generating ------------------------------------------------------------------------------------------------------------------
+
+
+def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence[Path]) -> None:
+    if lang is Lang.PROTO:
+        raise usage("--lang proto generates nothing", "leave out --proto, or choose a language")
+    for path in (*protos, *includes):
+        if not path.exists():
+            raise usage(f"there is no {path}", "--proto takes a file, -I a folder")
+    words = [*_compiler(lang), *(f"-I{folder}" for folder in _import_roots(protos, includes))]
+    words += [f"--{name}_out={made}" for name in BUILT_IN.get(lang, ())]
+    for plugin in PLUGINS.get(lang, ()):
+        words += [f"--plugin={plugin.program}={_found(plugin)}", f"--{plugin.name}_out={made}"]
+        words += [f"--{plugin.name}_opt={option}" for option in plugin.options]
+    _protoc([*words, *map(str, protos)])
+    if lang is Lang.PYTHON:
+        _point_at_protolink_pb(made)
+
+
+def _protoc(words: Sequence[str]) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        hint = "-I names the folders that imports are looked for in; protolink/v1 is found without"
+        raise CommandError(f"protoc: {said}", hint=hint, code="PROTOC_FAILED")
+
+
+def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[Path]:
+    yield from includes or dict.fromkeys(path.parent for path in protos)
+    yield contract(Lang.PROTO)
+    if importlib.util.find_spec("grpc_tools") is not None:
+        yield _module_folder("grpc_tools") / "_proto"  # google/protobuf, which a protoc on the PATH brings itself
+
+
+def _compiler(lang: Lang) -> Sequence[str]:
+    """protoc, as a command: grpcio-tools', unless only Google's own has the language's generator."""
+    if lang is Lang.JAVA:
+        return (_found(GOOGLES_PROTOC),)
+    if importlib.util.find_spec("grpc_tools") is not None:
+        return (sys.executable, "-m", "grpc_tools.protoc")
+    found = None if lang is Lang.PYTHON else _which("protoc")
+    if found is None:
+        raise _missing(GRPCIO_TOOLS)
+    return (found,)
+
+
+def _found(tool: Tool) -> str:
+    found = _which(tool.program)
+    if found is None:
+        raise _missing(tool)
+    return found
+
+
+def _which(program: str) -> str | None:
+    """The program on the PATH or beside this interpreter, under its name or the one that Maven Central gives it."""
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
+    names = (program, f"{program}-{_maven_platform()}.exe")
+    return next((found for name in names if (found := shutil.which(name, path=places))), None)
+
+
+def _missing(tool: Tool) -> CommandError:
+    pins = tomllib.loads((contract("tools") / "versions.toml").read_text(encoding="utf-8"))
+    version = next(section[tool.pin] for section in pins.values() if tool.pin in section)
+    how = tool.install.format(pin=tool.pin, version=version, program=tool.program, platform=_maven_platform())
+    return CommandError(
+        f"{tool.program} is not on the PATH",
+        hint=f"get it with: {how}",
+        code="TOOL_MISSING",
+        metadata={"tool": tool.program},
+    )
+
+
+def _maven_platform() -> str:
+    system = {"Darwin": "osx", "Windows": "windows"}.get(platform.system(), "linux")
+    machine = platform.machine()
+    return f"{system}-{MACHINES.get(machine, machine)}"
+
+
+def _point_at_protolink_pb(made: Path) -> None:
+    """The contract's Python stubs are `protolink_pb.v1`: `protolink` is a module of another project."""
+    for path in made.rglob("*.py*"):
+        text = path.read_text(encoding="utf-8")
+        if path.name.endswith("_pb2_grpc.py") and re.search(r"^class \w+Stub\b", text, flags=re.M) is None:
+            path.unlink()  # nothing in it: the file has no service
+            continue
+        path.write_text(re.sub(r"^from protolink\.v1 import", "from protolink_pb.v1 import", text, flags=re.M), "utf-8")

@@ -1,0 +1,44 @@
+"""The cases that every client passes, and the lines in which a program reports them."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+CASES = (
+    "unary",
+    "stream",
+    "resume",
+    "cancel",
+    "deadline",
+    "errors",
+    "metadata",
+    "retry",
+    "large",
+    "approval",
+    "registry",
+    "unknown",
+    "vectors",
+)
+"""Names, in the order in which programs run them. docs/polyglot.md says what each is about."""
+
+Result = Literal["PASS", "FAIL", "SKIP"]
+
+_LINE = re.compile(r"(?P<result>PASS|FAIL|SKIP) (?P<case>[a-z][a-z0-9-]*)(?:: (?P<why>.+)| (?P<millis>\d+) ?ms)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a program said about one case: `why` it failed or was skipped."""
+
+    result: Result
+    case: str
+    why: str = ""
+
+
+def report_of(line: str) -> Report | None:
+    """What a line reports, for instance `PASS unary 12ms` or `FAIL resume: got sequence 41 twice`; None for any other line."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    result: Result = "PASS" if found["result"] == "PASS" else "FAIL" if found["result"] == "FAIL" else "SKIP"
+    return Report(result, found["case"], (found["why"] or "").strip())

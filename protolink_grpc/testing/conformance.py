@@ -1,0 +1,291 @@
+"""The conformance program of the Python client: `protolink conformance run -- python -m protolink_grpc.testing.conformance`.
+
+It knows the public client and the environment that it is started with, and nothing of the server; programs in other languages do
+the same things in the same order.
+"""
+
+import asyncio
+import os
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc.auth import APIKey, BearerToken
+from protolink_grpc.client import AgentClient, RegistryClient
+from protolink_grpc.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    ProtolinkError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+)
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent, TaskArtifactUpdated, TaskMessagesAdded
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.loops import run
+from protolink_grpc.testing.cases import CASES
+from protolink_grpc.testing.vectors import check_vectors
+from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter
+
+CASE_S = 60.0
+"""How long one case may take."""
+
+
+class SkipError(Exception):
+    """A case that cannot be run here; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where the stage is."""
+
+    agent: AgentClient
+    guarded_url: str
+    api_key: str
+    bearer: str
+    registry: RegistryClient
+    vectors: str
+
+    @classmethod
+    def from_environment(cls) -> "World":
+        """What `protolink conformance run` has set."""
+        given = {name: os.environ.get(f"PROTOLINK_{name}", "") for name in ("GUARDED", "API_KEY", "BEARER", "VECTORS")}
+        return cls(
+            AgentClient(url=os.environ["PROTOLINK_AGENT"]),
+            given["GUARDED"],
+            given["API_KEY"],
+            given["BEARER"],
+            RegistryClient(os.environ["PROTOLINK_REGISTRY"]),
+            given["VECTORS"],
+        )
+
+
+def expect(what: str, found: object, wanted: object) -> None:
+    """Raises AssertionError, with both values, where they differ."""
+    if found != wanted:
+        raise AssertionError(f"{what} is {found!r:.200}, not {wanted!r:.200}")
+
+
+def text_of(artifact: Artifact) -> str:
+    return "".join(str(part.content) for part in artifact.parts if part.type == "text")
+
+
+async def collected(events: AsyncIterator[RunEvent]) -> list[RunEvent]:
+    """All events of a stream that must number them without a gap and end with the last one."""
+    found = [event async for event in events]
+    expect("the list of sequences", [event.sequence for event in found], list(range(1, len(found) + 1)))
+    expect("whether the last event is final", found[-1].final, True)
+    return found
+
+
+def expect_counted(events: list[RunEvent], upto: int) -> None:
+    artifacts = [event.payload.artifact for event in events if isinstance(event.payload, TaskArtifactUpdated)]
+    expect("the list of artifacts", [text_of(each) for each in artifacts], [str(n + 1) for n in range(upto)])
+
+
+@asynccontextmanager
+async def refused_with(kind: type[ProtolinkError]) -> AsyncIterator[list[Any]]:
+    """The block must raise that error; it is in the list afterwards."""
+    caught: list[Any] = []
+    try:
+        yield caught
+    except kind as error:
+        caught.append(error)
+        return
+    raise AssertionError(f"nothing was refused with {kind.reason}")
+
+
+async def unary(world: World) -> None:
+    task = await world.agent.send_task(None, Task.create("echo héllo 世界"))
+    expect("the state", task.state, TaskState.COMPLETED)
+    expect("the output", task.get_output(), "héllo 世界")
+
+
+async def stream(world: World) -> None:
+    expect_counted(await collected(world.agent.send_task_streaming(None, Task.create("count 100"))), 100)
+
+
+async def resume(world: World) -> None:
+    expect_counted(await collected(world.agent.send_task_streaming(None, Task.create("cut 40 count 100"))), 100)
+
+
+async def cancel(world: World) -> None:
+    task, began = Task.create("wait"), asyncio.Event()
+
+    async def watch() -> list[RunEvent]:
+        events = []
+        async for event in world.agent.send_task_streaming(None, task):
+            events.append(event)
+            if event.state is TaskState.WORKING:
+                began.set()
+        return events
+
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch())
+        await began.wait()
+        await world.agent.cancel_task(None, task.id, reason="enough")
+    expect("the last state of the stream", watching.result()[-1].state, TaskState.CANCELED)
+    now = await world.agent.get_task(task.id)
+    expect("the state", now.state, TaskState.CANCELED)
+    expect("the reason", now.metadata.get("cancel_reason"), "enough")
+
+
+async def deadline(world: World) -> None:
+    task, began = Task.create("wait"), time.monotonic()
+    hasty = AgentClient(url=world.agent.url, timeout=0.3)
+    async with refused_with(DeadlineExceededError):
+        await hasty.send_task(None, task)
+    if time.monotonic() - began > 3:
+        raise AssertionError("the deadline was noticed after more than 3 s")
+    expect("the state", (await world.agent.get_task(task.id)).state, TaskState.WORKING)
+    await world.agent.cancel_task(None, task.id, reason="seen")
+
+
+async def errors(world: World) -> None:
+    unknown = str(uuid.uuid4())
+    async with refused_with(TaskNotFoundError) as missing:
+        await world.agent.get_task(unknown)
+    expect("metadata task_id", missing[0].metadata.get("task_id"), unknown)
+    long = Task.create("echo too long")
+    long.id = "x" * 200
+    async with refused_with(InvalidArgumentError) as refused:
+        await world.agent.send_task(None, long)
+    expect("the field", refused[0].field, "task.id")
+    done = await world.agent.send_task(None, Task.create("echo done"))
+    async with refused_with(TaskNotCancelableError):
+        await world.agent.cancel_task(None, done.id)
+
+
+async def metadata(world: World) -> None:
+    for who in (APIKey(world.api_key), BearerToken(world.bearer)):
+        client = AgentClient(url=world.guarded_url, credentials=who)
+        task = await client.send_task(None, Task.create("whoami"))
+        expect("the principal", task.get_output(), "conformance")
+    async with refused_with(UnauthenticatedError):
+        await AgentClient(url=world.guarded_url).send_task(None, Task.create("whoami"))
+    told = AgentClient(url=world.agent.url, metadata=[("x-conformance", "hello")])
+    task = await told.send_task(None, Task.create("header x-conformance"))
+    expect("what was received", task.get_output(), "hello")
+
+
+async def retry(world: World) -> None:
+    token = uuid.uuid4().hex
+    task = await world.agent.send_task(None, Task.create(f"flaky 2 {token}"))
+    expect("the output", task.get_output(), f"{token} ran 1 times")
+    token, request = uuid.uuid4().hex, uuid.uuid4().hex
+    first, second = [
+        await world.agent.send_task(None, Task.create(f"count-runs {token}"), request_id=request) for _ in range(2)
+    ]
+    expect("the second id", second.id, first.id)
+    for task in (first, second):
+        expect("the output", task.get_output(), f"{token} ran 1 times")
+
+
+async def large(world: World) -> None:
+    text = "0123456789" * 300_000
+    task = await world.agent.send_task(None, Task.create(f"echo {text}"))
+    if task.get_output() != text:
+        raise AssertionError("the text did not come back whole")
+
+
+async def approval(world: World) -> None:
+    for approved, said in ((True, "approved"), (False, "refused")):
+        task, events = Task.create("approve it"), list[RunEvent]()
+        async for event in world.agent.send_task_streaming(None, task):
+            events.append(event)
+            if event.type == "approval.required":
+                (waiting,) = (await world.agent.list_approvals(task_id=task.id)).approvals
+                await world.agent.respond_approval(
+                    None, waiting.request.request_id, approved, fingerprint=waiting.fingerprint
+                )
+        expect("the last state of the stream", events[-1].state, TaskState.COMPLETED)
+        messages = [
+            each for event in events if isinstance(event.payload, TaskMessagesAdded) for each in event.payload.messages
+        ]
+        expect("the output", messages[-1].text, said)
+
+
+async def registry(world: World) -> None:
+    found = await world.registry.get("conformance")
+    expect("the URL by name", found.card.url, world.agent.url)
+    tagged = await world.registry.list_agents(AgentFilter(tags=["scripted"]))
+    expect("the names by tag", [each.card.name for each in tagged], ["conformance"])
+    name = f"temp-{uuid.uuid4().hex[:8]}"
+    card = AgentCard(name=name, description="Comes and goes.", url=f"grpc://{name}.invalid:1")
+    complete = asyncio.Event()
+    async with aclosing(world.registry.watch(complete=complete)) as changes:
+        expect("the first agent", (await anext(changes)).agent.card.name, "conformance")
+        following = asyncio.ensure_future(anext(changes))
+        await complete.wait()
+        await world.registry.register(card)
+        up = await following
+        expect("the change", (up.kind, up.agent.card.name), (AgentChangeKind.UP, name))
+        await world.registry.unregister(card.url)
+        down = await anext(changes)
+        expect("the change", (down.kind, down.agent.card.name), (AgentChangeKind.DOWN, name))
+
+
+async def unknown(world: World) -> None:
+    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    (strange,) = [event for event in events if event.type == "example.unheard_of"]
+    expect("the summary", strange.summary, "From the future")
+    expect("the payload", strange.payload, None)
+
+
+async def vectors(world: World) -> None:
+    if not world.vectors:
+        raise SkipError("there is no folder of vectors")
+    check_vectors(world.vectors)
+
+
+PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
+    "unary": unary,
+    "stream": stream,
+    "resume": resume,
+    "cancel": cancel,
+    "deadline": deadline,
+    "errors": errors,
+    "metadata": metadata,
+    "retry": retry,
+    "large": large,
+    "approval": approval,
+    "registry": registry,
+    "unknown": unknown,
+    "vectors": vectors,
+}
+
+
+async def main() -> int:
+    """Run every case; 1 where one of them failed."""
+    world, failed = World.from_environment(), 0
+    for name in CASES:
+        line = await outcome(name, PROGRAM[name], world)
+        failed += line.startswith("FAIL")
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+async def outcome(name: str, case: Callable[[World], Awaitable[None]], world: World) -> str:
+    """The line that reports one case."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(CASE_S):
+            await case(world)
+    except SkipError as error:
+        return f"SKIP {name}: {error}"
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"FAIL {name}: {said.removeprefix('AssertionError: ')}"
+    return f"PASS {name} {round(1000 * (time.monotonic() - began))}ms"
+
+
+if __name__ == "__main__":
+    sys.exit(run(main()))

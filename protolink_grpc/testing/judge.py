@@ -1,0 +1,96 @@
+"""Runs a conformance program against a stage of its own, and judges what it reports."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from protolink_grpc.testing.cases import CASES, Report, report_of
+from protolink_grpc.testing.stage import open_stage
+
+MAX_LINE_BYTES = 1 << 20
+"""Longer lines end the run: no report is that long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a program reported, and what is wrong with that; nothing is, where it passed."""
+
+    reports: Sequence[Report]
+    complaints: Sequence[str]
+
+    @property
+    def passed(self) -> bool:
+        return not self.complaints
+
+
+def verdict_on(reports: Sequence[Report], exit_code: int) -> Verdict:
+    """The verdict on a program that has ended. Every case must be reported exactly once; a skipped one counts as reported."""
+    counts = Counter(report.case for report in reports)
+    complaints = [f"{each.case} failed: {each.why}" for each in reports if each.result == "FAIL"]
+    complaints += [f"{case} was not reported" for case in CASES if not counts[case]]
+    complaints += [f"{case} was reported {count} times" for case, count in counts.items() if count > 1]
+    complaints += [f"{case} is no case" for case in counts if case not in CASES]
+    has_failed = any(report.result == "FAIL" for report in reports)
+    if has_failed is not bool(exit_code):
+        complaints.append(f"the program ended with {exit_code}, and {'a' if has_failed else 'no'} case failed")
+    return Verdict(reports, complaints)
+
+
+async def run_program(
+    command: Sequence[str], *, vectors: str | None, timeout_s: float, show: Callable[[str], None]
+) -> Verdict:
+    """Start a program in the environment of a stage, pass its output through, and judge it.
+
+    Args:
+        command: Program and arguments.
+        vectors: As `open_stage`.
+        show: Gets each line as it comes.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    async with open_stage(vectors) as stage:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env={**os.environ, **stage.environment()},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            limit=MAX_LINE_BYTES,
+            # A group of its own: what a script has started ends with it.
+            start_new_session=True,
+        )
+        reports: list[Report] = []
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _read(process, reports, show)
+                return verdict_on(reports, await process.wait())
+        except TimeoutError:
+            return _with(verdict_on(reports, 1), f"it took longer than {timeout_s:g} s and was ended")
+        except ValueError as error:
+            return _with(verdict_on(reports, 1), f"its output cannot be read: {error}")
+        finally:
+            await _end(process)
+
+
+async def _read(process: asyncio.subprocess.Process, reports: list[Report], show: Callable[[str], None]) -> None:
+    while process.stdout is not None and (data := await process.stdout.readline()):
+        line = data.decode("utf-8", "replace").rstrip("\r\n")
+        show(line)
+        report = report_of(line)
+        if report is not None:
+            reports.append(report)
+
+
+def _with(verdict: Verdict, complaint: str) -> Verdict:
+    return Verdict(verdict.reports, [*verdict.complaints, complaint])
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -1,0 +1,171 @@
+"""An agent that does what its messages say, for tests of whoever calls agents. No agent of a product is one."""
+
+import asyncio
+import inspect
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+from protolink_grpc.agent import Agent
+from protolink_grpc.agent.identity import ANY_PORT
+from protolink_grpc.errors import ActionDeniedError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.card import AgentCapabilities, AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.task import Task
+from protolink_grpc.policy.capabilities import CapabilityPolicy
+from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.run import current_run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits
+from protolink_grpc.server.app import ServerOptions
+from protolink_grpc.testing.directives import VERBS, Directive, directive_of, latest
+from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, received, remember_metadata
+
+Answers: TypeAlias = Mapping[str, str] | Callable[[str], str | Awaitable[str]]
+
+DESCRIPTION = "Does what it is told, and fails when it is told to."
+
+MANY = 64
+"""Tasks at the same time: some of them wait until they are canceled."""
+
+REMEMBERED = 1000
+"""Texts that an agent remembers having been sent."""
+
+APPROVAL_TOOL = "stamp"
+
+
+class ScriptedAgent(Agent):
+    """An agent whose messages say what it is to do, and what is to go wrong.
+
+    `echo TEXT`, `count N`, `wait`, `fail REASON`, `cut 40 count 100`, ... : VERBS has them all. A client that passes `cut` and
+    `flaky` resumes its streams without a gap and repeats its requests without a second run.
+
+    Args:
+        answers: For tests of an agent's callers: what it says to a text, by exact text, or a function of the text. Texts that a
+            mapping does not have are read as above.
+        options: As Agent; by default it is called `conformance`, and listens on a free port of this machine.
+
+    In its own process, by `run_task` and `runtime://`, nothing goes wrong: what breaks is a connection.
+    """
+
+    def __init__(self, *, answers: Answers | None = None, **options: Any) -> None:
+        if "card" not in options:
+            options = {"name": "conformance", "description": DESCRIPTION, "url": ANY_PORT} | options
+        server = options.pop("server", None) or ServerOptions()
+        super().__init__(
+            server=replace(server, interceptors=(remember_metadata, *server.interceptors)),
+            policy=options.pop("policy", None) or CapabilityPolicy({"conformance.stamp": "require_approval"}),
+            approvals=options.pop("approvals", None) or Approvals(),
+            limits=options.pop("limits", None) or Limits(max_concurrency=MANY),
+            **options,
+        )
+        self._answers = answers
+        self._scripts: dict[str, Directive] = {}
+        self._runs: Counter[str] = Counter()
+        self._received: deque[str] = deque(maxlen=REMEMBERED)
+        self.tool(APPROVAL_TOOL, "Puts a stamp on something.", capabilities=["conformance.stamp"])(_stamp)
+
+    @property
+    def received(self) -> list[str]:
+        """Texts that it was sent, in the order of their runs; the last thousand."""
+        return list(self._received)
+
+    async def _open_edges(self, service: TaskService) -> None:
+        # It has every attribute that the edges use, the service's own among them.
+        await super()._open_edges(cast(TaskService, FaultyService(service, self._scripts)))
+
+    async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
+        """Do what the last message says."""
+        text = latest(task.messages)
+        self._received.append(text)
+        said = await self._answer(text)
+        if said is not None:
+            task.complete(said)
+            return
+        if _was_asked(task):
+            task.complete(text)
+            return
+        directive = directive_of(text)
+        if directive is None:
+            task.reject(f"say one of: {'; '.join(VERBS.values())}")
+            return
+        if directive.is_faulty:
+            self._scripts[task.id] = directive
+        async for item in self._done(directive, task):
+            yield item
+
+    async def _answer(self, text: str) -> str | None:
+        if self._answers is None:
+            return None
+        if isinstance(self._answers, Mapping):
+            return self._answers.get(text)
+        said = self._answers(text)
+        return await said if inspect.isawaitable(said) else said
+
+    async def _done(self, directive: Directive, task: Task) -> AsyncIterator[Any]:
+        match directive:
+            case Directive("count", rest):
+                for number in range(1, int(rest) + 1):
+                    yield Artifact(parts=[Part.text(str(number))])
+            case Directive("future"):
+                yield RunEvent(type=UNHEARD_OF, summary="From the future")
+                task.complete("that was the future")
+            case Directive("wait"):
+                await asyncio.Event().wait()
+            case Directive("ask", rest):
+                task.require_input(Message.agent(rest))
+            case Directive("fail", rest):
+                task.fail(rest)
+            case _:
+                task.complete(await self._said(directive))
+
+    async def _said(self, directive: Directive) -> str:
+        """What it says to a verb that only asks for a text."""
+        match directive:
+            case Directive("count-runs", token):
+                self._runs[token] += 1
+                return f"{token} ran {self._runs[token]} times"
+            case Directive("approve"):
+                return await self._stamped()
+            case Directive("whoami"):
+                run = current_run()
+                return run.principal if run is not None else ""
+            case Directive("header", name):
+                return (received.get() or {}).get(name.lower(), "") if name.lower() not in SECRETS else ""
+            case _:
+                return directive.rest
+
+    async def _stamped(self) -> str:
+        try:
+            await self.call_tool(APPROVAL_TOOL)
+        except ActionDeniedError:
+            return "refused"
+        return "approved"
+
+
+SECRETS = frozenset({"authorization", "x-api-key"})
+"""Headers that are not said: what an agent says is stored."""
+
+
+def _stamp() -> str:
+    return "stamped"
+
+
+def _was_asked(task: Task) -> bool:
+    first = directive_of(task.messages[0].text) if len(task.messages) > 1 else None
+    return first is not None and first.verb == "ask"
+
+
+def conformance_card(name: str = "conformance") -> AgentCard:
+    """The card by which a registry finds the agent: tag `scripted`."""
+    return AgentCard(
+        name=name,
+        description=DESCRIPTION,
+        url=ANY_PORT,
+        tags=["scripted"],
+        capabilities=AgentCapabilities(max_concurrency=MANY),
+    )

@@ -1,0 +1,87 @@
+"""What conformance programs run against: an agent that anybody may call, a guarded one, and a registry that knows the first."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from protolink_grpc.agent import Registry
+from protolink_grpc.auth import AnyOf, APIKeyAuth, BearerTokenAuth
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.testing.scripted_agent import ScriptedAgent, conformance_card
+
+PRINCIPAL = "conformance"
+"""Whom the API key and the token of a stage stand for."""
+
+TOKEN_S = 24 * 3600
+"""How long the token is valid: longer than anybody tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything is, and the credentials of the guarded agent.
+
+    Args:
+        vectors: Folder of the shared vectors; empty where there is none.
+    """
+
+    agent: str
+    guarded: str
+    api_key: str
+    bearer: str
+    registry: str
+    http: str
+    vectors: str
+
+    def announcement(self) -> dict[str, str]:
+        """The stage as a JSON object."""
+        return asdict(self)
+
+    def environment(self) -> dict[str, str]:
+        """The stage as environment variables: PROTOLINK_AGENT and so on."""
+        return {f"PROTOLINK_{name.upper()}": value for name, value in asdict(self).items()}
+
+
+@asynccontextmanager
+async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.0.0.1:0") -> AsyncIterator[Stage]:
+    """The stage, on free ports of this machine, until the block is left.
+
+    Args:
+        vectors: Folder of the vectors; None means that of the checkout that this package lies in.
+        http: The HTTP port of the plain agent.
+    """
+    api_key, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(48)
+    keys = APIKeyAuth({api_key: Principal(PRINCIPAL)})
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(Registry())
+        agent = await opened.enter_async_context(
+            ScriptedAgent(card=conformance_card(), registry=registry, http=http, grace_s=0)
+        )
+        guarded = await opened.enter_async_context(
+            ScriptedAgent(
+                card=conformance_card("guarded"), authenticator=AnyOf(keys, BearerTokenAuth(secret)), grace_s=0
+            )
+        )
+        yield Stage(
+            agent=agent.card.url,
+            guarded=guarded.card.url,
+            api_key=api_key,
+            bearer=_token(secret),
+            registry=registry.url,
+            http=agent.http_url,
+            vectors=_vectors() if vectors is None else vectors,
+        )
+
+
+def _token(secret: str) -> str:
+    import jwt  # 0.1 s to load, see auth.bearer
+
+    return jwt.encode({"sub": PRINCIPAL, "exp": int(time.time()) + TOKEN_S}, secret, algorithm="HS256")
+
+
+def _vectors() -> str:
+    folder = Path(__file__).resolve().parents[2] / "tests" / "vectors"
+    return str(folder) if folder.is_dir() else ""

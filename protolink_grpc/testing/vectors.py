@@ -1,0 +1,123 @@
+"""The shared vectors, as the Python classes read them: decode, encode again, compare with the JSON form and with what they mean."""
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from protolink_pb.v1 import (
+    action_pb2,
+    agent_card_pb2,
+    agent_service_pb2,
+    context_pb2,
+    control_service_pb2,
+    event_pb2,
+    part_pb2,
+    registry_service_pb2,
+    task_pb2,
+)
+
+FILES = tuple(
+    module.DESCRIPTOR
+    for module in (
+        action_pb2,
+        agent_card_pb2,
+        agent_service_pb2,
+        context_pb2,
+        control_service_pb2,
+        event_pb2,
+        part_pb2,
+        registry_service_pb2,
+        task_pb2,
+    )
+)
+"""Descriptors of every file of the contract."""
+
+CLASSES: dict[str, type[Message]] = {
+    descriptor.full_name: message_factory.GetMessageClass(descriptor)
+    for file in FILES
+    for descriptor in file.message_types_by_name.values()
+}
+"""Every top-level message of the contract, by full name."""
+
+_WIDE = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
+
+
+def check_vectors(folder: str | os.PathLike[str]) -> int:
+    """Check every vector of a folder; returns how many there are.
+
+    Raises:
+        AssertionError: One is not what its entry says; names it.
+    """
+    index = json.loads(Path(folder, "index.json").read_text(encoding="utf-8"))
+    for entry in index:
+        try:
+            check_vector(Path(folder), entry)
+        except Exception as error:
+            raise AssertionError(f"vector {entry['name']}: {error}") from error
+    return len(index)
+
+
+def check_vector(folder: Path, entry: dict[str, Any]) -> None:
+    """Check one vector. Raises AssertionError, or what the classes raise for bytes that are none."""
+    kind, data = CLASSES[entry["message"]], Path(folder, entry["file"]).read_bytes()
+    message = kind.FromString(data)
+    encoded = message.SerializeToString()
+    if entry["bytes_equal"] and encoded != data:
+        raise AssertionError("its bytes are not the same after a round trip")
+    if kind.FromString(encoded) != message:
+        raise AssertionError("it is another value after a round trip")
+    from_json = json_format.Parse(Path(folder, entry["json"]).read_text(encoding="utf-8"), kind())
+    message.DiscardUnknownFields()
+    if from_json != message:
+        raise AssertionError("its JSON form is another value")
+    for path, wanted in entry["expect"].items():
+        found = value_at(message, path)
+        if found != wanted or isinstance(found, bool) is not isinstance(wanted, bool):
+            raise AssertionError(f"{path} is {found!r:.100}, not {wanted!r:.100}")
+
+
+def value_at(message: Any, path: str) -> Any:
+    """What a path leads to, as the index writes it. None: a field or a oneof that is not set.
+
+    Args:
+        path: Names of fields as in the proto files, indexes of lists, keys of maps; at its end may be the name of a oneof, whose
+            value is the name of the field that is set.
+    """
+    field: FieldDescriptor | None = None
+    value: Any = message
+    steps = path.split(".")
+    while steps:
+        step = steps.pop(0)
+        if field is not None and isinstance(value, str | bytes | int | float):
+            raise AssertionError(f"{path} leads through {field.name}, which is a {type(value).__name__}")
+        if not isinstance(value, Message):
+            if step == "size" and not steps:
+                return len(value)
+            value = value[int(step)] if step.isdigit() and not hasattr(value, "keys") else value[step]
+            continue
+        if step in value.DESCRIPTOR.oneofs_by_name and not steps:
+            return value.WhichOneof(step)
+        # The types of two classes of descriptors, of which one stands for the other.
+        field = cast(FieldDescriptor, value.DESCRIPTOR.fields_by_name[step])
+        if field.has_presence and not value.HasField(step):
+            return None
+        value = getattr(value, step)
+    return _written(field, value)
+
+
+def _written(field: FieldDescriptor | None, value: Any) -> Any:
+    if isinstance(value, Message):
+        return {}
+    if field is None or hasattr(value, "keys"):
+        raise AssertionError("a path ends at one value")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else value
+    return str(value) if field.cpp_type in _WIDE else value

@@ -1,0 +1,55 @@
+"""Every client, run as its users run it: each language's conformance program against the scripted agent.
+
+Where a toolchain or a client is not there, the language is skipped and says why.
+"""
+
+import fcntl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from languages import LANGUAGES, ROOT, Language, judged, work_folder
+
+from protolink_grpc.testing.cases import CASES, report_of
+
+
+@pytest.fixture(scope="session")
+def out() -> Iterator[Path]:
+    """Where builds go; each language is built once, by its one test."""
+    with work_folder() as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One language at a time, also among processes that share the tests without regard to groups."""
+    with Path(tmp_path_factory.getbasetemp().parent, "polyglot.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# Builds of several languages at the same time would time each other out.
+@pytest.mark.xdist_group("polyglot")
+@pytest.mark.usefixtures("alone")
+@pytest.mark.timeout(2400)  # a first build compiles what it stands on, and one may wait for another
+@pytest.mark.parametrize("language", LANGUAGES, ids=[each.name for each in LANGUAGES])
+def test_the_client_passes_every_case(language: Language, out: Path) -> None:
+    why = language.missing()
+    if why:
+        pytest.skip(f"{language.title}: {why}")
+    own = out / language.name
+    own.mkdir()
+    done = subprocess.run(
+        judged(language.built(own)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    reports = {report.case: report for line in done.stdout.splitlines() if (report := report_of(line))}
+    assert done.returncode == 0, said
+    assert set(reports) == set(CASES), said
+    assert all(report.result == "PASS" for report in reports.values()), said

@@ -1,0 +1,153 @@
+"""The stage that conformance programs run on, and the judge, as whoever writes a client meets them."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import grpc
+import pytest
+from protolink_pb.v1 import agent_service_pb2 as pb
+from protolink_pb.v1 import agent_service_pb2_grpc, part_pb2, task_pb2
+
+from protolink_grpc import AgentClient, RegistryClient, Task, UnavailableError
+from protolink_grpc.testing import ScriptedAgent, open_stage
+from protolink_grpc.testing.cases import CASES
+
+COMMAND = [sys.executable, "-m", "protolink_grpc.cli", "conformance"]
+END_S = 60
+"""How long a command may take; far more than it needs."""
+
+
+def told(text: str) -> task_pb2.Task:
+    return task_pb2.Task(messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])])
+
+
+def bare(url: str) -> agent_service_pb2_grpc.AgentServiceStub:
+    """A stub that repeats nothing by itself."""
+    channel = grpc.aio.insecure_channel(url.removeprefix("grpc://"), [("grpc.enable_retries", 0)])
+    return agent_service_pb2_grpc.AgentServiceStub(channel)
+
+
+async def test_a_bare_client_sees_the_cut_as_unavailable_after_what_was_sent() -> None:
+    async with ScriptedAgent() as agent:
+        responses = bare(agent.card.url).StreamTask(pb.StreamTaskRequest(task=told("cut 40 count 100")))
+        shown: list[int] = []
+
+        async def follow() -> None:
+            async for response in responses:
+                shown.extend(event.sequence for event in response.events)
+
+        with pytest.raises(grpc.aio.AioRpcError) as cut:
+            await follow()
+        assert (shown, cut.value.code()) == (list(range(1, 41)), grpc.StatusCode.UNAVAILABLE)
+
+
+async def test_a_bare_client_sees_the_answer_lost() -> None:
+    async with ScriptedAgent() as agent:
+        with pytest.raises(grpc.aio.AioRpcError) as lost:
+            await bare(agent.card.url).SendTask(pb.SendTaskRequest(task=told("flaky 1 word"), request_id="r-1"))
+        assert lost.value.code() is grpc.StatusCode.UNAVAILABLE
+        again = await bare(agent.card.url).SendTask(pb.SendTaskRequest(task=told("flaky 1 word"), request_id="r-1"))
+        assert again.task.messages[-1].parts[0].text == "word ran 1 times"
+
+
+async def test_it_says_no_header_that_is_a_secret() -> None:
+    async with ScriptedAgent() as agent:
+        sent = [("x-api-key", "secret"), ("authorization", "Bearer secret"), ("x-harmless", "hello")]
+        client = AgentClient(url=agent.card.url, metadata=sent)
+        said = [(await client.send_task(None, Task.create(f"header {name}"))).get_output() for name, _ in sent]
+        assert said == ["", "", "hello"]
+
+
+async def test_it_stands_in_for_a_peer_that_fails() -> None:
+    async with ScriptedAgent(name="hotel", url="grpc://127.0.0.1:0", answers={"a room": "room 7"}) as hotel:
+        client = AgentClient(url=hotel.card.url)
+        assert (await client.send_message(None, "a room")).text == "room 7"
+        assert hotel.received == ["a room"]
+    with pytest.raises(UnavailableError):
+        await client.send_message(None, "a room")
+
+
+async def test_two_stages_stand_beside_each_other() -> None:
+    async with open_stage() as one, open_stage() as other:
+        assert one.agent != other.agent
+        assert one.api_key != other.api_key
+        found = await RegistryClient(one.registry).get("conformance")
+        assert found.card.url == one.agent
+
+
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("PROTOLINK_")}
+
+
+def test_serve_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--vectors", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as serving:
+        assert serving.stdout is not None
+        told = json.loads(serving.stdout.readline())
+        assert set(told) == {"agent", "guarded", "api_key", "bearer", "registry", "http", "vectors"}
+        assert told["agent"].startswith("grpc://127.0.0.1:")
+        assert told["http"].startswith("http://127.0.0.1:")
+        assert told["vectors"] == str(tmp_path)
+        serving.communicate(timeout=END_S)
+        assert serving.returncode == 0
+
+
+def ran(*command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "run", *options, "--", *command],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=END_S,
+        check=False,
+    )
+
+
+def program(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
+def test_run_passes_output_and_stage_through(tmp_path: Path) -> None:
+    path = program(
+        tmp_path,
+        f"""
+        import os, sys
+        names = ("AGENT", "GUARDED", "API_KEY", "BEARER", "REGISTRY", "HTTP", "VECTORS")
+        print("given", all(os.environ.get(f"PROTOLINK_{{name}}") for name in names), sys.argv[1:])
+        for case in {CASES!r}:
+            print("PASS", case, "1ms")
+        """,
+    )
+    done = ran(sys.executable, path, "--flag", "-x")
+    assert done.stdout.splitlines()[0] == "given True ['--flag', '-x']"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_run_fails_with_a_program_that_says_nothing(tmp_path: Path) -> None:
+    done = ran(sys.executable, program(tmp_path, "print('hello')"))
+    assert (done.returncode, done.stdout) == (1, "hello\n")
+    assert "conformance: unary was not reported" in done.stderr
+
+
+def test_run_ends_a_program_that_does_not_end(tmp_path: Path) -> None:
+    path = program(tmp_path, "import time\nprint('PASS unary 1ms', flush=True)\ntime.sleep(600)")
+    done = ran(sys.executable, path, options=("--timeout", "2"))
+    assert done.returncode == 1
+    assert "it took longer than 2 s and was ended" in done.stderr
+
+
+def test_run_names_a_program_that_is_not_there() -> None:
+    done = ran("no-such-program-anywhere")
+    assert done.returncode == 2
+    assert "there is no program 'no-such-program-anywhere'" in done.stderr

@@ -1,0 +1,109 @@
+"""Python's conformance program says what happened, and can fail."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from protolink_grpc import RunEvent, Task
+from protolink_grpc.errors import TaskNotFoundError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.events import TaskArtifactUpdated
+from protolink_grpc.models.part import Part
+from protolink_grpc.testing.cases import report_of
+from protolink_grpc.testing.conformance import SkipError, World, collected, expect_counted, outcome, refused_with, unary
+
+NOWHERE: Any = None
+"""A world for cases that look at none."""
+
+
+async def ends_well(_: World) -> None:
+    pass
+
+
+async def finds_a_fault(_: World) -> None:
+    raise AssertionError("the state is\n'failed'")
+
+
+async def breaks(_: World) -> None:
+    raise KeyError("surprise")
+
+
+async def cannot(_: World) -> None:
+    raise SkipError("there is no folder")
+
+
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [
+        (ends_well, "PASS unary "),
+        (finds_a_fault, "FAIL unary: the state is 'failed'"),
+        (breaks, "FAIL unary: KeyError: 'surprise'"),
+        (cannot, "SKIP unary: there is no folder"),
+    ],
+)
+async def test_one_line_says_how_a_case_went(case: Any, line: str) -> None:
+    said = await outcome("unary", case, NOWHERE)
+    assert said.startswith(line)
+    report = report_of(said)
+    assert report is not None
+    assert (report.result, report.case) == (line.split()[0], "unary")
+
+
+async def test_a_case_that_is_canceled_does_not_report() -> None:
+    async def canceled(_: World) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await outcome("unary", canceled, NOWHERE)
+
+
+async def test_an_agent_that_says_something_else_fails_the_case() -> None:
+    class Deaf:
+        async def send_task(self, _url: None, task: Task) -> Task:
+            return task.complete("what?")
+
+    world = World(Deaf(), "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # as much of a client as the case needs
+    with pytest.raises(AssertionError, match="output is 'what\\?'"):
+        await unary(world)
+
+
+def events(*sequences: int) -> list[RunEvent]:
+    return [
+        RunEvent(payload=TaskArtifactUpdated(Artifact(parts=[Part.text(str(n))])), sequence=n, final=n == sequences[-1])
+        for n in sequences
+    ]
+
+
+async def streamed(shown: list[RunEvent]) -> AsyncIterator[RunEvent]:
+    for event in shown:
+        yield event
+
+
+async def test_a_whole_stream_is_collected() -> None:
+    assert len(await collected(streamed(events(1, 2, 3)))) == 3
+    expect_counted(events(1, 2, 3), 3)
+
+
+@pytest.mark.parametrize("sequences", [(1, 3), (1, 2, 2, 3), (2, 3)])
+async def test_a_gap_or_a_repetition_is_found(sequences: tuple[int, ...]) -> None:
+    with pytest.raises(AssertionError, match="list of sequences"):
+        await collected(streamed(events(*sequences)))
+
+
+async def test_a_stream_that_stops_early_is_found() -> None:
+    with pytest.raises(AssertionError, match="final"):
+        await collected(streamed(events(1, 2, 3)[:2]))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_missing_artifact_is_found(count: int) -> None:
+    with pytest.raises(AssertionError, match="list of artifacts"):
+        expect_counted(events(1, 2, 3), count)
+
+
+async def test_nothing_refused_is_a_fault() -> None:
+    with pytest.raises(AssertionError, match="TASK_NOT_FOUND"):
+        async with refused_with(TaskNotFoundError):
+            pass

@@ -1,0 +1,108 @@
+"""What a scripted agent is told, and how what programs report is read and judged."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protolink_grpc.testing.cases import CASES, Report, report_of
+from protolink_grpc.testing.conformance import PROGRAM
+from protolink_grpc.testing.directives import VERBS, Directive, directive_of
+from protolink_grpc.testing.judge import verdict_on
+
+
+@pytest.mark.parametrize(
+    ("text", "directive"),
+    [
+        ("echo  two spaces ", Directive("echo", " two spaces ")),
+        ("echo", Directive("echo")),
+        ("count 100", Directive("count", "100")),
+        ("wait", Directive("wait")),
+        ("ask Where to?", Directive("ask", "Where to?")),
+        ("approve it", Directive("approve", "it")),
+        ("header x-conformance", Directive("header", "x-conformance")),
+        ("flaky 2 word", Directive("count-runs", "word", failures=2)),
+        ("cut 40 count 100", Directive("count", "100", cut_after=40)),
+        ("cut 4 flaky 2 word", Directive("count-runs", "word", failures=2, cut_after=4)),
+    ],
+)
+def test_a_text_says_what_to_do(text: str, directive: Directive) -> None:
+    assert directive_of(text) == directive
+
+
+NONSENSE = """
+hello|Echo x|count|count ten|count 0|count -1|count ²|count 1000001|header|count-runs|flaky 2|flaky word
+"""
+
+
+@pytest.mark.parametrize("text", ["", "cut 40", "cut forty count 1", "cut 4 x", *NONSENSE.strip().split("|")])
+def test_any_other_text_says_nothing(text: str) -> None:
+    assert directive_of(text) is None
+
+
+@given(st.text())
+def test_no_text_is_an_error(text: str) -> None:
+    found = directive_of(text)
+    assert found is None or found.verb in VERBS
+
+
+@given(st.text())
+def test_an_echo_is_what_follows_the_verb(text: str) -> None:
+    assert directive_of(f"echo {text}") == Directive("echo", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "report"),
+    [
+        ("PASS unary 12ms", Report("PASS", "unary")),
+        ("PASS unary", Report("PASS", "unary")),
+        ("FAIL resume: got sequence 41 twice", Report("FAIL", "resume", "got sequence 41 twice")),
+        ("SKIP vectors: no folder", Report("SKIP", "vectors", "no folder")),
+    ],
+)
+def test_a_line_reports_a_case(line: str, report: Report) -> None:
+    assert report_of(line) == report
+
+
+@pytest.mark.parametrize(
+    "line", ["", "PASS", "pass unary", "PASSED unary", "FAIL resume:x", " PASS unary", "PASS a b c"]
+)
+def test_any_other_line_is_output(line: str) -> None:
+    assert report_of(line) is None
+
+
+@given(st.text())
+def test_no_line_is_an_error(line: str) -> None:
+    report_of(line)
+
+
+ALL = [Report("PASS", case) for case in CASES]
+
+
+def test_a_program_that_passes_every_case_passes() -> None:
+    assert verdict_on(ALL, 0).passed
+
+
+def test_a_skipped_case_is_reported() -> None:
+    assert verdict_on([*ALL[:-1], Report("SKIP", CASES[-1], "no folder")], 0).passed
+
+
+@pytest.mark.parametrize(
+    ("reports", "exit_code", "complaint"),
+    [
+        (ALL[1:], 0, "unary was not reported"),
+        ([], 0, "vectors was not reported"),
+        ([*ALL, ALL[0]], 0, "unary was reported 2 times"),
+        ([*ALL, Report("PASS", "dance")], 0, "dance is no case"),
+        ([Report("FAIL", "unary", "no answer"), *ALL[1:]], 1, "unary failed: no answer"),
+        ([Report("FAIL", "unary", "no answer"), *ALL[1:]], 0, "the program ended with 0, and a case failed"),
+        (ALL, 3, "the program ended with 3, and no case failed"),
+    ],
+)
+def test_a_program_that_does_not_pass_is_told_why(reports: list[Report], exit_code: int, complaint: str) -> None:
+    verdict = verdict_on(reports, exit_code)
+    assert not verdict.passed
+    assert complaint in verdict.complaints
+
+
+def test_the_python_program_has_every_case_in_order() -> None:
+    assert tuple(PROGRAM) == CASES

@@ -1,0 +1,143 @@
+"""A scripted agent does what it is told, and its faults are those that were asked for and no others. Nothing here is a network."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+from protolink_pb.v1 import event_pb2
+
+from protolink_grpc import Message, Task, TaskState, UnavailableError
+from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.testing import ScriptedAgent
+from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNHEARD_OF, FaultyService
+from protolink_grpc.wire.events import unframe
+
+names = itertools.count()
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[ScriptedAgent]:
+    async with ScriptedAgent(url=f"runtime://scripted-{next(names)}") as scripted:
+        yield scripted
+
+
+@pytest.fixture
+async def service(agent: ScriptedAgent) -> FaultyService:
+    return FaultyService(await agent._own_service(), agent._scripts)
+
+
+def told(text: str, request_id: str = "") -> Submission:
+    return Submission.of(Task.create(text), request_id=request_id)
+
+
+async def seen(stream: object, into: list[event_pb2.RunEvent]) -> list[event_pb2.RunEvent]:
+    """Events of a stream, also those before it was cut."""
+    async with aclosing(stream) as batches:  # type: ignore[type-var]  # whichever of the two streams it is
+        async for frames in batches:  # type: ignore[attr-defined]  # as above
+            into += [unframe(frame) for frame in frames]
+    return into
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "output"),
+    [
+        ("echo héllo 世界", TaskState.COMPLETED, "héllo 世界"),
+        ("count 3", TaskState.COMPLETED, "3"),
+        ("whoami", TaskState.COMPLETED, "local"),
+        ("header x-any", TaskState.COMPLETED, ""),
+        ("fail no luck", TaskState.FAILED, None),
+        ("dance", TaskState.REJECTED, None),
+    ],
+)
+async def test_it_does_what_it_is_told(agent: ScriptedAgent, text: str, state: TaskState, output: str | None) -> None:
+    task = await agent.run_task(Task.create(text))
+    assert (task.state, task.get_output()) == (state, output)
+    assert agent.received == [text]
+
+
+async def test_it_asks_back_and_says_the_answer(agent: ScriptedAgent) -> None:
+    task = await agent.run_task(Task.create("ask Where to?"))
+    assert (task.state, task.messages[-1].text) == (TaskState.INPUT_REQUIRED, "Where to?")
+    task = await agent.run_task(task.add_message(Message.user("count 3")))
+    assert (task.state, task.get_output()) == (TaskState.COMPLETED, "count 3")
+
+
+async def test_what_it_is_given_comes_before_the_language() -> None:
+    answers = {"echo x": "y"}
+    async with ScriptedAgent(url="runtime://answering", answers=answers) as agent:
+        assert [(await agent.run_task(Task.create(text))).get_output() for text in ("echo x", "echo z")] == ["y", "z"]
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_function_answers_everything(later: bool) -> None:
+    async def shout_later(text: str) -> str:
+        return text.upper()
+
+    async with ScriptedAgent(url=f"runtime://shouting-{later}", answers=shout_later if later else str.upper) as agent:
+        assert (await agent.run_task(Task.create("wait"))).get_output() == "WAIT"
+
+
+async def test_a_lost_answer_comes_after_the_work(agent: ScriptedAgent, service: FaultyService) -> None:
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            await service.send(told("flaky 2 word", "r-1"), "ann")
+    fold = await service.send(told("flaky 2 word", "r-1"), "ann")
+    assert fold.to_task().get_output() == "word ran 1 times"
+    assert agent.received == ["flaky 2 word"]
+
+
+async def test_whoever_repeats_without_the_request_id_is_found_out(service: FaultyService) -> None:
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            await service.send(told("flaky 2 word"), "ann")
+    assert (await service.send(told("flaky 2 word"), "ann")).to_task().get_output() == "word ran 3 times"
+
+
+async def test_a_lost_stream_shows_nothing_first(service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events)
+    assert events == []
+    assert (await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events))[-1].final
+
+
+async def test_a_stream_is_cut_twice_and_then_no_more(service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    lengths = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("cut 40 count 100"), "ann"), events)
+    task_id = events[0].task_id
+    lengths.append(len(events))
+    with pytest.raises(UnavailableError):
+        await seen(service.watch(task_id, "ann", after=40, stop_at=StopAt.INTERRUPTED), events)
+    lengths.append(len(events))
+    await seen(service.watch(task_id, "ann", after=70), events)
+    assert lengths == [40, 70]
+    assert [event.sequence for event in events] == list(range(1, 104))
+    assert len(await seen(service.watch(task_id, "ann"), [])) == 103
+
+
+async def test_a_look_at_what_is_stored_is_not_cut(service: FaultyService) -> None:
+    fold = await service.send(told("cut 40 count 100"), "ann")
+    assert len(await seen(service.watch(fold.task_id, "ann", stop_at=StopAt.CURRENT), [])) == 103
+
+
+async def test_other_tasks_have_no_faults(service: FaultyService) -> None:
+    assert len(await seen(service.stream(told("count 100"), "ann"), [])) == 103
+
+
+async def test_the_future_has_a_kind_and_fields_without_code(service: FaultyService) -> None:
+    events = await seen(service.stream(told("future"), "ann"), [])
+    (strange,) = [event for event in events if event.type == UNHEARD_OF]
+    assert (strange.summary, strange.WhichOneof("payload")) == ("From the future", None)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].final
+    # Fields without code cannot be asked for by name: they are what goes when unknown ones are dropped.
+    for event in events:
+        whole = event.SerializeToString()
+        event.DiscardUnknownFields()
+        assert len(whole) > len(event.SerializeToString())
+    with pytest.raises(KeyError):
+        event_pb2.RunEvent.DESCRIPTOR.fields_by_number[FUTURE_KIND]
+    assert FUTURE_FIELD not in event_pb2.RunEvent.DESCRIPTOR.fields_by_number
