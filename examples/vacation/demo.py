@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from examples.vacation.ask import Approver
-from examples.vacation.mesh import Mesh, MeshError
+from examples.vacation.mesh import AGENTS, Mesh, MeshError
 from examples.vacation.places import NAMES, nearest_name
 from examples.vacation.show import Screen, artifact_of, booking_table, plain, report_table
 from examples.vacation.thinker import MODEL, PLANNER, RULES, Choice, thinker, usual_choice
@@ -68,10 +68,9 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
     model = arguments.model or usual_choice()
     directory = _directory(arguments.dir)
     console.print(f"Starting the registry and four agents, one process each; their files: {directory}/", soft_wrap=True)
-    async with Mesh(directory, {MODEL: model.name}) as mesh:
+    async with Mesh(directory, {MODEL: model.name}, dict(arguments.program)) as mesh:
         for name, pid in mesh.processes.items():
-            url = mesh.registry_url if name == "registry" else await mesh.url_of(name)
-            console.print(f"     {name:<12} {url} (process {pid})", soft_wrap=True)
+            console.print(f"     {name:<12} {await _where(mesh, name)} (process {pid})", soft_wrap=True)
         console.print(f"The coordinator thinks with {model.name}: {model.why}.", soft_wrap=True)
         url = await mesh.url_of("coordinator")
         client = AgentClient(url=url, outage_s=OUTAGE_S)
@@ -91,6 +90,15 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         if asked is not None:
             await mesh.while_up(asked.wait())
     return 0 if booked else 1
+
+
+async def _where(mesh: Mesh, name: str) -> str:
+    """The URL of a process, and the language that its card says it is written in."""
+    if name == "registry":
+        return mesh.registry_url
+    card = await mesh.card_of(name)
+    language = card.metadata.get("language")
+    return f"{card.url} in {language}" if language else card.url
 
 
 async def _ask(client: AgentClient, trip: Trip, console: Console, approver: Approver) -> tuple[Task, RunReport]:
@@ -205,6 +213,14 @@ def _parser() -> argparse.ArgumentParser:
         f"(default: a model of the provider whose API key is in the environment, else {PLANNER})",
     )
     parser.add_argument("--dir", type=Path, help="where the agents keep their files (default: a new one in .demo)")
+    parser.add_argument(
+        "--program",
+        type=_program,
+        action="append",
+        default=[],
+        metavar="AGENT=PATH",
+        help="a program that takes the place of one of the agents, such as clients/go/bin/vacation-weather for weather",
+    )
     parser.add_argument("--keep-running", action="store_true", help="leave the mesh up until Ctrl-C")
     return parser
 
@@ -224,6 +240,15 @@ def _model(name: str) -> Choice:
     except ProtolinkError as error:
         raise argparse.ArgumentTypeError(f"{name!r}: {error}") from None
     return Choice(name, RULES if name == PLANNER else "--model says so")
+
+
+def _program(text: str) -> tuple[str, Path]:
+    name, _, path = text.partition("=")
+    if name not in AGENTS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(AGENTS)}")
+    if not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"there is no program {path!r}")
+    return name, Path(path).resolve()
 
 
 def _whole(most: int) -> Callable[[str], int]:

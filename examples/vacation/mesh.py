@@ -8,14 +8,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from examples.vacation.process import DIRECTORY, LIFELINE
-from protolink_grpc import AgentChangeKind, RegistryClient
+from protolink_grpc import AgentCard, AgentChangeKind, RegistryClient
 
 T = TypeVar("T")
 
@@ -48,11 +48,18 @@ class Mesh:
     Args:
         directory: For their files.
         environment: Variables for all of them, beside those of this process.
+        programs: Programs that take the place of agents of ours, by name; each is started with LIFELINE as its argument.
     """
 
-    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        programs: Mapping[str, Path] | None = None,
+    ) -> None:
         self.directory = directory
         self._environment = dict(environment or {})
+        self._programs = dict(programs or {})
         self.registry_url = ""
         self._children: list[Child] = []
 
@@ -84,7 +91,10 @@ class Mesh:
         return {name: found[name] for name in ("registry", *AGENTS) if name in found}
 
     async def url_of(self, name: str) -> str:
-        return (await self.registry.get(name)).card.url
+        return (await self.card_of(name)).url
+
+    async def card_of(self, name: str) -> AgentCard:
+        return (await self.registry.get(name)).card
 
     async def while_up(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`, as long as all processes of the mesh live.
@@ -117,7 +127,8 @@ class Mesh:
         with path.open("wb") as log:
             starting = asyncio.ensure_future(
                 asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", f"examples.vacation.{name}", LIFELINE),
+                    *self._command(name),
+                    LIFELINE,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=log if stdout is None else stdout,
                     stderr=log,
@@ -135,6 +146,10 @@ class Mesh:
         child = Child(name, process, path)
         self._children.append(child)
         return child
+
+    def _command(self, name: str) -> Sequence[str]:
+        program = self._programs.get(name)
+        return [str(program)] if program is not None else [sys.executable, "-m", f"examples.vacation.{name}"]
 
     async def _registered(self) -> None:
         missing = set(AGENTS)

@@ -181,10 +181,19 @@ def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence
 
 def _protoc(words: Sequence[str]) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        hint = "-I names the folders that imports are looked for in; protolink/v1 is found without"
-        raise CommandError(f"protoc: {said}", hint=hint, code="PROTOC_FAILED")
+    if done.returncode == 0:
+        return
+    said = [line for line in done.stderr.splitlines() if not _LOG_LINE.match(line)]
+    of_imports = any("File not found" in line or "does not reside" in line for line in said)
+    raise CommandError(
+        "protoc: " + ("\n".join(said) or f"exit code {done.returncode}"),
+        hint="-I names a folder where imports are looked for; protolink/v1 is found without" if of_imports else "",
+        code="PROTOC_FAILED",
+    )
+
+
+_LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
+"""protoc's own log, which is about itself."""
 
 
 def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[Path]:

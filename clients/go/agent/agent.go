@@ -1,0 +1,193 @@
+// Package agent serves a protolink agent written in Go: a card that says who it is, and a handler that does the work.
+//
+//	card := &pb.AgentCard{Name: "greeter", Description: "Says hello.", Url: "grpc://127.0.0.1:50051"}
+//	err := agent.Serve(ctx, card, func(ctx context.Context, run *agent.Run) error {
+//		run.Say("Hello, " + run.Text())
+//		return nil
+//	})
+//
+// A task is its log: what a run publishes becomes an event with the next sequence, readers pull events from any position, and the
+// run never waits for them. A repeated request id is answered with the task of the first request. A run goes on when its caller hangs
+// up, and ends early only when somebody cancels it.
+//
+// What it is not: durable. Logs are in memory and gone with the process, and beyond 1,000 tasks the oldest ones that have ended are
+// forgotten. It has no policies, approvals or budgets, no text deltas and no owners: whoever may call, sees all tasks. Restrict who may
+// call with interceptors or client certificates ([WithServerOptions]).
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// DefaultConcurrency is how many runs there may be at a time, where the card does not say.
+	DefaultConcurrency = 64
+
+	// DefaultGrace is how long runs may finish when the agent stops.
+	DefaultGrace = 5 * time.Second
+
+	// maxRequestBytes bounds what a caller may send.
+	maxRequestBytes = 64 << 20
+)
+
+// Handler does one turn of a task. Its context ends when the task is canceled or the agent stops.
+//
+// Without an error the task is completed. [Reject] and [RequireInput] end the turn in their own ways; any other error fails the
+// task, and its text is told to the caller. A panic fails the task, too, and is logged.
+type Handler func(ctx context.Context, run *Run) error
+
+// Option changes how an agent serves.
+type Option func(*options)
+
+type options struct {
+	server          []grpc.ServerOption
+	registry        string
+	registryOptions []protolink.Option
+	grace           time.Duration
+	log             *slog.Logger
+}
+
+// WithRegistry makes the agent known to the registry at url, as long as it serves.
+func WithRegistry(url string, dial ...protolink.Option) Option {
+	return func(o *options) { o.registry, o.registryOptions = url, dial }
+}
+
+// WithServerOptions adds options of gRPC's own: grpc.Creds for an agent at grpcs://, interceptors that ask who calls.
+func WithServerOptions(server ...grpc.ServerOption) Option {
+	return func(o *options) { o.server = append(o.server, server...) }
+}
+
+// WithGrace says how long runs may finish when the agent stops; then they are recorded as failed.
+func WithGrace(grace time.Duration) Option {
+	return func(o *options) { o.grace = grace }
+}
+
+// WithLogger says where failures are told that no caller sees; the default is slog.Default().
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) { o.log = log }
+}
+
+// Server is an agent that has its port.
+type Server struct {
+	card     *pb.AgentCard
+	options  options
+	listener net.Listener
+	grpc     *grpc.Server
+	health   *health.Server
+	service  *service
+}
+
+// Serve runs an agent until ctx ends, and returns nil then. See [Listen] and [Server.Serve].
+func Serve(ctx context.Context, card *pb.AgentCard, handler Handler, options ...Option) error {
+	server, err := Listen(card, handler, options...)
+	if err != nil {
+		return err
+	}
+	return server.Serve(ctx)
+}
+
+// Listen takes the port that the card's URL names, or any free one where that is 0, and answers nobody yet.
+func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, error) {
+	all := options{grace: DefaultGrace, log: slog.Default()}
+	for _, option := range chosen {
+		option(&all)
+	}
+	where, err := url.Parse(card.GetUrl())
+	if err != nil || where.Hostname() == "" || where.Port() == "" || where.Scheme != "grpc" && where.Scheme != "grpcs" {
+		return nil, fmt.Errorf("agent: the card's URL %q is not like grpc://127.0.0.1:50051", card.GetUrl())
+	}
+	listener, err := net.Listen("tcp", where.Host)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	where.Host = net.JoinHostPort(where.Hostname(), port)
+	card = complete(card, where.String())
+
+	s := &Server{card: card, options: all, listener: listener, health: health.NewServer()}
+	s.service = newService(card, handler, all.log)
+	s.grpc = grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxSendMsgSize(maxRequestBytes),
+		// Clients may ask every few seconds whether anybody is there; gRPC allows it every five minutes.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
+	}, all.server...)...)
+	pb.RegisterAgentServiceServer(s.grpc, s.service)
+	s.health.SetServingStatus(pb.AgentService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s, nil
+}
+
+func complete(card *pb.AgentCard, url string) *pb.AgentCard {
+	card = proto.CloneOf(card)
+	card.Url = url
+	if card.Transport == "" {
+		card.Transport = "grpc"
+	}
+	if card.Capabilities == nil {
+		card.Capabilities = &pb.AgentCapabilities{Streaming: true, ToolCalling: len(card.Skills) > 0}
+	}
+	if card.Capabilities.MaxConcurrency == 0 {
+		card.Capabilities.MaxConcurrency = DefaultConcurrency
+	}
+	return card
+}
+
+// URL is where the agent can be reached, the port included.
+func (s *Server) URL() string { return s.card.GetUrl() }
+
+// Serve answers calls until ctx ends. Then it says good-bye to the registry, takes no more tasks, gives runs their grace, and returns
+// nil. It fails when the registry refuses the card; a registry that is away is tried again. Call it once.
+func (s *Server) Serve(ctx context.Context) error {
+	serving := make(chan error, 1)
+	go func() { serving <- s.grpc.Serve(s.listener) }()
+	registered := make(chan error, 1)
+	leaseContext, leave := context.WithCancel(ctx)
+	defer leave()
+	if s.options.registry != "" {
+		go func() { registered <- s.stayRegistered(leaseContext) }()
+	} else {
+		go func() { <-leaseContext.Done(); registered <- nil }()
+	}
+	var err error
+	select {
+	case err = <-serving:
+		leave()
+		return errors.Join(err, <-registered)
+	case err = <-registered: // refused; or ctx has ended, and it is off the registry
+	}
+	s.stop()
+	<-serving
+	return err
+}
+
+// stop ends in order: no new tasks, then the runs, then the calls that watch them.
+func (s *Server) stop() {
+	s.health.Shutdown()
+	s.service.drain(s.options.grace)
+	stopped := make(chan struct{})
+	go func() { s.grpc.GracefulStop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(time.Second): // whoever waits for a task that waits for somebody
+		s.grpc.Stop()
+		<-stopped
+	}
+}

@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// taskLog is a task: its events, in order, and what they add up to. Events and what they hold are never changed once they are in.
+type taskLog struct {
+	agent    string
+	requests []string // that opened its turns; the service's lock guards them
+
+	mu        sync.Mutex
+	events    []*pb.RunEvent
+	task      *pb.Task       // the fold of events
+	artifacts map[string]int // where the task's artifacts are, by id
+	turn      turn           // the latest one
+	attempt   int32          // number of the latest run
+	cancel    context.CancelFunc
+	changed   chan struct{} // closed at the next append
+}
+
+// turn is where a turn begins: positions in the log, and in the lists of the task.
+type turn struct {
+	runID                        string
+	after                        int64
+	messages, artifacts, changes int
+}
+
+func newLog(agent, taskID, sessionID string) *taskLog {
+	task := &pb.Task{Id: taskID, SessionId: sessionID}
+	return &taskLog{agent: agent, task: task, artifacts: map[string]int{}, changed: make(chan struct{})}
+}
+
+// begin opens a turn with what the caller sent. It fails where the task has ended, or is at work.
+func (l *taskLog) begin(request *pb.SendTaskRequest, cancel context.CancelFunc) (turn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sent, id, cause := filledIn(request.GetTask()), request.GetRequestId(), "continued"
+	var opening *pb.RunEvent
+	switch state := l.task.State; {
+	case len(l.events) == 0:
+		cause = "submitted"
+		sent.Id, sent.SessionId, sent.State = l.task.Id, l.task.SessionId, pb.TaskState_TASK_STATE_SUBMITTED
+		submitted := &pb.TaskSubmitted{Task: sent, Principal: anonymous, RequestId: id}
+		opening = &pb.RunEvent{Type: "task.submitted", Payload: &pb.RunEvent_TaskSubmitted{TaskSubmitted: submitted}}
+	case ended(state):
+		return turn{}, failure(codes.FailedPrecondition, protolink.ErrTaskFinished, "task "+l.task.Id+" has ended", "task_id", l.task.Id)
+	case !settled(state):
+		return turn{}, failure(codes.FailedPrecondition, protolink.ErrTaskAlreadyRunning, "task "+l.task.Id+" is at work", "task_id", l.task.Id)
+	default:
+		opening = messagesAdded(id, sent.GetMessages())
+	}
+	l.turn = turn{newID(), int64(len(l.events)), len(l.task.Messages), len(l.task.Artifacts), len(l.task.StateHistory)}
+	l.task.RunId, l.cancel = l.turn.runID, cancel
+	l.attempt++
+	l.append(opening)
+	working := statusChanged(l.task.State, pb.TaskState_TASK_STATE_WORKING, "")
+	working.GetTaskStatus().Attempt, working.GetTaskStatus().Cause = l.attempt, cause
+	l.append(working)
+	return l.turn, nil
+}
+
+// publish adds what a run says, as long as that is the run under way, and reports whether it is.
+func (l *taskLog) publish(runID string, events ...*pb.RunEvent) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.task.RunId != runID || l.task.State != pb.TaskState_TASK_STATE_WORKING {
+		return false
+	}
+	l.append(events...)
+	return true
+}
+
+// end adds the last events of a run, of which the status is made here.
+func (l *taskLog) end(runID string, state pb.TaskState, reason string, before ...*pb.RunEvent) {
+	l.publish(runID, append(before, statusChanged(pb.TaskState_TASK_STATE_WORKING, state, reason))...)
+}
+
+// cancelTask records the wish and ends the task, then interrupts the run; what that says from now on is dropped. Canceling twice is
+// the same as once.
+func (l *taskLog) cancelTask(reason, metadataJSON string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch state := l.task.State; {
+	case state == pb.TaskState_TASK_STATE_CANCELED:
+		return nil
+	case ended(state):
+		name := strings.ToLower(strings.TrimPrefix(state.String(), "TASK_STATE_"))
+		return failure(codes.FailedPrecondition, protolink.ErrTaskNotCancelable, "task "+l.task.Id+" is "+name+" already",
+			"task_id", l.task.Id, "state", name)
+	}
+	asked := &pb.CancelRequested{Reason: reason, RequestedBy: anonymous, MetadataJson: metadataJSON}
+	l.append(&pb.RunEvent{Type: "task.cancel_requested", Payload: &pb.RunEvent_CancelRequested{CancelRequested: asked}})
+	l.append(statusChanged(l.task.State, pb.TaskState_TASK_STATE_CANCELED, reason))
+	l.cancel()
+	return nil
+}
+
+// append adds events and wakes the readers. What an event says is the caller's affair; whose it is and when it was is set here.
+func (l *taskLog) append(events ...*pb.RunEvent) {
+	now := timestamppb.Now()
+	for _, event := range events {
+		event.TaskId, event.SessionId, event.RunId, event.AgentName = l.task.Id, l.task.SessionId, l.task.RunId, l.agent
+		event.Sequence, event.CreateTime = int64(len(l.events))+1, now
+		event.Final = ended(event.GetTaskStatus().GetNewState())
+		l.events = append(l.events, event)
+		l.fold(event)
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func statusChanged(from, to pb.TaskState, reason string) *pb.RunEvent {
+	change := &pb.TaskStatusChanged{PreviousState: from, NewState: to, Reason: reason}
+	return &pb.RunEvent{Type: "task.status", Payload: &pb.RunEvent_TaskStatus{TaskStatus: change}}
+}
+
+func messagesAdded(request string, messages []*pb.Message) *pb.RunEvent {
+	added := &pb.TaskMessagesAdded{Messages: messages, RequestId: request}
+	return &pb.RunEvent{Type: "task.message", Payload: &pb.RunEvent_TaskMessages{TaskMessages: added}}
+}
+
+// fold takes an event into the task.
+func (l *taskLog) fold(event *pb.RunEvent) {
+	t := l.task
+	t.Sequence, t.UpdateTime = event.Sequence, event.CreateTime
+	switch payload := event.Payload.(type) {
+	case *pb.RunEvent_TaskSubmitted:
+		first := payload.TaskSubmitted.Task
+		t.State, t.CreateTime = first.State, first.CreateTime
+		t.Messages, t.Artifacts = slices.Clip(first.Messages), slices.Clip(first.Artifacts)
+		for at, artifact := range t.Artifacts {
+			l.artifacts[artifact.Id] = at
+		}
+		t.MetadataJson, t.FlowStateJson, t.Context = first.MetadataJson, first.FlowStateJson, first.Context
+	case *pb.RunEvent_TaskMessages:
+		t.Messages = append(t.Messages, payload.TaskMessages.Messages...)
+	case *pb.RunEvent_TaskArtifact:
+		l.foldArtifact(payload.TaskArtifact)
+	case *pb.RunEvent_TaskStatus:
+		change := payload.TaskStatus
+		t.State = change.NewState
+		t.StateHistory = append(t.StateHistory, &pb.StateChange{
+			PreviousState: change.PreviousState, NewState: change.NewState, ChangeTime: event.CreateTime,
+		})
+		switch change.NewState {
+		case pb.TaskState_TASK_STATE_CANCELED:
+			t.CancelReason = change.Reason
+		case pb.TaskState_TASK_STATE_FAILED, pb.TaskState_TASK_STATE_REJECTED:
+			t.Error = change.Reason
+		}
+	}
+	t.MessageCount, t.ArtifactCount = int32(len(t.Messages)), int32(len(t.Artifacts))
+}
+
+func (l *taskLog) foldArtifact(update *pb.TaskArtifactUpdated) {
+	t, artifact := l.task, update.Artifact
+	at, known := l.artifacts[artifact.Id]
+	if !known {
+		l.artifacts[artifact.Id] = len(t.Artifacts)
+		t.Artifacts = append(t.Artifacts, artifact)
+		return
+	}
+	if update.Append {
+		grown := proto.CloneOf(t.Artifacts[at])
+		grown.Parts = append(grown.Parts, artifact.Parts...)
+		artifact = grown
+	}
+	t.Artifacts = slices.Clone(t.Artifacts) // views share the list
+	t.Artifacts[at] = artifact
+}
+
+// view is the task as it is now.
+func (l *taskLog) view(which pb.TaskView) *pb.Task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.task
+	shown := &pb.Task{
+		Id: t.Id, State: t.State, CreateTime: t.CreateTime, UpdateTime: t.UpdateTime, SessionId: t.SessionId, RunId: t.RunId,
+		Sequence: t.Sequence, AgentName: l.agent, MessageCount: t.MessageCount, ArtifactCount: t.ArtifactCount, Error: t.Error,
+		CancelReason: t.CancelReason,
+	}
+	if which == pb.TaskView_TASK_VIEW_HEADER {
+		return shown
+	}
+	var from turn
+	if which == pb.TaskView_TASK_VIEW_TURN {
+		from = l.turn
+	}
+	shown.MetadataJson, shown.FlowStateJson, shown.Context = t.MetadataJson, t.FlowStateJson, t.Context
+	shown.Messages = slices.Clip(t.Messages[from.messages:])
+	shown.Artifacts = slices.Clip(t.Artifacts[from.artifacts:])
+	shown.StateHistory = slices.Clip(t.StateHistory[from.changes:])
+	return shown
+}
+
+// read returns the events after a sequence, whether they are the last ones, and what is closed when there are more.
+func (l *taskLog) read(after int64) ([]*pb.RunEvent, bool, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clip(l.events[min(after, int64(len(l.events))):]), ended(l.task.State), l.changed
+}
+
+func ended(state pb.TaskState) bool {
+	switch state {
+	case pb.TaskState_TASK_STATE_COMPLETED, pb.TaskState_TASK_STATE_CANCELED, pb.TaskState_TASK_STATE_FAILED,
+		pb.TaskState_TASK_STATE_REJECTED:
+		return true
+	default:
+		return false
+	}
+}
+
+// settled reports whether nothing happens before somebody does something.
+func settled(state pb.TaskState) bool {
+	return ended(state) || state == pb.TaskState_TASK_STATE_INPUT_REQUIRED || state == pb.TaskState_TASK_STATE_AUTH_REQUIRED
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	anonymous    = "anonymous" // whoever calls: nobody is asked
+	keptTasks    = 1000        // beyond them, the oldest that have ended are forgotten
+	eventsAtOnce = 256
+)
+
+// service is the agent's AgentService.
+type service struct {
+	pb.UnimplementedAgentServiceServer
+	card    *pb.AgentCard
+	handler Handler
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	tasks    map[string]*taskLog
+	order    []string            // ids of tasks, oldest first
+	requests map[string]accepted // by request id
+	draining bool
+	runs     sync.WaitGroup
+	slots    chan struct{} // one for each run under way
+	stopping context.Context
+	stopRuns context.CancelFunc
+}
+
+// accepted is what became of a request: a turn of a task.
+type accepted struct {
+	*taskLog
+	turn turn
+}
+
+func newService(card *pb.AgentCard, handler Handler, log *slog.Logger) *service {
+	s := &service{
+		card: card, handler: handler, log: log, tasks: map[string]*taskLog{}, requests: map[string]accepted{},
+		slots: make(chan struct{}, card.Capabilities.MaxConcurrency),
+	}
+	s.stopping, s.stopRuns = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *service) GetAgentCard(context.Context, *pb.GetAgentCardRequest) (*pb.GetAgentCardResponse, error) {
+	return &pb.GetAgentCardResponse{Card: s.card}, nil
+}
+
+func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*pb.SendTaskResponse, error) {
+	task, err := s.accept(request)
+	if err != nil {
+		return nil, err
+	}
+	if !request.GetReturnImmediately() {
+		discard := func([]*pb.RunEvent) error { return nil }
+		if err := s.watch(ctx, task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, discard); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.SendTaskResponse{Task: task.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_TURN))}, nil
+}
+
+func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStreamingServer[pb.StreamTaskResponse]) error {
+	task, err := s.accept(&pb.SendTaskRequest{Task: request.GetTask(), RequestId: request.GetRequestId(), TaskId: request.GetTaskId()})
+	if err != nil {
+		return err
+	}
+	return s.watch(stream.Context(), task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, func(events []*pb.RunEvent) error {
+		return stream.Send(&pb.StreamTaskResponse{Events: events})
+	})
+}
+
+func (s *service) SubscribeTask(request *pb.SubscribeTaskRequest, stream grpc.ServerStreamingServer[pb.SubscribeTaskResponse]) error {
+	task, err := s.find(request.GetTaskId())
+	if err != nil {
+		return err
+	}
+	if last := task.view(pb.TaskView_TASK_VIEW_HEADER).GetSequence(); request.GetAfterSequence() > last {
+		return failure(codes.OutOfRange, protolink.ErrSequenceOutOfRange, fmt.Sprintf("the log of task %s ends at %d", request.GetTaskId(), last),
+			"task_id", request.GetTaskId(), "last_sequence", strconv.FormatInt(last, 10))
+	}
+	after := max(request.GetAfterSequence(), 0)
+	return s.watch(stream.Context(), task, after, request.GetStopAt(), func(events []*pb.RunEvent) error {
+		return stream.Send(&pb.SubscribeTaskResponse{Events: events})
+	})
+}
+
+func (s *service) GetTask(_ context.Context, request *pb.GetTaskRequest) (*pb.GetTaskResponse, error) {
+	task, err := s.find(request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.GetTaskResponse{Task: task.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_FULL))}, nil
+}
+
+func (s *service) CancelTask(_ context.Context, request *pb.CancelTaskRequest) (*pb.CancelTaskResponse, error) {
+	task, err := s.find(request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	if err := task.cancelTask(request.GetReason(), request.GetMetadataJson()); err != nil {
+		return nil, err
+	}
+	return &pb.CancelTaskResponse{Task: task.view(pb.TaskView_TASK_VIEW_HEADER)}, nil
+}
+
+func (s *service) ListTasks(_ context.Context, request *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
+	size := int(cmp.Or(request.GetPageSize(), 50))
+	if size < 1 || size > 1000 {
+		return nil, invalid("page_size", "must be from 1 to 1000")
+	}
+	token, err := base64.RawURLEncoding.DecodeString(request.GetPageToken())
+	from, err2 := strconv.Atoi(cmp.Or(string(token), "0"))
+	if err != nil || err2 != nil || from < 0 {
+		return nil, invalid("page_token", "is none of this agent's")
+	}
+	found := s.matching(request)
+	response := &pb.ListTasksResponse{TotalSize: int64(len(found))}
+	found = found[min(from, len(found)):]
+	if len(found) > size {
+		found = found[:size]
+		response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + size)))
+	}
+	response.Tasks = found
+	return response, nil
+}
+
+func (s *service) matching(request *pb.ListTasksRequest) []*pb.Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*pb.Task
+	for _, log := range s.tasks {
+		task := log.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_HEADER))
+		if len(request.GetStates()) > 0 && !slices.Contains(request.GetStates(), task.GetState()) ||
+			request.GetSessionId() != "" && request.GetSessionId() != task.GetSessionId() ||
+			request.GetUpdatedAfter() != nil && !task.GetUpdateTime().AsTime().After(request.GetUpdatedAfter().AsTime()) {
+			continue
+		}
+		found = append(found, task)
+	}
+	slices.SortFunc(found, func(a, b *pb.Task) int { return b.GetUpdateTime().AsTime().Compare(a.GetUpdateTime().AsTime()) })
+	return found
+}
+
+// watch sends events as they come, from a position until stopAt says so, the caller hangs up or the agent goes down.
+func (s *service) watch(ctx context.Context, task *taskLog, after int64, stopAt pb.StopAt, send func([]*pb.RunEvent) error) error {
+	for {
+		events, over, changed := task.read(after)
+		for len(events) > 0 {
+			batch, last := events[:min(len(events), eventsAtOnce)], false
+			if stopAt == pb.StopAt_STOP_AT_INTERRUPTED {
+				if at := slices.IndexFunc(batch, func(e *pb.RunEvent) bool { return settled(e.GetTaskStatus().GetNewState()) }); at >= 0 {
+					batch, last = batch[:at+1], true
+				}
+			}
+			if err := send(batch); err != nil || last {
+				return err
+			}
+			after, events = batch[len(batch)-1].GetSequence(), events[len(batch):]
+		}
+		if over || stopAt == pb.StopAt_STOP_AT_CURRENT {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.stopping.Done():
+			if more, _, _ := task.read(after); len(more) == 0 {
+				return goingDown
+			}
+		}
+	}
+}
+
+func (s *service) find(id string) (*taskLog, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if task := s.tasks[id]; task != nil {
+		return task, nil
+	}
+	return nil, notFound(id)
+}
+
+// accept begins the turn that a request asks for, or finds the one that it began the first time.
+func (s *service) accept(request *pb.SendTaskRequest) (accepted, error) {
+	if err := check(request); err != nil {
+		return accepted{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.requests[request.GetRequestId()]; ok && request.GetRequestId() != "" {
+		return known, nil
+	}
+	if s.draining {
+		return accepted{}, goingDown
+	}
+	id := cmp.Or(request.GetTaskId(), request.GetTask().GetId(), newID())
+	task, isNew := s.tasks[id], false
+	if task == nil {
+		if request.GetTaskId() != "" {
+			return accepted{}, notFound(id)
+		}
+		session := cmp.Or(request.GetTask().GetSessionId(), request.GetTask().GetContext().GetSessionId(), id)
+		task, isNew = newLog(s.card.GetName(), id, session), true
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return accepted{}, busy
+	}
+	ctx, cancel := context.WithCancel(s.stopping)
+	began, err := task.begin(request, cancel)
+	if err != nil {
+		cancel()
+		<-s.slots
+		return accepted{}, err
+	}
+	if isNew {
+		s.tasks[id] = task
+		s.order = append(s.order, id)
+		s.forget()
+	}
+	this := accepted{task, began}
+	if request.GetRequestId() != "" {
+		s.requests[request.GetRequestId()] = this
+		task.requests = append(task.requests, request.GetRequestId())
+	}
+	s.runs.Add(1)
+	go s.run(ctx, cancel, this)
+	return this, nil
+}
+
+// run has the handler do one turn.
+func (s *service) run(ctx context.Context, cancel context.CancelFunc, this accepted) {
+	defer s.runs.Done()
+	defer func() { <-s.slots }()
+	defer cancel()
+	run := &Run{id: this.turn.runID, log: this.taskLog, task: this.view(pb.TaskView_TASK_VIEW_FULL), messages: this.turn.messages}
+	err := s.call(ctx, run)
+	if err != nil && s.stopping.Err() != nil {
+		err = errStopped
+	}
+	state, reason, last := outcome(err)
+	this.end(run.id, state, reason, last...)
+}
+
+func (s *service) call(ctx context.Context, run *Run) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.Error("agent: the handler panicked", "task", run.task.GetId(), "cause", cause, "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	return s.handler(ctx, run)
+}
+
+// forget drops the oldest task that has ended, once there are too many.
+func (s *service) forget() {
+	if len(s.order) <= keptTasks {
+		return
+	}
+	for at, id := range s.order {
+		task := s.tasks[id]
+		if !ended(task.view(pb.TaskView_TASK_VIEW_HEADER).GetState()) {
+			continue
+		}
+		for _, request := range task.requests {
+			delete(s.requests, request)
+		}
+		delete(s.tasks, id)
+		s.order = slices.Delete(s.order, at, at+1)
+		return
+	}
+}
+
+// drain takes no more tasks, gives runs their grace, and records those that are not done by then as failed.
+func (s *service) drain(grace time.Duration) {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.runs.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(grace):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, task := range s.tasks {
+		task.end(task.view(pb.TaskView_TASK_VIEW_HEADER).GetRunId(), pb.TaskState_TASK_STATE_FAILED, errStopped.Error())
+	}
+	s.stopRuns()
+}

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc/metadata"
+)
+
+func unary(ctx context.Context, s *stage) error {
+	return says(ctx, s.agent, "echo héllo 世界", "héllo 世界")
+}
+
+// says sends a text and expects an answer.
+func says(ctx context.Context, agent *protolink.Client, text, wanted string) error {
+	task, err := agent.Send(ctx, protolink.Text(text))
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		expect("the state", task.GetState(), pb.TaskState_TASK_STATE_COMPLETED),
+		expect("the output", protolink.Output(task), wanted),
+	)
+}
+
+func stream(ctx context.Context, s *stage) error {
+	return counts(ctx, s, "count 100")
+}
+
+func resume(ctx context.Context, s *stage) error {
+	return counts(ctx, s, "cut 40 count 100")
+}
+
+// counts streams a text that makes the artifacts 1 to 100.
+func counts(ctx context.Context, s *stage, text string) error {
+	events, err := wholeLog(s.agent.Stream(ctx, protolink.Text(text)))
+	if err != nil {
+		return err
+	}
+	count := 0
+	for _, event := range events {
+		if event.GetTaskArtifact() == nil {
+			continue
+		}
+		count++
+		said := protolink.TextOf(event.GetTaskArtifact().GetArtifact().GetParts())
+		if err := expect("the artifact", said, strconv.Itoa(count)); err != nil {
+			return err
+		}
+	}
+	return expect("the number of artifacts", count, 100)
+}
+
+func cancel(ctx context.Context, s *stage) error {
+	ids, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		var last *pb.RunEvent
+		for event, err := range s.agent.Stream(ctx, protolink.Text("wait")) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			if last = event; last.GetTaskStatus().GetNewState() == pb.TaskState_TASK_STATE_WORKING {
+				ids <- event.GetTaskId()
+			}
+		}
+		ended <- expect("the last state of the stream", last.GetTaskStatus().GetNewState(), pb.TaskState_TASK_STATE_CANCELED)
+	}()
+	var id string
+	select {
+	case id = <-ids:
+	case err := <-ended:
+		return err
+	}
+	if _, err := s.agent.Cancel(ctx, id, "enough"); err != nil {
+		return err
+	}
+	if err := <-ended; err != nil {
+		return err
+	}
+	task, err := s.agent.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		expect("the state", task.GetState(), pb.TaskState_TASK_STATE_CANCELED),
+		expect("the reason", task.GetCancelReason(), "enough"),
+	)
+}
+
+func deadline(ctx context.Context, s *stage) error {
+	task := protolink.Text("wait")
+	task.Id = uuid.NewString()
+	hasty, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := s.agent.Send(hasty, task)
+	if err := refused(err, protolink.ErrDeadlineExceeded); err != nil {
+		return err
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%v is not context.DeadlineExceeded", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		return fmt.Errorf("the deadline was noticed after %s", took)
+	}
+	now, err := s.agent.Get(ctx, task.GetId())
+	if err != nil {
+		return err
+	}
+	if err := expect("the state", now.GetState(), pb.TaskState_TASK_STATE_WORKING); err != nil {
+		return err
+	}
+	_, err = s.agent.Cancel(ctx, task.GetId(), "seen")
+	return err
+}
+
+func typedErrors(ctx context.Context, s *stage) error {
+	unknown := uuid.NewString()
+	_, err := s.agent.Get(ctx, unknown)
+	if err := refused(err, protolink.ErrTaskNotFound); err != nil {
+		return err
+	}
+	if err := expect("metadata task_id", protolink.FromError(err).Metadata["task_id"], unknown); err != nil {
+		return err
+	}
+
+	long := protolink.Text("echo too long")
+	long.Id = strings.Repeat("x", 200)
+	_, err = s.agent.Send(ctx, long)
+	if err := refused(err, protolink.ErrInvalidArgument); err != nil {
+		return err
+	}
+	var invalid *protolink.Error
+	if !errors.As(err, &invalid) || len(invalid.Violations) != 1 {
+		return fmt.Errorf("%v has no violation", err)
+	}
+	if err := expect("the field", invalid.Violations[0].Field, "task.id"); err != nil {
+		return err
+	}
+
+	done, err := s.agent.Send(ctx, protolink.Text("echo done"))
+	if err != nil {
+		return err
+	}
+	_, err = s.agent.Cancel(ctx, done.GetId(), "too late")
+	return refused(err, protolink.ErrTaskNotCancelable)
+}
+
+func sentMetadata(ctx context.Context, s *stage) error {
+	for _, credentials := range []protolink.Option{protolink.WithAPIKey(s.apiKey), protolink.WithBearerToken(s.bearer)} {
+		guarded, err := protolink.Dial(s.guarded, credentials)
+		if err != nil {
+			return err
+		}
+		defer guarded.Close()
+		if err := says(ctx, guarded, "whoami", "conformance"); err != nil {
+			return err
+		}
+	}
+	anonymous, err := protolink.Dial(s.guarded)
+	if err != nil {
+		return err
+	}
+	defer anonymous.Close()
+	_, err = anonymous.Send(ctx, protolink.Text("whoami"))
+	if err := refused(err, protolink.ErrUnauthenticated); err != nil {
+		return err
+	}
+	ctx = metadata.AppendToOutgoingContext(ctx, "x-conformance", "hello")
+	return says(ctx, s.agent, "header x-conformance", "hello")
+}
+
+func retry(ctx context.Context, s *stage) error {
+	token := uuid.NewString()
+	if err := says(ctx, s.agent, "flaky 2 "+token, token+" ran 1 times"); err != nil {
+		return err
+	}
+	token = uuid.NewString()
+	request := protolink.RequestID(uuid.NewString())
+	ids := map[string]bool{}
+	for range 2 {
+		task, err := s.agent.Send(ctx, protolink.Text("count-runs "+token), request)
+		if err != nil {
+			return err
+		}
+		ids[task.GetId()] = true
+		if err := expect("the output", protolink.Output(task), token+" ran 1 times"); err != nil {
+			return err
+		}
+	}
+	return expect("the number of tasks", len(ids), 1)
+}
+
+func large(ctx context.Context, s *stage) error {
+	text := strings.Repeat("0123456789", 300_000)
+	return says(ctx, s.agent, "echo "+text, text)
+}
+
+func approval(ctx context.Context, s *stage) error {
+	for approved, said := range map[bool]string{true: "approved", false: "refused"} {
+		var last, message *pb.RunEvent
+		for event, err := range s.agent.Stream(ctx, protolink.Text("approve it")) {
+			if err != nil {
+				return err
+			}
+			last = event
+			if event.GetTaskMessages() != nil {
+				message = event
+			}
+			if event.GetApprovalRequired() != nil {
+				if err := answer(ctx, s, event.GetTaskId(), approved); err != nil {
+					return err
+				}
+			}
+		}
+		messages := message.GetTaskMessages().GetMessages()
+		if len(messages) == 0 {
+			return errors.New("the agent said nothing")
+		}
+		if err := errors.Join(
+			expect("the last state of the stream", last.GetTaskStatus().GetNewState(), pb.TaskState_TASK_STATE_COMPLETED),
+			expect("the output", protolink.TextOf(messages[len(messages)-1].GetParts()), said),
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer responds to the one approval that the task waits for, which both ways of looking must show.
+func answer(ctx context.Context, s *stage, taskID string, approved bool) error {
+	var waiting []*pb.Approval
+	for approval, err := range s.agent.Approvals(ctx, &pb.ListApprovalsRequest{TaskId: taskID}) {
+		if err != nil {
+			return err
+		}
+		waiting = append(waiting, approval)
+	}
+	if err := expect("the number of approvals", len(waiting), 1); err != nil {
+		return err
+	}
+	for watched, err := range s.agent.WatchApprovals(ctx, taskID) {
+		if err != nil {
+			return err
+		}
+		id := waiting[0].GetRequest().GetRequestId()
+		if err := expect("the watched approval", watched.GetRequest().GetRequestId(), id); err != nil {
+			return err
+		}
+		break
+	}
+	response, err := s.agent.Respond(ctx, waiting[0], approved, "as the case says")
+	if err != nil {
+		return err
+	}
+	return expect("whether somebody was faster", response.GetAlreadyDecided(), false)
+}
+
+func registry(ctx context.Context, s *stage) error {
+	found, err := s.registry.Lookup(ctx, "conformance")
+	if err != nil {
+		return err
+	}
+	if err := expect("the URL by name", found.GetCard().GetUrl(), s.url); err != nil {
+		return err
+	}
+	var names []string
+	for agent, err := range s.registry.List(ctx, &pb.AgentFilter{Tags: []string{"scripted"}}) {
+		if err != nil {
+			return err
+		}
+		names = append(names, agent.GetCard().GetName())
+	}
+	if err := expect("the names by tag", strings.Join(names, " "), "conformance"); err != nil {
+		return err
+	}
+	return watchOneComeAndGo(ctx, s)
+}
+
+func watchOneComeAndGo(ctx context.Context, s *stage) error {
+	stub := pb.NewRegistryServiceClient(s.registry.Conn())
+	name := "temp-" + uuid.NewString()[:8]
+	card := &pb.AgentCard{Name: name, Description: "Comes and goes.", Url: "grpc://" + name + ".invalid:1"}
+	wanted := []string{"UP conformance", "UP " + name, "DOWN " + name}
+	var lease string
+	for change, err := range s.registry.Watch(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		kind := strings.TrimPrefix(change.GetKind().String(), "AGENT_CHANGE_KIND_")
+		if err := expect("the change", kind+" "+change.GetAgent().GetCard().GetName(), wanted[0]); err != nil {
+			return err
+		}
+		switch wanted = wanted[1:]; len(wanted) {
+		case 2:
+			response, err := stub.RegisterAgent(ctx, &pb.RegisterAgentRequest{Card: card})
+			if err != nil {
+				return err
+			}
+			lease = response.GetLeaseId()
+		case 1:
+			if _, err := stub.DeregisterAgent(ctx, &pb.DeregisterAgentRequest{LeaseId: lease}); err != nil {
+				return err
+			}
+		case 0:
+			return nil
+		}
+	}
+	return errors.New("the watch ended")
+}
+
+func unknown(ctx context.Context, s *stage) error {
+	events, err := wholeLog(s.agent.Stream(ctx, protolink.Text("future")))
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if event.GetType() == "example.unheard_of" {
+			return errors.Join(
+				expect("the summary", event.GetSummary(), "From the future"),
+				expect("whether it has a payload", event.GetPayload() != nil, false),
+				expect("whether the unknown fields are kept", len(event.ProtoReflect().GetUnknown()) > 0, true),
+			)
+		}
+	}
+	return errors.New("there was no example.unheard_of")
+}

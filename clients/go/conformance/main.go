@@ -1,0 +1,138 @@
+// Conformance runs the cases that every client passes, against the scripted agent of protolink_grpc:
+//
+//	protolink conformance run -- go run ./conformance
+//
+// It prints one line per case, such as "PASS unary 12ms", and exits with 1 where one of them failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+)
+
+// caseTimeout is how long one case may take.
+const caseTimeout = time.Minute
+
+// stage is what a program runs against, as its environment says.
+type stage struct {
+	agent    *protolink.Client
+	registry *protolink.Registry
+	url      string
+	guarded  string
+	apiKey   string
+	bearer   string
+	vectors  string
+}
+
+// skip is why a case cannot be run here.
+type skip string
+
+func (s skip) Error() string { return string(s) }
+
+var cases = []struct {
+	name string
+	run  func(context.Context, *stage) error
+}{
+	{"unary", unary},
+	{"stream", stream},
+	{"resume", resume},
+	{"cancel", cancel},
+	{"deadline", deadline},
+	{"errors", typedErrors},
+	{"metadata", sentMetadata},
+	{"retry", retry},
+	{"large", large},
+	{"approval", approval},
+	{"registry", registry},
+	{"unknown", unknown},
+	{"vectors", vectors},
+}
+
+func main() {
+	s, err := fromEnvironment()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	failed := false
+	for _, c := range cases {
+		ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
+		began := time.Now()
+		err := c.run(ctx, s)
+		cancel()
+		var skipped skip
+		switch {
+		case err == nil:
+			fmt.Printf("PASS %s %dms\n", c.name, time.Since(began).Milliseconds())
+		case errors.As(err, &skipped):
+			fmt.Printf("SKIP %s: %s\n", c.name, skipped)
+		default:
+			failed = true
+			fmt.Printf("FAIL %s: %s\n", c.name, strings.Join(strings.Fields(err.Error()), " "))
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func fromEnvironment() (*stage, error) {
+	agent, err := protolink.Dial(os.Getenv("PROTOLINK_AGENT"))
+	if err != nil {
+		return nil, fmt.Errorf("PROTOLINK_AGENT: %w", err)
+	}
+	registry, err := protolink.DialRegistry(os.Getenv("PROTOLINK_REGISTRY"))
+	if err != nil {
+		return nil, fmt.Errorf("PROTOLINK_REGISTRY: %w", err)
+	}
+	return &stage{
+		agent:    agent,
+		registry: registry,
+		url:      os.Getenv("PROTOLINK_AGENT"),
+		guarded:  os.Getenv("PROTOLINK_GUARDED"),
+		apiKey:   os.Getenv("PROTOLINK_API_KEY"),
+		bearer:   os.Getenv("PROTOLINK_BEARER"),
+		vectors:  os.Getenv("PROTOLINK_VECTORS"),
+	}, nil
+}
+
+// expect fails, with both values, where they differ.
+func expect[T comparable](what string, found, wanted T) error {
+	if found != wanted {
+		return fmt.Errorf("%s is %.200q, not %.200q", what, fmt.Sprint(found), fmt.Sprint(wanted))
+	}
+	return nil
+}
+
+// refused fails unless err has that reason.
+func refused(err error, reason protolink.Reason) error {
+	if !errors.Is(err, reason) {
+		return fmt.Errorf("%v instead of %s", err, reason)
+	}
+	return nil
+}
+
+// wholeLog reads a stream that must number its events from 1, without a gap, and end with the last one.
+func wholeLog(events func(func(*pb.RunEvent, error) bool)) ([]*pb.RunEvent, error) {
+	var all []*pb.RunEvent
+	for event, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, event)
+		if err := expect("the sequence", event.GetSequence(), int64(len(all))); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 || !all[len(all)-1].GetFinal() {
+		return nil, errors.New("the last event is not final")
+	}
+	return all, nil
+}

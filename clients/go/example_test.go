@@ -1,0 +1,217 @@
+package protolink_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+	"time"
+
+	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	"github.com/protolink-grpc/protolink-grpc/clients/go/agent"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc/metadata"
+)
+
+// The examples are those of README.md. They are compiled, and not run: there is no agent here.
+
+func Example() {
+	ctx := context.Background()
+	client, err := protolink.Dial("grpc://127.0.0.1:50051")
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	task, err := protolink.ToolCall("add", map[string]int{"a": 1, "b": 2})
+	if err != nil {
+		panic(err)
+	}
+	done, err := client.Send(ctx, task)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(done.GetState(), protolink.Output(done)) // TASK_STATE_COMPLETED 3
+}
+
+func Example_stream() {
+	ctx, client := context.Background(), dialed()
+	for event, err := range client.Stream(ctx, protolink.Text("Plan a trip")) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(event.GetSequence(), event.GetType(), event.GetSummary())
+	}
+
+	// Another process, later: the same log from position 40 on, to the end of the task.
+	for event, err := range client.Subscribe(ctx, &pb.SubscribeTaskRequest{TaskId: "task id", AfterSequence: 40}) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(event.GetSequence(), event.GetType())
+	}
+}
+
+func Example_timeouts() {
+	client := dialed()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	task := protolink.Text("Count the stars")
+	task.Id = "stars-1" // a name of one's own makes it easy to find again
+	_, err := client.Send(ctx, task)
+	if errors.Is(err, context.DeadlineExceeded) {
+		_, err = client.Cancel(context.Background(), "stars-1", "it took too long")
+	}
+	fmt.Println(err)
+}
+
+func Example_input() {
+	ctx, client := context.Background(), dialed()
+	task, err := client.Send(ctx, protolink.Text("Book a room"))
+	if err != nil {
+		panic(err)
+	}
+	for task.GetState() == pb.TaskState_TASK_STATE_INPUT_REQUIRED {
+		fmt.Print(protolink.Output(task), " ")
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		task, err = client.Send(ctx, protolink.Text(answer), protolink.ContinueTask(task.GetId()))
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+func Example_approvals() {
+	ctx, client := context.Background(), dialed()
+	for approval, err := range client.WatchApprovals(ctx, "") { // of all tasks
+		if err != nil {
+			panic(err)
+		}
+		if approval.GetState() != pb.ApprovalState_APPROVAL_STATE_PENDING {
+			continue
+		}
+		action := approval.GetRequest().GetAction()
+		fmt.Println(action.GetName(), action.GetPayloadJson())
+		if _, err := client.Respond(ctx, approval, true, "looks right"); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func Example_registry() {
+	ctx := context.Background()
+	registry, err := protolink.DialRegistry("grpc://127.0.0.1:50050")
+	if err != nil {
+		panic(err)
+	}
+	defer registry.Close()
+	found, err := registry.Lookup(ctx, "coordinator")
+	if err != nil {
+		panic(err)
+	}
+	coordinator, err := protolink.Dial(found.GetCard().GetUrl())
+	if err != nil {
+		panic(err)
+	}
+	defer coordinator.Close()
+
+	for agent, err := range registry.List(ctx, &pb.AgentFilter{Tags: []string{"vacation"}}) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(agent.GetCard().GetName(), agent.GetCard().GetUrl())
+	}
+	for change, err := range registry.Watch(ctx, nil) { // until ctx ends
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(change.GetKind(), change.GetAgent().GetCard().GetName())
+	}
+}
+
+func Example_errors() {
+	ctx, client := context.Background(), dialed()
+	_, err := client.Get(ctx, "unknown")
+	if errors.Is(err, protolink.ErrTaskNotFound) {
+		fmt.Println("no such task")
+	}
+	var failure *protolink.Error
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Code, failure.Reason, failure.Metadata["task_id"], failure.Violations)
+	}
+}
+
+func Example_credentials() {
+	pool := x509.NewCertPool() // add the authority that signed the agent's certificate
+	client, err := protolink.Dial("grpcs://agents.example.com:443",
+		protolink.WithTLS(&tls.Config{RootCAs: pool}), // without it: the system's roots
+		protolink.WithBearerToken(os.Getenv("TOKEN")), // or WithAPIKey, WithCredentials
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-tenant", "acme")
+	card, err := client.Card(ctx)
+	fmt.Println(card.GetName(), err)
+}
+
+func Example_stubs() {
+	ctx, client := context.Background(), dialed()
+	control := pb.NewControlServiceClient(client.Conn())
+	tools, err := control.ListTools(ctx, &pb.ListToolsRequest{})
+	if err != nil {
+		panic(protolink.FromError(err))
+	}
+	fmt.Println(tools.GetTools())
+}
+
+func Example_agent() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	card := &pb.AgentCard{Name: "greeter", Description: "Says hello.", Url: "grpc://127.0.0.1:50053"}
+	err := agent.Serve(ctx, card, func(ctx context.Context, run *agent.Run) error {
+		run.Progress(50, "thinking of a greeting")
+		run.Say("Hello, " + run.Text())
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+func dialed() *protolink.Client {
+	client, err := protolink.Dial("grpc://127.0.0.1:50051")
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+func TestEverySnippetOfTheReadmeIsCompiled(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	if len(blocks) == 0 {
+		t.Error("there are no snippets")
+	}
+	for _, block := range blocks {
+		snippet, _, _ := strings.Cut(block, "```")
+		if !strings.Contains(words(string(compiled)), words(snippet)) {
+			t.Errorf("this is not in example_test.go:\n%s", snippet)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package protolink
+
+import (
+	"context"
+	"iter"
+
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// Registry finds agents. It is safe for concurrent use.
+type Registry struct {
+	*channel
+	registry pb.RegistryServiceClient
+}
+
+// DialRegistry returns a client of the registry at url; URLs and options are those of [Dial].
+func DialRegistry(url string, options ...Option) (*Registry, error) {
+	channel, err := dial(url, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Registry{channel, pb.NewRegistryServiceClient(channel.conn)}, nil
+}
+
+// Lookup returns the one agent of that name or URL. It fails with [ErrAgentNotFound] or [ErrAgentAmbiguous].
+func (r *Registry) Lookup(ctx context.Context, nameOrURL string) (*pb.RegisteredAgent, error) {
+	response, err := unary(ctx, r.channel, r.registry.GetAgent, &pb.GetAgentRequest{Name: nameOrURL})
+	return response.GetAgent(), err
+}
+
+// List yields the agents that match, for instance &pb.AgentFilter{Role: "worker", Tags: []string{"travel"}}, sorted by name and URL;
+// all of them for nil. An error is yielded once, as the last value.
+func (r *Registry) List(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[*pb.RegisteredAgent, error] {
+	request := &pb.ListAgentsRequest{Filter: filter}
+	return pages(request, "", func(page *pb.ListAgentsRequest, token string) ([]*pb.RegisteredAgent, string, error) {
+		page.PageToken = token
+		response, err := unary(ctx, r.channel, r.registry.ListAgents, page)
+		return response.GetAgents(), response.GetNextPageToken(), err
+	})
+}
+
+// Watch yields the agents that are there and match, as AGENT_CHANGE_KIND_UP, then changes as they come. It goes on through cuts and
+// restarts of the registry; an agent that went away meanwhile is reported as AGENT_CHANGE_KIND_DOWN. It ends with ctx, or with an
+// error as the last value.
+func (r *Registry) Watch(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[*pb.AgentChange, error] {
+	return func(yield func(*pb.AgentChange, error) bool) {
+		var present roster
+		err := r.persist(ctx, func(ctx context.Context, this *attempt) error {
+			present.snapshot = nil // what was cut off begins anew
+			request := &pb.WatchAgentsRequest{Filter: filter, AfterRevision: present.revision}
+			stream, err := r.registry.WatchAgents(ctx, request, grpc.Peer(&this.peer))
+			if err != nil {
+				return err
+			}
+			for {
+				response, err := stream.Recv()
+				if err != nil {
+					return err
+				}
+				this.progressed = true
+				for _, change := range present.news(response) {
+					if !yield(change, nil) {
+						return errStopped
+					}
+				}
+			}
+		})
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// roster is who is there, as far as a watch has told.
+type roster struct {
+	revision int64
+	agents   map[string]*pb.RegisteredAgent // by URL
+	snapshot map[string]*pb.RegisteredAgent // the agents of a snapshot that is under way
+}
+
+// news takes a response in and returns what the reader does not know yet. A snapshot tells everything anew, over several responses,
+// of which the last one has a revision; whoever is not in it is gone.
+func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
+	if response.GetSnapshot() {
+		r.snapshot = map[string]*pb.RegisteredAgent{}
+	}
+	if r.agents == nil {
+		r.agents = map[string]*pb.RegisteredAgent{}
+	}
+	var news []*pb.AgentChange
+	for _, change := range response.GetChanges() {
+		url, agent := change.GetAgent().GetCard().GetUrl(), change.GetAgent()
+		if change.GetKind() != pb.AgentChangeKind_AGENT_CHANGE_KIND_UP {
+			delete(r.agents, url)
+			news = append(news, change)
+			continue
+		}
+		if r.snapshot != nil {
+			r.snapshot[url] = agent
+		}
+		if r.snapshot == nil || !proto.Equal(r.agents[url].GetCard(), agent.GetCard()) {
+			news = append(news, change)
+		}
+		r.agents[url] = agent
+	}
+	if response.GetRevision() == 0 {
+		return news
+	}
+	if r.snapshot != nil {
+		for url, agent := range r.agents {
+			if r.snapshot[url] == nil {
+				delete(r.agents, url)
+				down := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_DOWN, Agent: agent, Revision: response.GetRevision()}
+				news = append(news, down)
+			}
+		}
+	}
+	r.snapshot, r.revision = nil, response.GetRevision()
+	return news
+}
