@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -140,6 +141,20 @@ def test_the_shell_callers_work(ports: Ports) -> None:
     for text in blocks:
         said = shell(ports.own(text))
         assert "3" in said or "ok" in said
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
+@pytest.mark.xdist_group("polyglot")
+@pytest.mark.timeout(600)  # a first build compiles gRPC
+def test_the_caller_in_go_shows_the_events(ports: Ports, tmp_path: Path) -> None:
+    (program,) = (text for language, text in BLOCKS if language == "go")
+    script = tmp_path / "ask.go"
+    script.write_text(ports.own(program))
+    done = subprocess.run(["go", "run", script], cwd=ROOT / "clients/go", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "1 task.submitted"
+    assert lines[-1] == f"{len(lines)} task.status"
 
 
 def test_plain_http_gets_the_card_and_the_sum(ports: Ports) -> None:

@@ -27,6 +27,7 @@ class Language:
         tools: Programs that must be there to build and run it.
         build: Commands, each with the folder where it runs, given a folder for what they make.
         run: The program and its arguments, given that same folder.
+        checks: Commands that hold the client's sources to its language's formatter and linter, and run its own tests.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Language:
     tools: tuple[str, ...]
     build: Callable[[Path], list[tuple[list[str], Path]]]
     run: Callable[[Path], list[str]]
+    checks: tuple[tuple[str, ...], ...] = ()
 
     def missing(self) -> str:
         """Why it cannot be run here; empty where it can."""
@@ -50,13 +52,20 @@ class Language:
             RuntimeError: The build failed; says how.
         """
         for command, folder in self.build(out):
-            done = subprocess.run(
-                _gently(command), cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False
-            )
-            if done.returncode:
-                said = (done.stdout + done.stderr).strip().splitlines()[-30:]
-                raise RuntimeError("\n".join([f"{' '.join(command)} failed:", *said]))
+            _succeed(command, folder)
         return self.run(out)
+
+    def checked(self) -> None:
+        """Run its checks, once it is built. Raises RuntimeError: one failed."""
+        for command in self.checks:
+            _succeed(list(command), Path(ROOT, self.folder).parent)
+
+
+def _succeed(command: list[str], folder: Path) -> None:
+    done = subprocess.run(_gently(command), cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()[-30:]
+        raise RuntimeError("\n".join([f"{' '.join(command)} failed:", *said]))
 
 
 def _gently(command: list[str]) -> list[str]:
@@ -94,6 +103,7 @@ LANGUAGES = (
         ("go",),
         lambda out: [(["go", "build", "-o", str(out / "conformance"), "./conformance"], ROOT / "clients/go")],
         lambda out: [str(out / "conformance")],
+        (("sh", "-c", 'test -z "$(gofmt -l .)"'), ("go", "vet", "./..."), ("go", "test", "./...")),
     ),
     Language(
         "ts",
@@ -102,6 +112,7 @@ LANGUAGES = (
         ("node", "npm"),
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
+        (("npm", "run", "lint"), ("npm", "test")),
     ),
     Language(
         "java",
@@ -110,6 +121,7 @@ LANGUAGES = (
         ("java", "mvn"),
         lambda _: [(["mvn", "-q", "-ntp", "-f", "clients/java/pom.xml", "package", "-DskipTests"], ROOT)],
         lambda _: [str(ROOT / "clients/java/conformance.sh")],
+        (("mvn", "-q", "-ntp", "package"),),
     ),
     Language(
         "rust",
@@ -118,6 +130,11 @@ LANGUAGES = (
         ("cargo",),
         _rust,
         lambda _: [str(ROOT / "clients/rust/target/debug/conformance")],
+        (
+            ("cargo", "fmt", "--check"),
+            ("cargo", "clippy", "-q", "--all-targets", "--", "-D", "warnings"),
+            ("cargo", "test", "-q"),
+        ),
     ),
     Language(
         "betterproto",

@@ -53,3 +53,15 @@ def test_the_client_passes_every_case(language: Language, out: Path) -> None:
     assert done.returncode == 0, said
     assert set(reports) == set(CASES), said
     assert all(report.result == "PASS" for report in reports.values()), said
+
+
+@pytest.mark.xdist_group("polyglot")
+@pytest.mark.usefixtures("alone")
+@pytest.mark.timeout(2400)  # as above
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if each.checks], ids=lambda each: each.name)
+def test_the_clients_own_checks_and_tests_pass(language: Language, out: Path) -> None:
+    why = language.missing()
+    if why:
+        pytest.skip(f"{language.title}: {why}")
+    language.built(out)
+    language.checked()
