@@ -1,6 +1,7 @@
 """What several test files share: channels that are closed, stores of both kinds, agents in processes of their own."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
@@ -17,9 +18,19 @@ from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.store.port import TaskStore
 
+if sys.dont_write_bytecode:
+    # Else each worker rewrites every test anew, and each program that a test starts compiles the whole package before its first
+    # word: half of what the tests cost. Out of the way, because beside the sources is where it is not wanted.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
 # How long one example takes says something about the machine, not about the claim.
-settings.register_profile("claims", deadline=None)
-settings.load_profile("claims")
+settings.register_profile("claims", deadline=None, max_examples=50)
+# For whoever looks for the rare case and has the time: HYPOTHESIS_PROFILE=thorough make test
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 
 START_S = 30.0
 """How long a program may take to say its first line; far more than it needs on a busy machine."""

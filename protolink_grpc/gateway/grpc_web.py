@@ -79,9 +79,8 @@ class _Calls:
         self._door = door
         self._streams = streams
         self._procedure = procedure
-        self._form = Form(
-            MEDIA_TYPE, b"", self._failed(UnavailableError("the server is going away; come back and go on"))
-        )
+        going = UnavailableError("the server is going away; come back and go on")
+        self._form = Form(MEDIA_TYPE, b"", self._failed(going), is_last=has_trailers)
 
     async def answer(self, request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -162,6 +161,11 @@ def seconds_of(timeout: str) -> float:
 def frame(message: bytes, flags: int = 0) -> bytes:
     """One frame of a body."""
     return b"%c%b%b" % (flags, len(message).to_bytes(4, "big"), message)
+
+
+def has_trailers(batch: bytes) -> bool:
+    """Whether this frame is the last one."""
+    return batch[:1] >= bytes((TRAILERS,))
 
 
 def message_of(body: bytes) -> bytes:

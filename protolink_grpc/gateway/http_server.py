@@ -220,7 +220,8 @@ async def _sockets(listen: Listen) -> list[socket.socket]:
 
 
 def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Said to be TCP: only then asyncio turns Nagle's algorithm off, with which an answer waits 40 ms for an acknowledgement.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         # A port whose last connections still wait for late packets is free; one that somebody listens on is not. Never
         # SO_REUSEPORT: two servers would share its calls by chance.

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
 from protolink_grpc.errors import DOMAIN, ProtolinkError, ResourceExhaustedError
+from protolink_grpc.gateway.json_body import http_status
 from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.wire.incidents import answerable
 
@@ -260,15 +261,15 @@ def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], He
     error = answerable(
         error, repr(path)
     )  # a caller's words: quoted, so that they write no line of their own into a log
-    rule = error.rule
+    status = http_status(error)
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": error.reason,
         "domain": DOMAIN,
         "metadata": error.metadata,
     }
-    body = {"error": {"code": rule.http, "status": rule.grpc, "message": str(error), "details": [info]}}
-    return rule.http, body, retry_after(error)
+    body = {"error": {"code": status, "status": error.rule.grpc, "message": str(error), "details": [info]}}
+    return status, body, retry_after(error)
 
 
 def retry_after(error: ProtolinkError) -> Headers:

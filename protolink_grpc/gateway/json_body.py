@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError
+from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError, ProtolinkError
 from protolink_grpc.models.json_value import from_json
 
 JSON, A2A_JSON = "application/json", "application/a2a+json"
@@ -90,6 +90,12 @@ def check_json(request: Request) -> None:
     raise ContentTypeNotSupportedError(
         f"the body must be {JSON}, and its content type must say so", media_type=given[:100]
     )
+
+
+def http_status(error: ProtolinkError) -> int:
+    """The HTTP status of an error: that of its rule, and 415 where it is about the body itself, not about a part of a message."""
+    about_body = isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata
+    return 415 if about_body else error.rule.http
 
 
 def media_type(header: str | None) -> str:

@@ -22,14 +22,13 @@ from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
 from protolink_grpc.a2a.v03.terms import error_json
 from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
-    ContentTypeNotSupportedError,
     InvalidArgumentError,
     ProtolinkError,
     UnauthenticatedError,
 )
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.hygiene import retry_after
-from protolink_grpc.gateway.json_body import JsonAnswer, check_json, read_json, write_json
+from protolink_grpc.gateway.json_body import JsonAnswer, check_json, http_status, read_json, write_json
 from protolink_grpc.gateway.metrics import OPERATION
 from protolink_grpc.gateway.sse import Batches, OpenStreams, frame, opened
 from protolink_grpc.wire.incidents import answerable
@@ -296,8 +295,7 @@ def _answer(body: bytes, status: int = 200) -> Response:
 
 def _refused(error: ProtolinkError) -> Response:
     """The answer where there is no call that could fail: here the HTTP status says it, too."""
-    status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
-    response = JsonAnswer(_failure(b"null", error), status)
+    response = JsonAnswer(_failure(b"null", error), http_status(error))
     response.raw_headers += retry_after(error)
     return response
 

@@ -16,13 +16,12 @@ from starlette.routing import BaseRoute, Route
 
 from protolink_grpc.auth.principal import NOBODY
 from protolink_grpc.errors import (
-    ContentTypeNotSupportedError,
     ProtolinkError,
     ResourceExhaustedError,
     UnavailableError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import JSON, check_json, read_json, write_json
+from protolink_grpc.gateway.json_body import JSON, check_json, http_status, read_json, write_json
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import (
     Fields,
@@ -145,8 +144,7 @@ def _framed(request_id: str, rest: Fields) -> bytes:
 
 def _refused(error: ProtolinkError) -> Response:
     body = write_json({"error": str(error), "reason": error.reason})
-    status = 415 if isinstance(error, ContentTypeNotSupportedError) else error.rule.http
-    response = Response(body, status, media_type=JSON)
+    response = Response(body, http_status(error), media_type=JSON)
     if isinstance(error, ResourceExhaustedError):
         response.headers["Retry-After"] = str(ceil(error.retry_after_s))
     return response

@@ -18,13 +18,21 @@ from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
-    ContentTypeNotSupportedError,
     InvalidArgumentError,
     ProtolinkError,
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import A2A_JSON, JSON, JsonAnswer, check_json, media_type, read_object, write_json
+from protolink_grpc.gateway.json_body import (
+    A2A_JSON,
+    JSON,
+    JsonAnswer,
+    check_json,
+    http_status,
+    media_type,
+    read_object,
+    write_json,
+)
 from protolink_grpc.gateway.jsonrpc import SERVICE, last_event_id
 from protolink_grpc.gateway.sse import Batches, OpenStreams, opened
 from protolink_grpc.wire.incidents import answerable
@@ -213,11 +221,9 @@ def error_response(
 ) -> Response:
     """An error as A2A's REST binding shows it, in the words of its version."""
     headers: dict[str, str] = {}
-    status = error.rule.http
+    status = http_status(error)
     if isinstance(error, ResourceExhaustedError):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-    if isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata:
-        status = 415  # about the body itself, not about a part of a message
     body = words(error)
     if words is rest_json:
         body["error"]["code"] = status

@@ -33,11 +33,13 @@ class Form:
     Attributes:
         keepalive: What says that a quiet one lives; empty where the form has no such thing.
         farewell: What readers are told where the server goes away before the stream has ended.
+        is_last: Whether a batch says that nothing comes after it.
     """
 
     media_type: str
     keepalive: bytes
     farewell: bytes
+    is_last: Callable[[bytes], bool] = lambda batch: False
 
 
 SSE = Form("text/event-stream", b":\n\n", FAREWELL)
@@ -198,6 +200,7 @@ class EventStream(Response):
         if self._send is None or not frames:
             return
         self._quiet, self._busy = False, True
+        self._complete = self._complete or self._form.is_last(frames)
         try:
             await self._send({"type": "http.response.body", "body": frames, "more_body": True})
         finally:

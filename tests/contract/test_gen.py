@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -142,15 +143,36 @@ def test_what_is_edited_missing_or_left_over_is_stale(
     assert re.findall(r"toy is stale: toy/(.+)", said) == stale
 
 
-def test_the_wheel_carries_the_contract_and_nothing_that_builds_leave(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The package as people get it."""
+    place = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(place)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    (path,) = place.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_carries_the_contract_and_nothing_that_builds_leave(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
     inside = "protolink_grpc/_contract"
     assert {f"{inside}/proto/protolink/v1/{name}.proto" for name in PROTOS} <= names
     packages = ("go/go.mod", "ts/package.json", "java/pom.xml", "rust/Cargo.toml", "betterproto/pyproject.toml")
     assert {f"{inside}/{each}" for each in (*packages, "tools/versions.toml")} <= names
     assert "protolink_pb/v1/task_pb2.py" in names
     assert not [name for name in names if re.search(r"/target/|node_modules|Cargo\.lock|\.class$|^gen/|^tests/", name)]
-    assert wheel.stat().st_size < 3_000_000
+    assert wheel.filename is not None
+    assert Path(wheel.filename).stat().st_size < 3_000_000
+
+
+def test_an_installed_package_hands_out_what_a_checkout_does(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "installed")
+    out = tmp_path / "out"
+    for lang in ("rust", "proto"):
+        command = [sys.executable, "-m", "protolink_grpc.cli", "gen", "--lang", lang, "--out", str(out / lang)]
+        path = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+        subprocess.run(command, cwd=tmp_path, env=path, check=True, capture_output=True, timeout=60)
+    for written, committed in ((out / "rust", GEN / "rust"), (out / "proto/protolink", ROOT / "proto/protolink")):
+        for file in written.rglob("*.*"):
+            assert file.is_dir() or file.read_bytes() == (committed / file.relative_to(written)).read_bytes()
+        assert any(written.rglob("*.*"))

@@ -161,7 +161,12 @@ async def serving(app: Any, port_socket: socket.socket) -> AsyncIterator[None]:
 
 def listening(port: int = 0) -> tuple[socket.socket, int]:
     """A socket on a free port of loopback, or on that one."""
-    bound = socket.create_server(("127.0.0.1", port))
+    # Said to be TCP, which a bare socket is not: asyncio sends small packets at once on such alone, and each answer would wait for
+    # the acknowledgment of its first half.
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", port))
+    bound.listen()
     return bound, bound.getsockname()[1]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import Wire
+from cut_wire import Wire
 from protolink_pb.v1 import action_pb2, control_service_pb2_grpc
 from protolink_pb.v1 import control_service_pb2 as pb
 
@@ -22,7 +22,6 @@ from protolink_grpc import (
     ApprovalState,
     Artifact,
     CapabilityPolicy,
-    Message,
     Part,
     Principal,
     RunAction,
@@ -35,7 +34,6 @@ from protolink_grpc.errors import (
     ApprovalNotFoundError,
     InvalidArgumentError,
     PermissionDeniedError,
-    SessionConflictError,
     UnavailableError,
     UnimplementedError,
 )
@@ -272,21 +270,6 @@ async def test_an_agent_that_takes_no_answers_from_outside_says_so() -> None:
         (approval,) = (await client.list_approvals(states=["approved"])).approvals
         assert approval.decision is not None
         assert approval.decision.decided_by == "approval_handler"
-
-
-async def test_a_session_is_closed_to_other_principals(store: TaskStore) -> None:
-    async with Agent(
-        name="echo", url="grpc://127.0.0.1:0", store=store, server=ServerOptions(authenticate=by_name)
-    ) as agent:
-        ann, bob = client_of(agent, "ann"), client_of(agent, "bob")
-        first = await ann.send_task(None, Task.create("hello", session_id="trip"))
-        with pytest.raises(SessionConflictError) as refused:
-            await bob.send_task(None, Task.create("hello", session_id="trip"))
-        assert "ann" not in str(refused.value)
-        with pytest.raises(SessionConflictError):
-            await bob.send_task(None, Task(id="trip", messages=[Message.user("hello")]))
-        again = await ann.send_task(None, Task.create("hello", session_id="trip"))
-        assert again.session_id == first.session_id == "trip"
 
 
 # -- the wire ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
-from conftest import Wire
+from cut_wire import Wire
 from foreign_world import GRPC, JSONRPC, REST, A2AServer, a2a_server, listening, serving
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, RedirectResponse
@@ -25,9 +25,15 @@ from protolink_grpc import (
     UncertainExecutionError,
 )
 from protolink_grpc.auth.credentials import BearerToken
+from protolink_grpc.client import a2a_way, card_places
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
-from protolink_grpc.errors import AgentNotFoundError, UnimplementedError, UnsupportedOperationError
+from protolink_grpc.errors import (
+    AgentNotFoundError,
+    InvalidAgentResponseError,
+    UnimplementedError,
+    UnsupportedOperationError,
+)
 from protolink_grpc.models.events import RunEvent, TaskArtifactUpdated, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.submission import StopAt
@@ -379,6 +385,36 @@ async def test_with_credentials_the_interface_of_the_named_origin_is_preferred()
         assert not any(request["path"].startswith("/rest") for request in server.requests)
         await AgentClient(credentials=BearerToken("secret")).send_task(server.url, Task.create("sweep"))
         assert any(request["path"].startswith("/rest") for request in server.requests)
+
+
+@pytest.mark.parametrize("binding", [JSONRPC, GRPC])
+async def test_a_place_that_only_the_card_names_is_reached_at_the_address_that_was_judged(
+    binding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def look_up(host: str, port: int) -> list[str]:
+        assert host == "errands.example"
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(card_places, "look_up", look_up)
+    async with a2a_server(binding) as server:
+        (interface,) = server.card.supported_interfaces
+        interface.url = interface.url.replace("127.0.0.1", "errands.example")
+        done = await AgentClient().send_task(server.url, Task.create("sweep"))
+        assert done.state is TaskState.COMPLETED
+        if binding == JSONRPC:
+            assert server.requests[-1]["host"].startswith("errands.example:")
+
+
+async def test_a_card_whose_origin_is_taken_for_a_public_one_leads_to_nothing_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(a2a_way, "came_from", lambda response, address: "93.184.216.34")
+    async with a2a_server() as elsewhere, a2a_server(place=elsewhere.url.replace("127.0.0.1", "127.0.0.2")) as server:
+        named = server.url.replace("127.0.0.1", "localhost")
+        monkeypatch.setattr(card_places, "is_loopback", lambda host: False)
+        with pytest.raises(InvalidAgentResponseError, match="private network"):
+            await AgentClient().send_task(named, Task.create("sweep"))
+        assert elsewhere.requests == []
 
 
 async def test_redirects_are_not_followed() -> None:

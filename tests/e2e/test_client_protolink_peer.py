@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from conftest import Wire
+from cut_wire import Wire
 from foreign_world import listening
 
 from protolink_grpc import (
@@ -66,8 +66,6 @@ PEERS = """
     agents = [desk("http", http), desk("sse", sse), desk("websocket", ws), desk("sse", closed, authenticator=auth)]
     print("ready", flush=True)
     sys.stdin.readline()
-    for agent in agents:
-        agent.stop()
 """
 
 
@@ -89,12 +87,9 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     names = ("http", "sse", "websocket", "closed")
     schemes = {"websocket": "ws"}
     yield {name: f"{schemes.get(name, 'http')}://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
+    process.kill()  # its agents do not always stop when they are asked to
+    process.wait()
     process.stdin.close()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()  # its agents do not always stop
-        process.wait()
     process.stdout.close()
 
 

@@ -32,6 +32,7 @@ from protolink_grpc import (
     Principal,
     TLSConfig,
 )
+from protolink_grpc.gateway import http_server
 from protolink_grpc.gateway.http_server import HttpServer
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
 
@@ -420,3 +421,15 @@ async def test_certificates_that_are_none_are_named(tmp_path: Path, issue: Calla
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("nobody asks")
+
+
+def test_an_accepted_connection_is_known_as_tcp_so_that_answers_are_not_held_back() -> None:
+    # asyncio sets TCP_NODELAY on sockets that say their protocol, and on no others.
+    with (
+        http_server._bound(socket.AF_INET, ("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()),
+    ):
+        listening.setblocking(True)
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP

@@ -27,6 +27,7 @@ class Language:
         tools: Programs that must be there to build and run it.
         build: Commands, each with the folder where it runs, given a folder for what they make.
         run: The program and its arguments, given that same folder.
+        skips: Cases that it cannot pass, and says why.
         checks: Commands that hold the client's sources to its language's formatter and linter, and run its own tests.
     """
 
@@ -37,6 +38,7 @@ class Language:
     build: Callable[[Path], list[tuple[list[str], Path]]]
     run: Callable[[Path], list[str]]
     checks: tuple[tuple[str, ...], ...] = ()
+    skips: tuple[str, ...] = ()
 
     def missing(self) -> str:
         """Why it cannot be run here; empty where it can."""
@@ -143,6 +145,7 @@ LANGUAGES = (
         (),
         _no_build,
         lambda _: [sys.executable, str(ROOT / "tests/polyglot/dataclass_conformance.py")],
+        skips=("vectors",),
     ),
 )
 """In the order of the table."""

@@ -454,7 +454,7 @@ REPLACEMENTS: list[st.SearchStrategy[Callable[[list[Any]], list[Any]]]] = [
 ]
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), start=st.lists(values, max_size=5), length=st.integers(0, 8))
 def test_a_list_that_copies_on_reading_behaves_like_a_list_and_changes_no_original(
     data: st.DataObject, start: list[int], length: int

@@ -597,7 +597,7 @@ async def live(child: Child, parent: BudgetEnforcer, spent: list[BudgetUsage]) -
         share.settle(None if child.ending == "unknown" else own.usage)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     st.integers(0, 12),
     st.integers(0, 12),

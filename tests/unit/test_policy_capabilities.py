@@ -267,7 +267,7 @@ permission_maps = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=2 * settings().max_examples)
 @given(permission_maps, permission_maps, capabilities)
 def test_narrowed_permissions_are_for_every_action_as_strict_as_the_stricter_of_both(a, b, needed):
     both = narrow(a, b)

@@ -389,7 +389,7 @@ class World(RuleBasedStateMachine):
                 assert caller.views.get(call_id, "") == self.tries[call_id][-1]
 
 
-World.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+World.TestCase.settings = settings(stateful_step_count=50)
 test_every_view_is_a_beginning_of_the_text = World.TestCase
 
 

@@ -3,7 +3,11 @@
 /// Package `protolink.v1`: messages at the top, services in `*_client` and `*_server`.
 pub mod v1 {
     // Generated from comments that are written for every language.
-    #![allow(clippy::doc_lazy_continuation, clippy::large_enum_variant, rustdoc::all)]
+    #![allow(
+        clippy::doc_lazy_continuation,
+        clippy::large_enum_variant,
+        rustdoc::all
+    )]
     include!("generated/protolink.v1.rs");
 
     /// What the protos say, as a serialized `google.protobuf.FileDescriptorSet`: for reflection and for readers of fields by name.

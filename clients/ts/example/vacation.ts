@@ -1,0 +1,69 @@
+/**
+ * Asks the vacation mesh for a trip and prints what happens, one line per event; approves the booking.
+ *
+ * `make demo ARGS="--yes --keep-running"` starts the mesh and prints the URL of its registry. Then, here:
+ * `node dist/vacation.js REGISTRY_URL [DESTINATION]`
+ */
+
+import { type Client, connect, connectRegistry, outputText, type TaskInput } from "@protolink-grpc/client/node";
+import { Role, type RunEvent, TaskState } from "@protolink-grpc/protocol";
+
+/** The wish, in words for the model and as data for those who can read it. */
+function wish(destination: string): TaskInput {
+  const text = `Plan and book a vacation in ${destination}: 5 nights for 2 guests.`;
+  const data = JSON.stringify({ to: destination, nights: 5, guests: 2, budget: null, start: null });
+  const parts = [{ content: { case: "text", value: text } }, { content: { case: "dataJson", value: data } }] as const;
+  return { messages: [{ role: Role.USER, parts: [...parts] }] };
+}
+
+function line({ sequence, agentName, type, summary, payload }: RunEvent): string {
+  let said = summary;
+  switch (payload.case) {
+    case "taskStatus":
+      said = [TaskState[payload.value.newState], payload.value.reason].filter(Boolean).join(": ");
+      break;
+    case "actionStarted":
+    case "actionEnded":
+      said = payload.value.name;
+      break;
+    case "taskArtifact":
+      said = payload.value.artifact?.name ?? "the answer";
+      break;
+    case "taskProgress":
+      said = payload.value.message;
+      break;
+    case "llmCallCompleted":
+      said = payload.value.text || `asks for ${payload.value.toolCalls.map((call) => call.toolName).join(", ")}`;
+      break;
+  }
+  return `${String(sequence).padStart(3)}  ${agentName.padEnd(12)} ${type.padEnd(20)} ${said}`;
+}
+
+async function approve(client: Client, taskId: string): Promise<void> {
+  for (const approval of await client.approvals({ taskId })) {
+    console.log(`     approves ${approval.request?.action?.name}`);
+    await client.respond(approval, true, { reason: "the example says yes" });
+  }
+}
+
+const [registryUrl, destination = "Santorini"] = process.argv.slice(2);
+if (!registryUrl) {
+  console.error("usage: node dist/vacation.js REGISTRY_URL [DESTINATION]");
+  process.exit(2);
+}
+const registry = connectRegistry(registryUrl);
+const { card } = await registry.lookup("coordinator");
+registry.close();
+
+const coordinator = connect(card!.url);
+let taskId = "";
+for await (const event of coordinator.stream(wish(destination))) {
+  taskId = event.taskId;
+  console.log(line(event));
+  if (event.payload.case === "approvalRequired") {
+    await approve(coordinator, taskId);
+  }
+}
+const task = await coordinator.get(taskId);
+console.log(`\n${TaskState[task.state]}\n${outputText(task)}`);
+coordinator.close();

@@ -1,0 +1,225 @@
+/** Errors: what a failed call means, whether an agent answered it or nobody did. */
+
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { Code, ConnectError } from "@connectrpc/connect";
+
+/** The domain of the reasons of protolink, in `google.rpc.ErrorInfo`. */
+export const DOMAIN = "protolink.dev";
+
+/** What went wrong, for programs. The ones that callers meet most are spelled out; an agent may send others. */
+export type Reason =
+  | "ACTION_DENIED"
+  | "AGENT_AMBIGUOUS"
+  | "AGENT_NOT_FOUND"
+  | "APPROVAL_CHANGED"
+  | "APPROVAL_NOT_FOUND"
+  | "DEADLINE_EXCEEDED"
+  | "INTERNAL"
+  | "INVALID_ARGUMENT"
+  | "MESSAGE_TOO_LARGE"
+  | "PERMISSION_DENIED"
+  | "RESOURCE_EXHAUSTED"
+  | "SEQUENCE_OUT_OF_RANGE"
+  | "TASK_ALREADY_RUNNING"
+  | "TASK_FINISHED"
+  | "TASK_NOT_CANCELABLE"
+  | "TASK_NOT_FOUND"
+  | "UNAUTHENTICATED"
+  | "UNAVAILABLE"
+  | "UNIMPLEMENTED"
+  | (string & {});
+
+/** What a code without a reason means: one that was made on the way, by a proxy, or here. */
+const IMPLIED: Partial<Record<Code, Reason>> = {
+  [Code.DeadlineExceeded]: "DEADLINE_EXCEEDED",
+  [Code.PermissionDenied]: "PERMISSION_DENIED",
+  [Code.ResourceExhausted]: "RESOURCE_EXHAUSTED",
+  [Code.Unauthenticated]: "UNAUTHENTICATED",
+  [Code.Unavailable]: "UNAVAILABLE",
+  [Code.Unimplemented]: "UNIMPLEMENTED",
+};
+
+/** One field of a request that is wrong. */
+export interface Violation {
+  /** Path of the field, for instance `task.id`. */
+  readonly field: string;
+  /** What is wrong with it, one sentence. */
+  readonly description: string;
+}
+
+/** What an error says besides its code and its sentence. */
+export interface ErrorDetails {
+  /** See {@link ProtolinkError.reason}. */
+  reason?: Reason;
+  /** See {@link ProtolinkError.metadata}. */
+  metadata?: Record<string, string>;
+  /** See {@link ProtolinkError.violations}. */
+  violations?: Violation[];
+  /** See {@link ProtolinkError.retryAfterMs}. */
+  retryAfterMs?: number;
+}
+
+/**
+ * The one error of this package: every promise and every iterator fails with it.
+ *
+ * `code` is gRPC's, `reason` says more; nothing else needs to be read to decide what to do.
+ */
+export class ProtolinkError extends Error {
+  override readonly name = "ProtolinkError";
+  /** The gRPC code. `Code.Unavailable` also where the agent was not reached, or the connection broke. */
+  readonly code: Code;
+  /** The reason in the domain `protolink.dev`; where the status came without one, that of its code, or empty. */
+  readonly reason: Reason;
+  /** The facts of the sentence, by name, for instance `task_id`. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** The fields of the request that are wrong. */
+  readonly violations: readonly Violation[];
+  /** How long to wait before the same request may succeed, in milliseconds; undefined where nothing was said. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, code: Code, details: ErrorDetails = {}, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+    this.reason = details.reason ?? "";
+    this.metadata = details.metadata ?? {};
+    this.violations = details.violations ?? [];
+    this.retryAfterMs = details.retryAfterMs;
+  }
+
+  /** Whether the same request, with the same request id, may succeed a little later. */
+  get isRetryable(): boolean {
+    return this.code === Code.Unavailable || (this.code === Code.ResourceExhausted && this.retryAfterMs !== undefined);
+  }
+
+  /**
+   * What a failed call of a Connect client means. Calls of your own over the stubs can be read with it, too.
+   *
+   * @param signal - The signal that was given to the call: tells the caller's own abort from a connection that was reset.
+   */
+  static from(caught: unknown, signal?: AbortSignal): ProtolinkError {
+    if (caught instanceof ProtolinkError) {
+      return caught;
+    }
+    if (signal?.aborted) {
+      const { reason } = signal;
+      return reason instanceof ProtolinkError ? reason : aborted(reason);
+    }
+    const error = ConnectError.from(caught);
+    const code = wasCut(error) ? Code.Unavailable : error.code;
+    return new ProtolinkError(
+      error.rawMessage || Code[code],
+      code,
+      { reason: IMPLIED[code], ...detailsOf(error) },
+      error,
+    );
+  }
+}
+
+/** What a call fails with whose caller did not want it any more. */
+function aborted(reason: unknown): ProtolinkError {
+  return new ProtolinkError("the caller has aborted the call", Code.Canceled, {}, reason);
+}
+
+/** An argument that is refused here, before anything is sent. */
+export function invalidArgument(field: string, description: string): ProtolinkError {
+  const details = { reason: "INVALID_ARGUMENT", metadata: { field }, violations: [{ field, description }] };
+  return new ProtolinkError(`${field}: ${description}`, Code.InvalidArgument, details);
+}
+
+/**
+ * Whether the connection failed. The transports word that in many ways; what they have in common is that no headers came
+ * with it, as they do with every answer of a server or proxy.
+ */
+function wasCut(error: ConnectError): boolean {
+  if (!error.metadata.keys().next().done) {
+    return false;
+  }
+  switch (error.code) {
+    case Code.Aborted:
+    case Code.Canceled:
+    case Code.DataLoss:
+    case Code.InvalidArgument: // a message that stops in the middle
+      return true;
+    case Code.Internal:
+    case Code.Unknown:
+      // Node's errors have a code, those of fetch are TypeErrors; any other is a message that cannot be encoded.
+      return !(error.cause instanceof Error) || error.cause instanceof TypeError || "code" in error.cause;
+    default:
+      return false;
+  }
+}
+
+function detailsOf(error: ConnectError): ErrorDetails {
+  const details: ErrorDetails = {};
+  for (const detail of error.details) {
+    // Details that come from a server are bytes; there is no generated class for google.rpc on npm.
+    if (!("type" in detail)) {
+      continue;
+    }
+    try {
+      read(detail.type, detail.value, details);
+    } catch {
+      // Bytes that are none of ours: the code and the sentence say something even so.
+    }
+  }
+  return details;
+}
+
+function read(type: string, bytes: Uint8Array, into: ErrorDetails): void {
+  switch (type) {
+    case "google.rpc.ErrorInfo": {
+      const info = fieldsOf(bytes);
+      if (text(info, 2) === DOMAIN) {
+        into.reason = text(info, 1);
+        into.metadata = Object.fromEntries(messages(info, 3).map((entry) => [text(entry, 1), text(entry, 2)]));
+      }
+      break;
+    }
+    case "google.rpc.BadRequest":
+      into.violations = messages(fieldsOf(bytes), 1).map((each) => ({
+        field: text(each, 1),
+        description: text(each, 2),
+      }));
+      break;
+    case "google.rpc.RetryInfo": {
+      const delay = messages(fieldsOf(bytes), 1)[0];
+      into.retryAfterMs = delay ? integer(delay, 1) * 1000 + integer(delay, 2) / 1e6 : 0;
+      break;
+    }
+  }
+}
+
+/** The values of a message by field number, the lengths of those that have one taken off. */
+type Fields = Map<number, (Uint8Array | number)[]>;
+
+function fieldsOf(bytes: Uint8Array): Fields {
+  const reader = new BinaryReader(bytes);
+  const fields: Fields = new Map();
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag();
+    const values = fields.get(number) ?? [];
+    fields.set(number, values);
+    if (wireType === 2) {
+      values.push(reader.bytes());
+    } else if (wireType === 0) {
+      values.push(Number(reader.int64()));
+    } else {
+      reader.skip(wireType, number);
+    }
+  }
+  return fields;
+}
+
+function messages(fields: Fields, number: number): Fields[] {
+  return (fields.get(number) ?? []).filter((value) => value instanceof Uint8Array).map(fieldsOf);
+}
+
+function text(fields: Fields, number: number): string {
+  const value = fields.get(number)?.at(-1);
+  return value instanceof Uint8Array ? new TextDecoder().decode(value) : "";
+}
+
+function integer(fields: Fields, number: number): number {
+  const value = fields.get(number)?.at(-1);
+  return typeof value === "number" ? value : 0;
+}

@@ -1,0 +1,52 @@
+/** Where a reader is in the log of a task: what it has seen, and whether anything is still to come. */
+
+import { Code } from "@connectrpc/connect";
+import { type RunEvent, StopAt, TaskState } from "@protolink-grpc/protocol";
+
+import { ProtolinkError } from "./errors.js";
+
+/** The bookkeeping of one reader, through all its connections. */
+export class LogPosition {
+  /** The task; empty until its first event, where it was not named. */
+  taskId: string;
+  /** Sequence of the last event seen; undefined before the first one of a turn, which may begin anywhere. */
+  seen: bigint | undefined;
+  /** Whether what was asked for has been seen to its end, so that a cut loses nothing. */
+  isSettled = false;
+  readonly #stopAt: StopAt;
+
+  constructor(stopAt: StopAt, taskId = "", seen?: bigint) {
+    this.#stopAt = stopAt;
+    this.taskId = taskId;
+    this.seen = seen;
+  }
+
+  /**
+   * Takes note of an event.
+   *
+   * @returns Whether it is news: nothing is shown twice.
+   * @throws ProtolinkError - DATA_LOSS: events are missing before it.
+   */
+  advance(event: RunEvent): boolean {
+    if (this.seen !== undefined) {
+      if (event.sequence <= this.seen) {
+        return false;
+      }
+      if (event.sequence > this.seen + 1n) {
+        const gap = `event ${event.sequence} of task ${event.taskId} came after event ${this.seen}`;
+        throw new ProtolinkError(gap, Code.DataLoss, { metadata: { task_id: event.taskId } });
+      }
+    }
+    this.taskId = event.taskId;
+    this.seen = event.sequence;
+    this.isSettled = event.final || (this.#stopAt === StopAt.INTERRUPTED && waits(event));
+    return true;
+  }
+}
+
+function waits({ payload }: RunEvent): boolean {
+  return (
+    payload.case === "taskStatus" &&
+    (payload.value.newState === TaskState.INPUT_REQUIRED || payload.value.newState === TaskState.AUTH_REQUIRED)
+  );
+}

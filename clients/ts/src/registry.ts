@@ -1,0 +1,141 @@
+/** The registry: where agents are found. */
+
+import { create } from "@bufbuild/protobuf";
+import {
+  type CallOptions as ConnectOptions,
+  type Client as Stub,
+  createClient,
+  type Transport,
+} from "@connectrpc/connect";
+import {
+  AgentChangeKind,
+  AgentChangeSchema,
+  type AgentChange,
+  type RegisteredAgent,
+  RegisteredAgentSchema,
+  RegistryService,
+  type WatchAgentsResponse,
+} from "@protolink-grpc/protocol";
+
+import { Caller } from "./caller.js";
+import type { CallOptions, ClientOptions } from "./options.js";
+
+/** Which agents: those that match all that is set. */
+export interface AgentFilter {
+  /** Exactly this name. */
+  name?: string;
+  /** Exactly this role. */
+  role?: string;
+  /** All of these tags. */
+  tags?: string[];
+  /** Skills with all of these ids. */
+  skills?: string[];
+  /** All of these capabilities, for instance `streaming`. */
+  capabilities?: string[];
+  /** All of this metadata. */
+  metadata?: Record<string, string>;
+}
+
+/**
+ * One registry. Made by `connectRegistry`.
+ *
+ * Every method fails with a `ProtolinkError`, and repeats calls as `Client` does.
+ */
+export class Registry {
+  /** The stub of RegistryService, without retries and with Connect's errors. */
+  readonly stub: Stub<typeof RegistryService>;
+  readonly #caller: Caller;
+  readonly #close: () => void;
+
+  /**
+   * @param transport - Any Connect transport that speaks gRPC or gRPC-Web.
+   * @param close - Releases what the transport holds.
+   */
+  constructor(transport: Transport, options: Pick<ClientOptions, "timeoutMs" | "maxAttempts"> = {}, close = () => {}) {
+    this.stub = createClient(RegistryService, transport);
+    this.#caller = new Caller(options);
+    this.#close = close;
+  }
+
+  /** Closes the connection. Calls that are under way, and all later ones, fail with `Code.Canceled`. */
+  close(): void {
+    this.#caller.close();
+    this.#close();
+  }
+
+  /** The one agent of a name or URL. Fails with AGENT_NOT_FOUND, or AGENT_AMBIGUOUS where there are several. */
+  async lookup(nameOrUrl: string, options?: CallOptions): Promise<RegisteredAgent> {
+    const { agent } = await this.#caller.answer((call) => this.stub.getAgent({ name: nameOrUrl }, call), options);
+    return agent ?? create(RegisteredAgentSchema);
+  }
+
+  /** All agents that match, sorted by name and URL. */
+  async list(filter: AgentFilter = {}, options?: CallOptions): Promise<RegisteredAgent[]> {
+    const found: RegisteredAgent[] = [];
+    let pageToken = "";
+    do {
+      const request = { filter, pageSize: 1000, pageToken };
+      const page = await this.#caller.answer((call) => this.stub.listAgents(request, call), options);
+      found.push(...page.agents);
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+    return found;
+  }
+
+  /**
+   * Yields the agents that match, as changes of kind `UP`, then every change, until it is left. It survives cuts and restarts of
+   * the registry: what changed meanwhile comes afterwards, agents that went away included.
+   */
+  async *watch(filter: AgentFilter = {}, options?: CallOptions): AsyncGenerator<AgentChange, void, undefined> {
+    const known = new KnownAgents();
+    const patience = this.#caller.patience();
+    const open = (call: ConnectOptions) => this.stub.watchAgents({ filter, afterRevision: known.revision }, call);
+    for await (const response of this.#caller.responses(open, patience, options)) {
+      for (const change of known.take(response)) {
+        patience.progress();
+        yield change;
+      }
+    }
+  }
+}
+
+/** What a watcher knows, through all its connections. */
+export class KnownAgents {
+  /** Revision up to which it is informed; 0 before the first one. */
+  revision = 0n;
+  readonly #agents = new Map<string, RegisteredAgent>();
+  #snapshot: Set<string> | undefined;
+
+  /** Takes note of a response, and returns what is news in it. */
+  take(response: WatchAgentsResponse): AgentChange[] {
+    if (response.snapshot) {
+      this.#snapshot = new Set();
+    }
+    const news = response.changes.filter((change) => this.#isNews(change));
+    if (this.#snapshot && response.revision) {
+      // The snapshot is complete: who is not in it has gone.
+      for (const [url, agent] of this.#agents) {
+        if (!this.#snapshot.has(url)) {
+          this.#agents.delete(url);
+          const { revision } = response;
+          news.push(create(AgentChangeSchema, { kind: AgentChangeKind.DOWN, agent, revision }));
+        }
+      }
+      this.#snapshot = undefined;
+    }
+    this.revision = response.revision || this.revision;
+    return news;
+  }
+
+  #isNews({ kind, agent }: AgentChange): boolean {
+    const url = agent?.card?.url ?? "";
+    if (kind !== AgentChangeKind.UP || !agent) {
+      this.#agents.delete(url);
+      return true;
+    }
+    const before = this.#agents.get(url);
+    this.#agents.set(url, agent);
+    this.#snapshot?.add(url);
+    return before === undefined || before.revision !== agent.revision;
+  }
+}

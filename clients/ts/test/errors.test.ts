@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Code, ConnectError } from "@connectrpc/connect";
+
+import { ProtolinkError } from "../src/index.js";
+
+type Fields = [number, string | number | Uint8Array][];
+
+function encoded(fields: Fields): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const [number, value] of fields) {
+    if (typeof value === "string") {
+      writer.tag(number, 2).string(value);
+    } else if (typeof value === "number") {
+      writer.tag(number, 0).int64(value);
+    } else {
+      writer.tag(number, 2).bytes(value);
+    }
+  }
+  return writer.finish();
+}
+
+function answered(code: Code, ...details: [string, Uint8Array][]): ConnectError {
+  const error = new ConnectError("said the server", code, { "grpc-status": String(code) });
+  error.details = details.map(([type, value]) => ({ type, value }));
+  return error;
+}
+
+test("the details of a status are read", () => {
+  const entry = encoded([
+    [1, "task_id"],
+    [2, "t-1"],
+  ]);
+  const info = encoded([
+    [1, "TASK_NOT_FOUND"],
+    [2, "protolink.dev"],
+    [3, entry],
+    [99, 7],
+  ]);
+  const violation = encoded([
+    [1, "task.id"],
+    [2, "is too long"],
+  ]);
+  const delay = encoded([
+    [1, 2],
+    [2, 500_000_000],
+  ]);
+  const error = ProtolinkError.from(
+    answered(
+      Code.NotFound,
+      ["google.rpc.ErrorInfo", info],
+      ["google.rpc.BadRequest", encoded([[1, violation]])],
+      ["google.rpc.RetryInfo", encoded([[1, delay]])],
+      ["example.Unheard", info],
+    ),
+  );
+  assert.equal(error.message, "said the server");
+  assert.equal(error.reason, "TASK_NOT_FOUND");
+  assert.deepEqual(error.metadata, { task_id: "t-1" });
+  assert.deepEqual(error.violations, [{ field: "task.id", description: "is too long" }]);
+  assert.equal(error.retryAfterMs, 2500);
+});
+
+test("reasons of another domain, and bytes that are no details, leave the code and the sentence", () => {
+  const foreign = encoded([
+    [1, "SOMETHING"],
+    [2, "example.org"],
+  ]);
+  for (const bytes of [foreign, new Uint8Array([0xff, 0xff])]) {
+    const error = ProtolinkError.from(answered(Code.NotFound, ["google.rpc.ErrorInfo", bytes]));
+    assert.deepEqual([error.code, error.reason, error.metadata], [Code.NotFound, "", {}]);
+  }
+});
+
+test("what broke on the way is UNAVAILABLE, what a server said stays what it is", () => {
+  const broken = (code: Code, cause?: unknown) =>
+    ProtolinkError.from(new ConnectError("x", code, undefined, undefined, cause)).code;
+  assert.equal(broken(Code.Canceled), Code.Unavailable);
+  assert.equal(broken(Code.Aborted, Object.assign(new Error("reset"), { code: "ECONNRESET" })), Code.Unavailable);
+  assert.equal(broken(Code.Internal, Object.assign(new Error("x"), { code: "ERR_HTTP2_ERROR" })), Code.Unavailable);
+  assert.equal(broken(Code.Unknown, new TypeError("Failed to fetch")), Code.Unavailable);
+  assert.equal(broken(Code.Internal, new Error("cannot encode field")), Code.Internal);
+  assert.equal(broken(Code.ResourceExhausted), Code.ResourceExhausted);
+  assert.equal(ProtolinkError.from(answered(Code.Internal)).code, Code.Internal);
+  assert.equal(ProtolinkError.from(answered(Code.Canceled)).code, Code.Canceled);
+});
+
+test("an aborted signal says that it was the caller", () => {
+  const reason = new Error("enough");
+  const error = ProtolinkError.from(new ConnectError("x", Code.Internal), AbortSignal.abort(reason));
+  assert.deepEqual([error.code, error.cause, error.isRetryable], [Code.Canceled, reason, false]);
+});
+
+test("exhausted resources are tried again only where the server says when", () => {
+  assert.equal(new ProtolinkError("x", Code.ResourceExhausted).isRetryable, false);
+  assert.equal(new ProtolinkError("x", Code.ResourceExhausted, { retryAfterMs: 5 }).isRetryable, true);
+});

@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
+import { AgentChangeKind, RegistryService } from "@protolink-grpc/protocol";
+
+import { Registry } from "../src/index.js";
+
+const { UP, DOWN } = AgentChangeKind;
+
+function change(kind: AgentChangeKind, name: string, revision: bigint) {
+  return { kind, revision, agent: { revision, card: { name, url: `grpc://${name}:1` } } };
+}
+
+test("a watch goes on after a cut from where it was, and finds out from a snapshot who has gone", async () => {
+  const asked: bigint[] = [];
+  const transport = createRouterTransport((router) => {
+    router.service(RegistryService, {
+      async *watchAgents({ afterRevision }) {
+        asked.push(afterRevision);
+        switch (asked.length) {
+          case 1:
+            yield { snapshot: true, changes: [change(UP, "a", 1n)] };
+            yield { changes: [change(UP, "b", 2n)], revision: 2n };
+            yield { changes: [change(UP, "c", 3n)], revision: 3n };
+            throw new ConnectError("cut", Code.Unavailable);
+          case 2:
+            yield { snapshot: true, changes: [change(UP, "a", 1n), change(UP, "c", 5n)], revision: 5n };
+        }
+      },
+    });
+  });
+  const told: string[] = [];
+  for await (const { kind, agent } of new Registry(transport).watch()) {
+    told.push(`${AgentChangeKind[kind]} ${agent?.card?.name}`);
+  }
+  assert.deepEqual(told, ["UP a", "UP b", "UP c", "UP c", `${AgentChangeKind[DOWN]} b`]);
+  assert.deepEqual(asked, [0n, 3n]);
+});

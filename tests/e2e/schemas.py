@@ -1,0 +1,123 @@
+"""The contract at other points of its life, as Python stubs: as it was at the baseline, before that, and as it may become."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+
+BASELINE = Path(__file__).resolve().parents[2] / "proto/baseline.binpb"
+PACKAGE = "protolink.v1"
+
+TOUCHED = (
+    "AgentCard",
+    "Artifact",
+    "GetTaskRequest",
+    "Message",
+    "RunContext",
+    "SendTaskRequest",
+    "StreamTaskRequest",
+    "Task",
+    "TaskStatusChanged",
+    "TaskSubmitted",
+)
+"""Messages that lose their last field in the older contract, and gain one in the newer."""
+LOST_KIND = "task_progress"
+"""Kind of event that the older contract does not have."""
+NEW_FIELD, NEW_KIND = "future_note", "future_kind"
+
+
+def baseline() -> FileDescriptorSet:
+    return FileDescriptorSet.FromString(BASELINE.read_bytes())
+
+
+def older() -> FileDescriptorSet:
+    """The baseline without what was added last."""
+    described = baseline()
+    for message in _messages(described):
+        if message.name in TOUCHED:
+            _drop(message, max(message.field, key=lambda field: field.number))
+        if message.name == "RunEvent":
+            _drop(message, next(field for field in message.field if field.name == LOST_KIND))
+    return described
+
+
+def newer() -> FileDescriptorSet:
+    """The baseline with further fields, a kind of event and a severity that nobody has heard of."""
+    described = baseline()
+    for file in _ours(described):
+        for message in file.message_type:
+            if message.name in TOUCHED:
+                _add(message, NEW_FIELD, FieldDescriptorProto.TYPE_STRING)
+            if message.name == "RunEvent":
+                kind = _add(message, NEW_KIND, FieldDescriptorProto.TYPE_MESSAGE)
+                kind.type_name, kind.oneof_index = f".{PACKAGE}.FutureKind", _payload(message)
+        if file.name.endswith("/event.proto"):
+            _add(file.message_type.add(name="FutureKind"), NEW_FIELD, FieldDescriptorProto.TYPE_STRING)
+            severity = next(each for each in file.enum_type if each.name == "Severity")
+            severity.value.add(name="SEVERITY_FUTURE", number=_next(severity))
+    return described
+
+
+SCHEMAS: dict[str, Callable[[], FileDescriptorSet]] = {"baseline": baseline, "older": older, "newer": newer}
+
+
+def stubs(described: FileDescriptorSet, place: Path) -> Path:
+    """Generate `protolink.v1` into `place`, for a process of its own: two versions of a message cannot be in one."""
+    place.mkdir(parents=True)
+    (place / "contract.binpb").write_bytes(described.SerializeToString())
+    names = [file.name for file in _ours(described)]
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={place / 'contract.binpb'}"]
+    subprocess.run([*command, f"--python_out={place}", f"--grpc_python_out={place}", *names], check=True, timeout=60)
+    # Packages, so that they come before another project's `protolink`.
+    for name in ("protolink/__init__.py", "protolink/v1/__init__.py"):
+        (place / name).touch()
+    return place
+
+
+def environment(place: Path) -> dict[str, str]:
+    """What a process needs that is to find these stubs."""
+    return os.environ | {"PYTHONPATH": str(place)}
+
+
+def _ours(described: FileDescriptorSet) -> Iterator[FileDescriptorProto]:
+    return (file for file in described.file if file.package == PACKAGE)
+
+
+def _messages(described: FileDescriptorSet) -> Iterator[DescriptorProto]:
+    return (message for file in _ours(described) for message in file.message_type)
+
+
+def _payload(message: DescriptorProto) -> int:
+    return next(index for index, oneof in enumerate(message.oneof_decl) if oneof.name == "payload")
+
+
+def _next(numbered: EnumDescriptorProto) -> int:
+    return max(value.number for value in numbered.value) + 1
+
+
+def _add(message: DescriptorProto, name: str, kind: FieldDescriptorProto.Type.ValueType) -> FieldDescriptorProto:
+    number = max((field.number for field in message.field), default=0) + 1
+    return message.field.add(
+        name=name, json_name=name, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL
+    )
+
+
+def _drop(message: DescriptorProto, field: FieldDescriptorProto) -> None:
+    """Remove a field; the oneof that stands for its explicit presence goes with it."""
+    oneof = field.oneof_index if field.proto3_optional else None
+    message.field.remove(field)
+    if oneof is None:
+        return
+    del message.oneof_decl[oneof]
+    for other in message.field:
+        if other.HasField("oneof_index") and other.oneof_index > oneof:
+            other.oneof_index -= 1

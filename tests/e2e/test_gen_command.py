@@ -1,0 +1,210 @@
+"""`protolink gen`: stubs that a project can build on, and a way out where something is missing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from cli_world import END_S, environment, protolink
+
+from protolink_grpc.cli import gen_command
+from protolink_grpc.cli.gen_app import Lang
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = tomllib.loads((ROOT / "gen/tools/versions.toml").read_text())
+COMMITTED = {
+    "go": ("gen/go", "go.mod"),
+    "ts": ("gen/ts", "package.json"),
+    "java": ("gen/java", "pom.xml"),
+    "rust": ("gen/rust", "Cargo.toml"),
+    "betterproto": ("gen/betterproto", "pyproject.toml"),
+    "python": ("gen/python", "protolink_pb/v1/task_pb2.py"),
+    "proto": ("proto", "protolink/v1/task.proto"),
+}
+ORDER = """
+syntax = "proto3";
+package acme.v1;
+import "google/protobuf/timestamp.proto";
+import "protolink/v1/task.proto";
+option go_package = "example.com/acme/gen/acme/v1;acmev1";
+option java_package = "com.acme.v1";
+message Order {
+  protolink.v1.Task task = 1;
+  google.protobuf.Timestamp due = 2;
+}
+service OrderService {
+  rpc Place(Order) returns (protolink.v1.Task);
+}
+"""
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Path:
+    """Somebody's own proto, in a folder of its package."""
+    path = tmp_path / "protos/acme/v1/order.proto"
+    path.parent.mkdir(parents=True)
+    path.write_text(ORDER)
+    return path
+
+
+@pytest.mark.parametrize("lang", COMMITTED)
+def test_the_stubs_are_the_committed_ones(lang: str, tmp_path: Path) -> None:
+    told = protolink("gen", "--lang", lang, "--out", str(tmp_path), "-o", "json")
+    folder, package_file = COMMITTED[lang]
+    assert told.code == 0, told.err
+    assert package_file in told.document["files"]
+    assert told.document["lang"] == lang
+    for name in told.document["files"]:
+        assert (tmp_path / name).read_bytes() == (ROOT / folder / name).read_bytes()
+
+
+def test_every_language_is_among_these() -> None:
+    assert COMMITTED.keys() == {*Lang}
+
+
+def test_writing_twice_changes_nothing_and_what_is_anothers_stays(tmp_path: Path) -> None:
+    own = tmp_path / "go.mod"
+    own.write_text("module example.com/mine\n")
+    refused = protolink("gen", "--lang", "go", "--out", str(tmp_path))
+    assert refused.code == 2
+    assert "go.mod is there and is different" in refused.err
+    assert own.read_text() == "module example.com/mine\n"
+    assert sorted(tmp_path.iterdir()) == [own]
+    assert protolink("gen", "--lang", "go", "--out", str(tmp_path), "--force").code == 0
+    assert protolink("gen", "--lang", "go", "--out", str(tmp_path)).code == 0
+    assert own.read_bytes() == (ROOT / "gen/go/go.mod").read_bytes()
+
+
+def test_ones_own_proto_works_with_the_contracts_classes(order: Path, tmp_path: Path) -> None:
+    done = protolink(
+        "gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-I", str(tmp_path / "protos")
+    )
+    assert done.code == 0, done.err
+    code = (
+        "from acme.v1 import order_pb2, order_pb2_grpc\n"
+        "from protolink_pb.v1 import task_pb2\n"
+        "order = order_pb2.Order(task=task_pb2.Task(id='t1'))\n"
+        "assert type(order_pb2.Order.FromString(order.SerializeToString()).task) is task_pb2.Task\n"
+        "print(order_pb2_grpc.OrderServiceStub.__name__)\n"
+    )
+    path = os.pathsep.join((str(tmp_path / "out"), str(ROOT / "gen/python")))
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment({"PYTHONPATH": path}),
+        capture_output=True,
+        text=True,
+        timeout=END_S,
+        check=False,
+    )
+    assert (ran.stdout, ran.returncode) == ("OrderServiceStub\n", 0), ran.stderr
+
+
+def test_without_includes_a_protos_own_folder_is_one(order: Path, tmp_path: Path) -> None:
+    done = protolink("gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-o", "json")
+    assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py"]
+
+
+def plugin_folders() -> str:
+    """Where plugins are on this machine: where `make gen` has put them, and on the PATH."""
+    places = ("*/protoc*", "*/bin/protoc*", "*/node_modules/.bin/protoc*")
+    found = (program.parent for place in places for program in (ROOT / ".tools").glob(place) if program.is_file())
+    return os.pathsep.join((*map(str, dict.fromkeys(found)), os.environ["PATH"]))
+
+
+@pytest.mark.parametrize(
+    ("lang", "programs", "file", "imports"),
+    [
+        (
+            "go",
+            ["protoc-gen-go", "protoc-gen-go-grpc"],
+            "acme/v1/order_grpc.pb.go",
+            '"github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"',
+        ),
+        (
+            "ts",
+            ["protoc-gen-es", "node"],
+            "acme/v1/order_pb.ts",
+            'from "@protolink-grpc/protocol/protolink/v1/task_pb.js"',
+        ),
+        ("rust", ["protoc-gen-prost", "protoc-gen-tonic"], "acme/v1/acme.v1.rs", "::protolink_protocol::v1::Task"),
+    ],
+)
+def test_ones_own_proto_finds_the_contract_in_its_package(
+    lang: str, programs: list[str], file: str, imports: str, order: Path, tmp_path: Path
+) -> None:
+    path = plugin_folders()
+    missing = [program for program in programs if shutil.which(program, path=path) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed; make gen installs it where the language's toolchain is")
+    words = ("--out", str(tmp_path / "out"), "--proto", str(order), "-I", str(tmp_path / "protos"))
+    done = protolink("gen", "--lang", lang, *words, env={"PATH": path})
+    assert done.code == 0, done.err
+    assert imports in (tmp_path / "out" / file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("lang", "tool", "command"),
+    [
+        ("go", "protoc-gen-go", "go install {pin}@v{version}:google.golang.org/protobuf/cmd/protoc-gen-go"),
+        ("ts", "protoc-gen-es", "npm install --global {pin}@{version}:@bufbuild/protoc-gen-es"),
+        ("rust", "protoc-gen-prost", "cargo install --locked {pin}@{version}:protoc-gen-prost"),
+    ],
+)
+def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
+    lang: str, tool: str, command: str, order: Path, tmp_path: Path
+) -> None:
+    template, _, pin = command.rpartition("}:")
+    done = protolink(
+        "gen",
+        "--lang",
+        lang,
+        "--out",
+        str(tmp_path / "out"),
+        "--proto",
+        str(order),
+        "-o",
+        "json",
+        env={"PATH": "/nowhere"},
+    )
+    assert done.code == 1
+    error = json.loads(done.err)["error"]
+    assert error["code"] == "TOOL_MISSING"
+    assert error["message"] == f"{tool} is not on the PATH"
+    assert error["hint"] == "get it with: " + (template + "}").format(pin=pin, version=PINS[lang][pin])
+    assert error["metadata"] == {"tool": tool}
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_tool_has_a_version_and_a_command() -> None:
+    for tool in (*(each for tools in gen_command.PLUGINS.values() for each in tools), gen_command.GOOGLES_PROTOC):
+        hint = gen_command._missing(tool).hint
+        version = next(section[tool.pin] for section in PINS.values() if tool.pin in section)
+        assert version in hint
+        assert "{" not in hint
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--lang", "cobol"), 2, "'cobol'"),
+        (("--lang", "python", "--proto", "nowhere.proto"), 2, "there is no nowhere.proto"),
+        (("--lang", "proto", "--proto", __file__), 2, "--lang proto generates nothing"),
+        (("--lang", "python", "--proto", __file__), 1, "test_gen_command.py:1:1: Expected top-level"),
+    ],
+)
+def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    done = protolink("gen", "--out", str(tmp_path / "out"), *words)
+    assert done.code == code
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = protolink("gen", "--lang", "proto", "--out", str(tmp_path / "file/out"))
+    assert done.code == 1
+    assert "cannot write" in done.err

@@ -1,0 +1,373 @@
+"""The conformance program of the dataclass client: examples/dataclass_client.py, the stubs of gen/betterproto, nothing of ours.
+
+It runs the cases in the order of `protolink conformance`, each in a thread that it can leave behind.
+"""
+
+import base64
+import json
+import os
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
+
+import betterproto2  # noqa: E402  # after the paths above, as are the next two
+from dataclass_client import CallError, Client, said, typed_errors  # noqa: E402
+from grpc import StatusCode  # noqa: E402
+from protolink_dataclasses import v1  # noqa: E402
+
+CASE_S = 60.0
+"""How long one case may take."""
+
+DEVIATIONS = {
+    "time.last": "nanoseconds: a datetime ends at microseconds",
+    "time.leap_day": "nanoseconds: a datetime ends at microseconds",
+    "wire.last_arm_counts": "two arms of a oneof in one message: both stay set",
+    "wire.merged": "a message in two pieces: the last one replaces the first",
+}
+"""Vectors that betterproto2 0.10 reads otherwise, and how. One that it reads well must leave this list."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SkipError(Exception):
+    """A case that cannot be run here, or not whole; says why."""
+
+
+class World:
+    """Where the stage is: what `protolink conformance run` has set."""
+
+    def __init__(self) -> None:
+        self.url = os.environ["PROTOLINK_AGENT"]
+        self.agent = Client(self.url)
+        self.guarded = os.environ.get("PROTOLINK_GUARDED", "")
+        self.api_key = os.environ.get("PROTOLINK_API_KEY", "")
+        self.bearer = os.environ.get("PROTOLINK_BEARER", "")
+        self.registry = Client(os.environ["PROTOLINK_REGISTRY"]).registry
+        self.vectors = os.environ.get("PROTOLINK_VECTORS", "")
+
+
+def expect(what: str, found: object, wanted: object) -> None:
+    """Raises AssertionError, with both values, where they differ."""
+    if found != wanted:
+        raise AssertionError(f"{what} is {found!r:.200}, not {wanted!r:.200}")
+
+
+def output(task: v1.Task) -> str:
+    """The text of its last message."""
+    return text_of(task.messages[-1].parts)
+
+
+def text_of(parts: list[v1.Part]) -> str:
+    return "".join(part.text or "" for part in parts)
+
+
+def get(world: World, task_id: str) -> v1.Task:
+    with typed_errors():
+        return world.agent.agent.get_task(v1.GetTaskRequest(task_id=task_id)).task or v1.Task()
+
+
+def stop(world: World, task_id: str, reason: str) -> None:
+    with typed_errors():
+        world.agent.agent.cancel_task(v1.CancelTaskRequest(task_id=task_id, reason=reason))
+
+
+def collected(events: Iterator[v1.RunEvent]) -> list[v1.RunEvent]:
+    """All events of a stream that must number them without a gap and end with the last one."""
+    found = list(events)
+    expect("the list of sequences", [event.sequence for event in found], list(range(1, len(found) + 1)))
+    expect("whether the last event is final", found[-1].final, True)
+    return found
+
+
+def expect_counted(events: list[v1.RunEvent], upto: int) -> None:
+    updates = [event.task_artifact for event in events if event.task_artifact is not None]
+    found = [text_of(each.artifact.parts) for each in updates if each.artifact is not None]
+    expect("the list of artifacts", found, [str(number + 1) for number in range(upto)])
+
+
+@contextmanager
+def refused_with(code: StatusCode, reason: str) -> Iterator[list[CallError]]:
+    """The block must raise that error; it is in the list afterwards."""
+    caught: list[CallError] = []
+    try:
+        yield caught
+    except CallError as error:
+        expect("the error", (error.code, error.reason), (code, reason))
+        caught.append(error)
+        return
+    raise AssertionError(f"nothing was refused with {reason}")
+
+
+def unary(world: World) -> None:
+    task = world.agent.send(said("echo héllo 世界"))
+    expect("the state", task.state, v1.TaskState.COMPLETED)
+    expect("the output", output(task), "héllo 世界")
+
+
+def stream(world: World) -> None:
+    expect_counted(collected(world.agent.stream(said("count 100"))), 100)
+
+
+def resume(world: World) -> None:
+    expect_counted(collected(world.agent.stream(said("cut 40 count 100"))), 100)
+
+
+def cancel(world: World) -> None:
+    task_id, states = str(uuid.uuid4()), []
+    for event in world.agent.stream(said("wait", task_id)):
+        if event.task_status is not None:
+            states.append(event.task_status.new_state)
+            if event.task_status.new_state == v1.TaskState.WORKING:
+                stop(world, task_id, "enough")
+    expect("the last state of the stream", states[-1], v1.TaskState.CANCELED)
+    now = get(world, task_id)
+    expect("the state", now.state, v1.TaskState.CANCELED)
+    expect("the reason", now.cancel_reason, "enough")
+
+
+def deadline(world: World) -> None:
+    task_id, began = str(uuid.uuid4()), time.monotonic()
+    try:
+        Client(world.url, timeout_s=0.3).send(said("wait", task_id))
+    except CallError as error:
+        expect("the code", error.code, StatusCode.DEADLINE_EXCEEDED)
+    else:
+        raise AssertionError("nothing was refused with DEADLINE_EXCEEDED")
+    if time.monotonic() - began > 3:
+        raise AssertionError("the deadline was noticed after more than 3 s")
+    expect("the state", get(world, task_id).state, v1.TaskState.WORKING)
+    stop(world, task_id, "seen")
+
+
+def errors(world: World) -> None:
+    unknown_id = str(uuid.uuid4())
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND") as missing:
+        get(world, unknown_id)
+    expect("metadata task_id", missing[0].metadata.get("task_id"), unknown_id)
+    with refused_with(StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT") as refused:
+        world.agent.send(said("echo too long", "x" * 200))
+    expect("the fields", list(refused[0].fields), ["task.id"])
+    done = world.agent.send(said("echo done"))
+    with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_NOT_CANCELABLE"):
+        stop(world, done.id, "too late")
+
+
+def metadata(world: World) -> None:
+    for headers in ({"x-api-key": world.api_key}, {"authorization": f"Bearer {world.bearer}"}):
+        task = Client(world.guarded, headers).send(said("whoami"))
+        expect("the principal", output(task), "conformance")
+    with refused_with(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED"):
+        Client(world.guarded).send(said("whoami"))
+    task = Client(world.url, {"x-conformance": "hello"}).send(said("header x-conformance"))
+    expect("what was received", output(task), "hello")
+
+
+def retry(world: World) -> None:
+    token = uuid.uuid4().hex
+    expect("the output", output(world.agent.send(said(f"flaky 2 {token}"))), f"{token} ran 1 times")
+    token, request_id = uuid.uuid4().hex, uuid.uuid4().hex
+    first, second = (world.agent.send(said(f"count-runs {token}"), request_id) for _ in range(2))
+    expect("the second id", second.id, first.id)
+    for task in (first, second):
+        expect("the output", output(task), f"{token} ran 1 times")
+
+
+def large(world: World) -> None:
+    text = "0123456789" * 300_000
+    if output(world.agent.send(said(f"echo {text}"))) != text:
+        raise AssertionError("the text did not come back whole")
+
+
+def approval(world: World) -> None:
+    for approved, answer in ((True, "approved"), (False, "refused")):
+        events = []
+        for event in world.agent.stream(said("approve it")):
+            events.append(event)
+            if event.type == "approval.required":
+                respond(world, event.task_id, approved=approved)
+        status, messages = events[-1].task_status, [each.task_messages for each in events if each.task_messages]
+        expect("the last state of the stream", status and status.new_state, v1.TaskState.COMPLETED)
+        expect("the output", text_of(messages[-1].messages[-1].parts), answer)
+
+
+def respond(world: World, task_id: str, *, approved: bool) -> None:
+    with typed_errors():
+        (waiting,) = world.agent.control.list_approvals(v1.ListApprovalsRequest(task_id=task_id)).approvals
+        if waiting.request is None:
+            raise AssertionError("the approval has no request")
+        decision = v1.ApprovalDecision(request_id=waiting.request.request_id, approved=approved)
+        world.agent.control.respond_approval(v1.RespondApprovalRequest(decision=decision))
+
+
+def registry(world: World) -> None:
+    with typed_errors():
+        found = world.registry.get_agent(v1.GetAgentRequest(name="conformance")).agent
+        expect("the URL by name", found and found.card and found.card.url, world.url)
+        tagged = world.registry.list_agents(v1.ListAgentsRequest(filter=v1.AgentFilter(tags=["scripted"])))
+        expect("the names by tag", [each.card and each.card.name for each in tagged.agents], ["conformance"])
+        expect_watched(world.registry, f"temp-{uuid.uuid4().hex[:8]}")
+
+
+def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
+    watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
+    expect("what is there at first", next(watch).changes, [])
+    card = v1.AgentCard(name=name, description="Comes and goes.", url=f"grpc://{name}.invalid:1")
+    lease = registry.register_agent(v1.RegisterAgentRequest(card=card))
+    expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name))
+    registry.deregister_agent(v1.DeregisterAgentRequest(lease_id=lease.lease_id))
+    expect("the change", next_change(watch), (v1.AgentChangeKind.DOWN, name))
+    del watch  # which cancels the call
+
+
+def next_change(watch: Iterator[v1.WatchAgentsResponse]) -> tuple[v1.AgentChangeKind, str]:
+    (change,) = next(response.changes for response in watch if response.changes)
+    return change.kind, change.agent.card.name if change.agent and change.agent.card else ""
+
+
+def unknown(world: World) -> None:
+    events = collected(world.agent.stream(said("future")))
+    (strange,) = [event for event in events if event.type == "example.unheard_of"]
+    expect("the summary", strange.summary, "From the future")
+    expect("the payload", betterproto2.which_one_of(strange, "payload"), ("", None))
+
+
+def vectors(world: World) -> None:
+    if not world.vectors:
+        raise SkipError("there is no folder of vectors")
+    folder = Path(world.vectors)
+    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    for entry in index:
+        try:
+            check_vector(folder, entry)
+        except Exception as error:
+            if entry["name"] not in DEVIATIONS:
+                raise AssertionError(f"vector {entry['name']}: {error}") from error
+        else:
+            expect(f"whether {entry['name']} is read otherwise", entry["name"] in DEVIATIONS, False)
+    deviating = [entry["name"] for entry in index if entry["name"] in DEVIATIONS]
+    if deviating:
+        reasons = "; ".join(sorted({DEVIATIONS[name] for name in deviating}))
+        raise SkipError(f"{len(index) - len(deviating)} of {len(index)} hold; betterproto2 differs in {reasons}")
+
+
+def check_vector(folder: Path, entry: dict[str, Any]) -> None:
+    """Check one vector. Raises AssertionError, or what the classes raise for bytes that are none."""
+    kind: type[betterproto2.Message] = getattr(v1, entry["message"].rpartition(".")[2])
+    data = (folder / entry["file"]).read_bytes()
+    message = kind.parse(data)
+    if entry["bytes_equal"] and bytes(message) != data:
+        raise AssertionError("its bytes are not the same after a round trip")
+    if kind.parse(bytes(message)) != message:
+        raise AssertionError("it is another value after a round trip")
+    if kind.from_json((folder / entry["json"]).read_text(encoding="utf-8")) != message:
+        raise AssertionError("its JSON form is another value")
+    for path, wanted in entry["expect"].items():
+        found = value_at(message, path)
+        if found != wanted or isinstance(found, bool) is not isinstance(wanted, bool):
+            raise AssertionError(f"{path} is {found!r:.100}, not {wanted!r:.100}")
+
+
+def value_at(message: Any, path: str) -> Any:
+    """What a path of the index leads to, as the index writes it."""
+    value, wide, steps = message, False, path.split(".")
+    while steps:
+        step = steps.pop(0)
+        about: Any = getattr(value, "_betterproto", None)
+        if about is not None:
+            if step in about.oneof_field_by_group and step not in about.meta_by_field_name:
+                return betterproto2.which_one_of(value, step)[0] or None
+            wide = about.meta_by_field_name[step].proto_type in (betterproto2.TYPE_INT64, betterproto2.TYPE_UINT64)
+            value = getattr(value, step)
+            if value is None:
+                return None
+        elif isinstance(value, list | dict):
+            if step == "size" and not steps:
+                return len(value)
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        else:
+            return time_field(value, step)
+    return written(value, wide=wide)
+
+
+def time_field(value: datetime | timedelta, field: str) -> Any:
+    """Of a Timestamp or a Duration, which are values of Python's here."""
+    span = value - EPOCH if isinstance(value, datetime) else value
+    micros = span // timedelta(microseconds=1)
+    seconds = micros // 1_000_000
+    if isinstance(value, timedelta) and seconds < 0 and micros % 1_000_000:
+        seconds += 1  # both fields of a Duration have the same sign
+    return str(seconds) if field == "seconds" else (micros - seconds * 1_000_000) * 1000
+
+
+def written(value: Any, *, wide: bool) -> Any:
+    match value:
+        case betterproto2.Message() | datetime() | timedelta():
+            return {}
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case betterproto2.Enum():
+            # An unknown one has no name, and its proto_name is an error.
+            return (value.proto_name or value.name) if value.name else value.value
+        case _:
+            return str(value) if wide else value
+
+
+PROGRAM: tuple[Callable[[World], None], ...] = (
+    unary,
+    stream,
+    resume,
+    cancel,
+    deadline,
+    errors,
+    metadata,
+    retry,
+    large,
+    approval,
+    registry,
+    unknown,
+    vectors,
+)
+
+
+def main() -> int:
+    """Run every case; 1 where one of them failed."""
+    world, failed = World(), 0
+    for case in PROGRAM:
+        line = outcome(case, world)
+        failed += line.startswith("FAIL")
+        print(line, flush=True)
+    return 1 if failed else 0
+
+
+def outcome(case: Callable[[World], None], world: World) -> str:
+    """The line that reports one case."""
+    lines: list[str] = []
+    thread = threading.Thread(target=lambda: lines.append(attempt(case, world)), daemon=True)
+    thread.start()
+    thread.join(CASE_S)
+    return lines[0] if lines else f"FAIL {case.__name__}: it takes longer than {CASE_S:g} s"
+
+
+def attempt(case: Callable[[World], None], world: World) -> str:
+    began = time.monotonic()
+    try:
+        case(world)
+    except SkipError as error:
+        return f"SKIP {case.__name__}: {error}"
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"FAIL {case.__name__}: {said.removeprefix('AssertionError: ')}"
+    return f"PASS {case.__name__} {round(1000 * (time.monotonic() - began))}ms"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
