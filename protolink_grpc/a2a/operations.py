@@ -12,6 +12,7 @@ from typing import Any
 
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.json_codec import update_json
+from protolink_grpc.a2a.listing import checked_length, cursor_of, page_of
 from protolink_grpc.a2a.negotiation import check_extensions, check_media_types
 from protolink_grpc.a2a.options import A2AOptions
 from protolink_grpc.a2a.v03.writing import push_body_v03
@@ -35,7 +36,7 @@ from protolink_grpc.a2a.values import (
     TaskView,
     Update,
 )
-from protolink_grpc.a2a.views import ANSWERS, APPROVAL_TYPE, MayAnswer, Updates, head_view, reply_of, view_of
+from protolink_grpc.a2a.views import ANSWERS, APPROVAL_TYPE, MayAnswer, Updates, reply_of, view_of
 from protolink_grpc.auth.principal import owner_of
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.errors import (
@@ -48,7 +49,7 @@ from protolink_grpc.errors import (
     UnauthenticatedError,
     UnsupportedOperationError,
 )
-from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, ApprovalState
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.fold import TaskFold
@@ -59,9 +60,8 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService, Turn
 from protolink_grpc.runtime.submission import StopAt, Submission
-from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
 from protolink_grpc.wire.events import replay, sequence_of, settles
-from protolink_grpc.wire.pages import cursor_from_token, token_from_cursor
+from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.tasks import check_id
 
 PROTOLINK_KEY, CONTEXT_KEY = "protolink", "run_context"
@@ -80,15 +80,6 @@ RESPOND = "/protolink.v1.ControlService/RespondApproval"
 
 DEFAULT_CONFIG = "default"
 """Id of the push config that a caller of v0.3 names none."""
-
-SCANS = 20
-"""Pages of the store that one listing looks through at most; its own page may then be short and have a next one."""
-
-MAX_WAITING = 1000
-"""Open approvals of one caller that a listing by state looks at."""
-
-_SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
-"""What a task that waits for an approval is, and what it is shown as."""
 
 PIECE = 64
 """Events that a webhook is told of at a time."""
@@ -379,88 +370,13 @@ class Operations:
         """A task as it is now. Raises TaskNotFoundError: unknown, or not the caller's."""
         owner = self._enter(asked, tenant)
         fold = await self._service.get(_required(task_id), owner)
-        return view_of(fold, self._may_answer(owner), history=_checked_length(history_length))
+        return view_of(fold, self._may_answer(owner), history=checked_length(history_length))
 
     async def list_tasks(self, asked: Asked, params: ListParams) -> TaskPage:
-        """One page of the caller's tasks, last changed first.
-
-        Raises:
-            InvalidArgumentError: A page size out of 1 to 100, a token that is none, a negative history length.
-        """
+        """One page of the caller's tasks, last changed first. Raises InvalidArgumentError as `listing.page_of`."""
         owner = self._enter(asked, params.tenant)
-        size = PAGE_SIZE if params.page_size is None else params.page_size
-        if not 1 <= size <= MAX_PAGE_SIZE:
-            raise InvalidArgumentError(f"must be 1 to {MAX_PAGE_SIZE}", field="pageSize")
-        length = _checked_length(params.history_length)
-        query = TaskQuery(
-            principal=owner,
-            agent_name=self._service.agent_name,
-            states=frozenset() if params.state is None else frozenset({params.state}),
-            session_id=params.context_id,
-            updated_after_micros=params.updated_after_micros,
-            page_size=size,
-            after=_cursor(params.page_token),
-        )
-        if self._approvals is not None and params.state in _SHOWN_OTHERWISE:
-            heads, following, total = await self._shown_as(params.state, query)
-        else:
-            page = await self._service.find(query)
-            heads, following, total = page.heads, page.next, page.total
-        whole = bool(length) or params.include_artifacts
-        may_answer, views = self._may_answer(owner), []
-        for head in heads:
-            if not whole and self._approvals is None and head.state not in INTERRUPTED:
-                views.append(head_view(head))
-                continue
-            await asyncio.sleep(0)  # a page of long tasks must not keep everybody else waiting
-            try:
-                fold = await self._service.get(head.task_id, owner)
-            except TaskNotFoundError:
-                continue  # forgotten a moment ago
-            views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
-        return TaskPage(views, token_from_cursor(following), size, total)
-
-    async def _shown_as(self, state: TaskState, query: TaskQuery) -> tuple[list[TaskHead], tuple[int, str] | None, int]:
-        """As `find`, for a state that A2A shows of other tasks, too: those that work, and wait for an approval meanwhile."""
-        waiting = await self._waiting(query)
-        query = replace(query, states=query.states | {TaskState.WORKING})
-        heads: list[TaskHead] = []
-        after, total = query.after, 0
-        for scan in range(SCANS):
-            page = await self._service.find(replace(query, after=after))
-            if scan == 0:
-                total = page.total - await self._other(state, query, waiting)
-            for head in page.heads:
-                after = (head.update_micros, head.task_id)
-                if waiting.get(head.task_id, head.state) is state:
-                    heads.append(head)
-                if len(heads) == query.page_size:
-                    return heads, after, total
-            if page.next is None:
-                return heads, None, total
-        return heads, after, total
-
-    async def _waiting(self, query: TaskQuery) -> dict[str, TaskState]:
-        """The caller's tasks that wait for an approval, and how they are shown."""
-        pending = frozenset({ApprovalState.PENDING})
-        rows = await self._service.store.approvals(
-            ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING)
-        )
-        found: dict[str, TaskState] = {}
-        may_answer = self._may_answer(query.principal)
-        for row in rows.rows:
-            fold = await self._service.get(row.task_id, query.principal)
-            found[row.task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
-        return found
-
-    async def _other(self, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
-        """How many of the tasks that the query finds are shown in another state."""
-        if state is TaskState.WORKING:
-            return sum(shown is not state for shown in waiting.values())
-        working = await self._service.find(
-            replace(query, states=frozenset({TaskState.WORKING}), page_size=1, after=None)
-        )
-        return max(0, working.total - sum(shown is state for shown in waiting.values()))
+        asks = self._approvals is not None
+        return await page_of(self._service, owner, params, self._may_answer(owner), asks=asks)
 
     async def subscribe(
         self, asked: Asked, tenant: str, task_id: str, after: int | None = None
@@ -564,7 +480,7 @@ class Operations:
         if page_size is not None and not 0 <= page_size <= MAX_PAGE_SIZE:
             raise InvalidArgumentError(f"must be 0 to {MAX_PAGE_SIZE}", field="pageSize")
         await self._service.head(_required(task_id, "taskId"), owner)
-        configs, following = await pushing.page(owner, task_id, page_size or PAGE_SIZE, _cursor(page_token))
+        configs, following = await pushing.page(owner, task_id, page_size or PAGE_SIZE, cursor_of(page_token))
         return PushPage(configs, token_from_cursor(following))
 
     async def delete_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> None:
@@ -697,19 +613,6 @@ def _required(value: str, field: str = "id") -> str:
     if not value:
         raise InvalidArgumentError("must not be empty", field=field)
     return check_id(value, field)
-
-
-def _checked_length(value: int | None) -> int | None:
-    if value is not None and value < 0:
-        raise InvalidArgumentError("must not be negative", field="historyLength")
-    return value
-
-
-def _cursor(token: str) -> tuple[int, str] | None:
-    try:
-        return cursor_from_token(token)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(error.detail, field="pageToken") from None
 
 
 __all__ = ["APPROVAL_TYPE", "DECISION_TYPE", "Operations"]

@@ -1,0 +1,130 @@
+"""ListTasks: a page of a caller's tasks, by the states that A2A shows.
+
+The store knows tasks by the states that they have. A task that waits for an approval works, and is shown as one that waits, so a
+listing by one of these states looks at the open approvals, too.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, PAGE_SIZE, ListParams, TaskPage
+from protolink_grpc.a2a.views import MayAnswer, head_view, view_of
+from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
+from protolink_grpc.models.action import ApprovalState
+from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
+from protolink_grpc.wire.pages import cursor_from_token, token_from_cursor
+
+SCANS = 20
+"""Pages of the store that one listing looks through at most; its own page may then be short and have a next one."""
+
+MAX_WAITING = 1000
+"""Open approvals of one caller that a listing by state looks at."""
+
+_SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+"""What a task that waits for an approval is, and what it is shown as."""
+
+Found = tuple[list[TaskHead], tuple[int, str] | None, int]
+"""Heads, where the next page begins, and how many there are on all pages."""
+
+
+async def page_of(
+    service: TaskService, owner: str, params: ListParams, may_answer: MayAnswer, *, asks: bool
+) -> TaskPage:
+    """One page of an owner's tasks, last changed first.
+
+    Args:
+        asks: Tasks of this agent may wait for an approval.
+
+    Raises:
+        InvalidArgumentError: A page size out of 1 to 100, a token that is none, a negative history length.
+    """
+    size = PAGE_SIZE if params.page_size is None else params.page_size
+    if not 1 <= size <= MAX_PAGE_SIZE:
+        raise InvalidArgumentError(f"must be 1 to {MAX_PAGE_SIZE}", field="pageSize")
+    length = checked_length(params.history_length)
+    query = TaskQuery(
+        principal=owner,
+        agent_name=service.agent_name,
+        states=frozenset() if params.state is None else frozenset({params.state}),
+        session_id=params.context_id,
+        updated_after_micros=params.updated_after_micros,
+        page_size=size,
+        after=cursor_of(params.page_token),
+    )
+    if asks and params.state in _SHOWN_OTHERWISE:
+        heads, following, total = await _shown_as(service, params.state, query, may_answer)
+    else:
+        page = await service.find(query)
+        heads, following, total = page.heads, page.next, page.total
+    whole = bool(length) or params.include_artifacts
+    views = []
+    for head in heads:
+        if not whole and not asks and head.state not in INTERRUPTED:
+            views.append(head_view(head))
+            continue
+        await asyncio.sleep(0)  # a page of long tasks must not keep everybody else waiting
+        try:
+            fold = await service.get(head.task_id, owner)
+        except TaskNotFoundError:
+            continue  # forgotten a moment ago
+        views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
+    return TaskPage(views, token_from_cursor(following), size, total)
+
+
+async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, may_answer: MayAnswer) -> Found:
+    """As `find`, for a state that A2A shows of other tasks, too: those that work, and wait for an approval meanwhile."""
+    waiting = await _waiting(service, query, may_answer)
+    query = replace(query, states=query.states | {TaskState.WORKING})
+    heads: list[TaskHead] = []
+    after, total = query.after, 0
+    for scan in range(SCANS):
+        page = await service.find(replace(query, after=after))
+        if scan == 0:
+            total = page.total - await _other(service, state, query, waiting)
+        for head in page.heads:
+            after = (head.update_micros, head.task_id)
+            if waiting.get(head.task_id, head.state) is state:
+                heads.append(head)
+            if len(heads) == query.page_size:
+                return heads, after, total
+        if page.next is None:
+            return heads, None, total
+    return heads, after, total
+
+
+async def _waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer) -> dict[str, TaskState]:
+    """The caller's tasks that wait for an approval, and how they are shown."""
+    pending = frozenset({ApprovalState.PENDING})
+    rows = await service.store.approvals(
+        ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING)
+    )
+    found: dict[str, TaskState] = {}
+    for row in rows.rows:
+        fold = await service.get(row.task_id, query.principal)
+        found[row.task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
+    return found
+
+
+async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
+    """How many of the tasks that the query finds are shown in another state."""
+    if state is TaskState.WORKING:
+        return sum(shown is not state for shown in waiting.values())
+    working = await service.find(replace(query, states=frozenset({TaskState.WORKING}), page_size=1, after=None))
+    return max(0, working.total - sum(shown is state for shown in waiting.values()))
+
+
+def checked_length(value: int | None) -> int | None:
+    """A history length. Raises InvalidArgumentError: it is negative."""
+    if value is not None and value < 0:
+        raise InvalidArgumentError("must not be negative", field="historyLength")
+    return value
+
+
+def cursor_of(token: str) -> tuple[int, str] | None:
+    """Where a page begins. Raises InvalidArgumentError: the token is none of ours."""
+    try:
+        return cursor_from_token(token)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(error.detail, field="pageToken") from None
