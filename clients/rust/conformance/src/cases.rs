@@ -1,0 +1,272 @@
+//! What the client does in each case, and what must come out.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use protolink_client::v1::run_event::Payload;
+use protolink_client::v1::{
+    AgentCard, AgentChange, AgentChangeKind, AgentFilter, DeregisterAgentRequest, ListApprovalsRequest,
+    RegisterAgentRequest, RunEvent, TaskState,
+};
+use protolink_client::{Client, Code, Error, Feed, Submission, output, reason, text_of};
+use uuid::Uuid;
+
+use crate::{Outcome, World, expect};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+pub async fn unary(world: &World) -> Outcome {
+    let task = world.agent.send("echo héllo 世界").await?;
+    expect("the state", task.state(), TaskState::Completed)?;
+    expect("the output", output(&task).as_deref(), Some("héllo 世界"))
+}
+
+pub async fn stream(world: &World) -> Outcome {
+    counts(&whole_log(world.agent.stream("count 100")).await?)
+}
+
+pub async fn resume(world: &World) -> Outcome {
+    counts(&whole_log(world.agent.stream("cut 40 count 100")).await?)
+}
+
+/// All events of a stream that must number them without a gap and end with the last one.
+async fn whole_log(mut events: Feed<RunEvent>) -> Fallible<Vec<RunEvent>> {
+    let mut found = Vec::new();
+    while let Some(event) = events.try_next().await? {
+        found.push(event);
+        let last = &found[found.len() - 1];
+        expect("the sequence", last.sequence, found.len() as i64)?;
+    }
+    expect(
+        "whether the last event is final",
+        found.last().is_some_and(|event| event.r#final),
+        true,
+    )?;
+    Ok(found)
+}
+
+fn counts(events: &[RunEvent]) -> Outcome {
+    let said = events.iter().filter_map(|event| match &event.payload {
+        Some(Payload::TaskArtifact(update)) => Some(text_of(&update.artifact.as_ref()?.parts)),
+        _ => None,
+    });
+    let wanted: Vec<_> = (1..=100).map(|number| number.to_string()).collect();
+    expect("the list of artifacts", said.collect::<Vec<_>>(), wanted)
+}
+
+/// The state that an event tells of.
+fn state(event: &RunEvent) -> Option<TaskState> {
+    match &event.payload {
+        Some(Payload::TaskStatus(change)) => Some(change.new_state()),
+        _ => None,
+    }
+}
+
+pub async fn cancel(world: &World) -> Outcome {
+    let mut events = world.agent.stream("wait");
+    let mut canceling = None;
+    let mut last = None;
+    while let Some(event) = events.try_next().await? {
+        last = state(&event);
+        if last == Some(TaskState::Working) {
+            let (agent, id) = (world.agent.clone(), event.task_id);
+            canceling = Some(tokio::spawn(async move { agent.cancel(id, "enough").await }));
+        }
+    }
+    expect("the last state of the stream", last, Some(TaskState::Canceled))?;
+    let canceled = canceling.ok_or("it never worked")?.await??;
+    let now = world.agent.get(canceled.id).await?;
+    expect("the state", now.state(), TaskState::Canceled)?;
+    expect("the reason", now.cancel_reason, "enough")
+}
+
+/// The error of an answer that must be one, of that code and reason.
+fn refused<T: Debug>(answer: Result<T, Error>, code: Code, reason: &str) -> Fallible<Error> {
+    let Err(error) = answer else {
+        return Err(format!("nothing was refused with {reason}").into());
+    };
+    expect("the refusal", (error.code(), error.reason()), (code, reason))?;
+    Ok(error)
+}
+
+pub async fn deadline(world: &World) -> Outcome {
+    let (id, began) = (Uuid::new_v4().to_string(), Instant::now());
+    let hasty = world.agent.with_timeout(Duration::from_millis(300));
+    refused(
+        hasty.send(Submission::text("wait").id(&id)).await,
+        Code::DeadlineExceeded,
+        reason::DEADLINE_EXCEEDED,
+    )?;
+    if began.elapsed() > Duration::from_secs(3) {
+        return Err(format!("the deadline was noticed after {:?}", began.elapsed()).into());
+    }
+    expect("the state", world.agent.get(&id).await?.state(), TaskState::Working)?;
+    world.agent.cancel(&id, "seen").await?;
+    Ok(())
+}
+
+pub async fn errors(world: &World) -> Outcome {
+    let unknown = Uuid::new_v4().to_string();
+    let missing = refused(world.agent.get(&unknown).await, Code::NotFound, reason::TASK_NOT_FOUND)?;
+    expect("metadata task_id", missing.metadata().get("task_id"), Some(&unknown))?;
+
+    let long = world
+        .agent
+        .send(Submission::text("echo too long").id("x".repeat(200)))
+        .await;
+    let invalid = refused(long, Code::InvalidArgument, reason::INVALID_ARGUMENT)?;
+    let fields: Vec<_> = invalid.violations().iter().map(|each| each.field.as_str()).collect();
+    expect("the list of fields", fields, ["task.id"])?;
+
+    let done = world.agent.send("echo done").await?;
+    let late = world.agent.cancel(done.id, "too late").await;
+    refused(late, Code::FailedPrecondition, reason::TASK_NOT_CANCELABLE)?;
+    Ok(())
+}
+
+pub async fn metadata(world: &World) -> Outcome {
+    let guarded = || Client::builder(&world.guarded);
+    for client in [
+        guarded().api_key(&world.api_key).connect()?,
+        guarded().bearer_token(&world.bearer).connect()?,
+    ] {
+        expect(
+            "the principal",
+            output(&client.send("whoami").await?).as_deref(),
+            Some("conformance"),
+        )?;
+    }
+    let nobody = guarded().connect()?.send("whoami").await;
+    refused(nobody, Code::Unauthenticated, reason::UNAUTHENTICATED)?;
+
+    let url = std::env::var("PROTOLINK_AGENT")?;
+    let telling = Client::builder(url).metadata("x-conformance", "hello").connect()?;
+    let told = telling.send("header x-conformance").await?;
+    expect("what was received", output(&told).as_deref(), Some("hello"))
+}
+
+pub async fn retry(world: &World) -> Outcome {
+    let token = Uuid::new_v4().simple().to_string();
+    let ran_once = format!("{token} ran 1 times");
+    let task = world.agent.send(format!("flaky 2 {token}")).await?;
+    expect("the output", output(&task), Some(ran_once))?;
+
+    let (token, request) = (Uuid::new_v4().simple().to_string(), Uuid::new_v4().to_string());
+    let ran_once = Some(format!("{token} ran 1 times"));
+    let submission = Submission::text(format!("count-runs {token}")).request_id(request);
+    let first = world.agent.send(submission.clone()).await?;
+    let second = world.agent.send(submission).await?;
+    expect("the second id", &second.id, &first.id)?;
+    expect("the first output", &output(&first), &ran_once)?;
+    expect("the second output", &output(&second), &ran_once)
+}
+
+pub async fn large(world: &World) -> Outcome {
+    let text = "0123456789".repeat(300_000);
+    let task = world.agent.send(format!("echo {text}")).await?;
+    expect("whether the text came back whole", output(&task) == Some(text), true)
+}
+
+pub async fn approval(world: &World) -> Outcome {
+    for (approved, said) in [(true, "approved"), (false, "refused")] {
+        let mut events = world.agent.stream("approve it");
+        let (mut last, mut answer) = (None, String::new());
+        while let Some(event) = events.try_next().await? {
+            last = state(&event);
+            match event.payload {
+                Some(Payload::ApprovalRequired(_)) => respond(&world.agent, event.task_id, approved).await?,
+                Some(Payload::TaskMessages(added)) => {
+                    answer = added
+                        .messages
+                        .last()
+                        .map(|message| text_of(&message.parts))
+                        .unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        expect("the last state of the stream", last, Some(TaskState::Completed))?;
+        expect("the output", answer, said)?;
+    }
+    Ok(())
+}
+
+/// Answers the one approval of a task.
+async fn respond(agent: &Client, task_id: String, approved: bool) -> Outcome {
+    let mut watched = agent.watch_approvals(&task_id);
+    let seen = watched.try_next().await?;
+    let mut waiting = agent.approvals(ListApprovalsRequest {
+        task_id,
+        ..Default::default()
+    });
+    let approval = waiting.try_next().await?.ok_or("no approval is listed")?;
+    expect("the approval that is watched", seen.as_ref(), Some(&approval))?;
+    expect("the next approval", waiting.try_next().await?, None)?;
+    let answer = agent.respond(&approval, approved, "conformance").await?;
+    expect("whether somebody was faster", answer.already_decided, false)
+}
+
+pub async fn registry(world: &World) -> Outcome {
+    let found = world.registry.lookup("conformance").await?.card.unwrap_or_default();
+    expect("the URL by name", found.url, std::env::var("PROTOLINK_AGENT")?)?;
+    let mut tagged = world.registry.list(AgentFilter {
+        tags: vec!["scripted".into()],
+        ..Default::default()
+    });
+    let mut names = Vec::new();
+    while let Some(agent) = tagged.try_next().await? {
+        names.push(agent.card.unwrap_or_default().name);
+    }
+    expect("the names by tag", names, ["conformance"])?;
+
+    let name = format!("temp-{}", &Uuid::new_v4().simple().to_string()[..8]);
+    let mut changes = world.registry.watch(AgentFilter::default());
+    expect(
+        "the first change",
+        told(changes.try_next().await?),
+        (AgentChangeKind::Up, "conformance".into()),
+    )?;
+    let mut stub = world.registry.registry();
+    let url = format!("grpc://{name}.invalid:1");
+    let card = AgentCard {
+        name: name.clone(),
+        description: "Comes and goes.".into(),
+        url,
+        ..Default::default()
+    };
+    let registered = stub
+        .register_agent(RegisterAgentRequest {
+            card: Some(card),
+            ..Default::default()
+        })
+        .await?;
+    expect(
+        "the change",
+        told(changes.try_next().await?),
+        (AgentChangeKind::Up, name.clone()),
+    )?;
+    let lease_id = registered.into_inner().lease_id;
+    stub.deregister_agent(DeregisterAgentRequest { lease_id }).await?;
+    expect(
+        "the change",
+        told(changes.try_next().await?),
+        (AgentChangeKind::Down, name),
+    )
+}
+
+fn told(change: Option<AgentChange>) -> (AgentChangeKind, String) {
+    let change = change.unwrap_or_default();
+    let kind = change.kind();
+    (kind, change.agent.and_then(|agent| agent.card).unwrap_or_default().name)
+}
+
+pub async fn unknown(world: &World) -> Outcome {
+    let events = whole_log(world.agent.stream("future")).await?;
+    let strange: Vec<_> = events
+        .iter()
+        .filter(|event| event.r#type == "example.unheard_of")
+        .collect();
+    expect("the number of strange events", strange.len(), 1)?;
+    expect("the summary", &strange[0].summary, "From the future")?;
+    expect("the payload", &strange[0].payload, &None)
+}

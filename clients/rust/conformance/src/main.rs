@@ -1,0 +1,102 @@
+//! The conformance program of the Rust client: `protolink conformance run -- target/release/conformance`.
+//!
+//! It knows the public client and the environment that it is started with, and nothing of the server.
+
+mod cases;
+mod vectors;
+
+use std::env;
+use std::fmt::Debug;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use protolink_client::{Client, RegistryClient};
+
+/// How long one case may take.
+const CASE: Duration = Duration::from_secs(60);
+
+/// What a case returns: why it failed, in one sentence.
+type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// Where the stage is.
+struct World {
+    agent: Client,
+    guarded: String,
+    api_key: String,
+    bearer: String,
+    registry: RegistryClient,
+    vectors: String,
+}
+
+impl World {
+    fn from_environment() -> Result<Self, protolink_client::Error> {
+        let given = |name: &str| env::var(format!("PROTOLINK_{name}")).unwrap_or_default();
+        Ok(Self {
+            agent: Client::connect(given("AGENT"))?,
+            guarded: given("GUARDED"),
+            api_key: given("API_KEY"),
+            bearer: given("BEARER"),
+            registry: RegistryClient::connect(given("REGISTRY"))?,
+            vectors: given("VECTORS"),
+        })
+    }
+}
+
+/// Fails, with both values, where they differ.
+fn expect<T: Debug + PartialEq<W>, W: Debug>(what: &str, found: T, wanted: W) -> Outcome {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(format!("{what} is {}, not {}", short(&found), short(&wanted)).into())
+}
+
+fn short(value: &dyn Debug) -> String {
+    format!("{value:?}").chars().take(200).collect()
+}
+
+async fn outcome(name: &str, case: impl Future<Output = Outcome>) -> bool {
+    let began = Instant::now();
+    let result = tokio::time::timeout(CASE, case)
+        .await
+        .unwrap_or_else(|_| Err("it took too long".into()));
+    match &result {
+        Ok(()) => println!("PASS {name} {}ms", began.elapsed().as_millis()),
+        Err(error) => {
+            println!(
+                "FAIL {name}: {}",
+                error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+            );
+        }
+    }
+    result.is_ok()
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let world = &match World::from_environment() {
+        Ok(world) => world,
+        Err(error) => {
+            eprintln!("the environment names no stage: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut passed = true;
+    passed &= outcome("unary", cases::unary(world)).await;
+    passed &= outcome("stream", cases::stream(world)).await;
+    passed &= outcome("resume", cases::resume(world)).await;
+    passed &= outcome("cancel", cases::cancel(world)).await;
+    passed &= outcome("deadline", cases::deadline(world)).await;
+    passed &= outcome("errors", cases::errors(world)).await;
+    passed &= outcome("metadata", cases::metadata(world)).await;
+    passed &= outcome("retry", cases::retry(world)).await;
+    passed &= outcome("large", cases::large(world)).await;
+    passed &= outcome("approval", cases::approval(world)).await;
+    passed &= outcome("registry", cases::registry(world)).await;
+    passed &= outcome("unknown", cases::unknown(world)).await;
+    if world.vectors.is_empty() {
+        println!("SKIP vectors: there is no folder of vectors");
+    } else {
+        passed &= outcome("vectors", async { vectors::check(world.vectors.as_ref()) }).await;
+    }
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,83 @@
+//! Asks the vacation mesh for a trip and prints what happens, one line per event, while it happens.
+//!
+//! ```text
+//! make demo ARGS="--yes --keep-running"                          # in one terminal; it prints the registry's URL
+//! cargo run --example vacation -- grpc://... Santorini --yes     # in another one
+//! ```
+//!
+//! The coordinator may book nothing without an approval: it is asked for here, or given by `--yes`.
+
+use std::env;
+
+use protolink_client::v1::{ApprovalRequest, ListApprovalsRequest, RunEvent, run_event::Payload};
+use protolink_client::{Client, Error, RegistryClient, Submission, text_of};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Flags may stand anywhere.
+    let (flags, arguments): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let registry = arguments
+        .first()
+        .cloned()
+        .or_else(|| env::var("PROTOLINK_REGISTRY").ok())
+        .ok_or("name the registry: vacation URL [TO] [--yes], or set PROTOLINK_REGISTRY")?;
+    let to = arguments.get(1).map_or("Santorini", String::as_str);
+    let found = RegistryClient::connect(registry)?.lookup("coordinator").await?;
+    let coordinator = Client::connect(found.card.unwrap_or_default().url)?;
+
+    let wish = format!(r#"{{"to": {to:?}, "nights": 5, "guests": 2}}"#);
+    let mut events = coordinator.stream(Submission::json(wish));
+    while let Some(event) = events.try_next().await? {
+        println!("{}", line(&event));
+        if let Some(Payload::ApprovalRequired(required)) = event.payload {
+            let says_yes = flags.iter().any(|flag| flag == "--yes");
+            decide(&coordinator, required.request.unwrap_or_default(), says_yes).await?;
+        }
+    }
+    Ok(())
+}
+
+/// An event in one line: kinds that this program has not heard of are shown by type and summary.
+fn line(event: &RunEvent) -> String {
+    let said = match &event.payload {
+        Some(Payload::TaskStatus(change)) => format!("{:?} {}", change.new_state(), change.reason),
+        Some(Payload::TaskMessages(added)) => added.messages.iter().map(|message| text_of(&message.parts)).collect(),
+        Some(Payload::LlmCallCompleted(call)) => call.text.clone(),
+        Some(Payload::TaskArtifact(update)) => {
+            let artifact = update.artifact.clone().unwrap_or_default();
+            format!("publishes {} {}", artifact.kind, artifact.name())
+        }
+        _ => event.summary.clone(),
+    };
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!(
+        "{:>3}  {:<20} {:<12} {said:.120}",
+        event.sequence, event.r#type, event.agent_name
+    )
+}
+
+/// Answers the question, unless somebody else does so meanwhile.
+async fn decide(agent: &Client, question: ApprovalRequest, says_yes: bool) -> Result<(), Error> {
+    let action = question.action.unwrap_or_default();
+    let (approved, reason) = if says_yes {
+        (true, "--yes")
+    } else {
+        eprint!("May {} run with {}? [y/n] ", action.name, action.payload_json);
+        let answer = std::io::stdin().lines().next().and_then(Result::ok).unwrap_or_default();
+        (answer.trim().eq_ignore_ascii_case("y"), "said at the terminal")
+    };
+    let mut waiting = agent.approvals(ListApprovalsRequest {
+        task_id: question.task_id,
+        ..Default::default()
+    });
+    while let Some(approval) = waiting.try_next().await? {
+        if approval
+            .request
+            .as_ref()
+            .is_some_and(|request| request.request_id == question.request_id)
+        {
+            agent.respond(&approval, approved, reason).await?;
+        }
+    }
+    Ok(())
+}

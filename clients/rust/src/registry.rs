@@ -1,0 +1,249 @@
+//! The verbs of a registry: who is there, and who comes and goes.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use futures_util::StreamExt;
+use tonic::Status;
+
+use crate::client::present;
+use crate::connection::{Connection, MAX_MESSAGE_BYTES, method};
+use crate::feed::{Batches, Source};
+use crate::v1::registry_service_client::RegistryServiceClient;
+use crate::v1::{
+    AgentChange, AgentChangeKind, AgentFilter, GetAgentRequest, ListAgentsRequest, RegisteredAgent, WatchAgentsRequest,
+    WatchAgentsResponse,
+};
+use crate::{Builder, Error, Feed, Transport};
+
+/// Finds agents. Clones share its connection.
+#[derive(Clone)]
+pub struct RegistryClient {
+    connection: Connection,
+}
+
+impl RegistryClient {
+    /// A client of the registry at `url`, as [`Client::connect`](crate::Client::connect).
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`].
+    pub fn connect(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder(url).connect()
+    }
+
+    /// How to connect to the registry at `url` with credentials, TLS or another timeout.
+    pub fn builder(url: impl Into<String>) -> Builder<Self> {
+        Builder::new(url, |connection| Self { connection })
+    }
+
+    /// The generated client, credentials included, for registering agents. Nothing is repeated there.
+    pub fn registry(&self) -> RegistryServiceClient<Transport> {
+        let registry = RegistryServiceClient::new(self.connection.transport.clone());
+        registry
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// The one agent of that name or URL.
+    ///
+    /// # Errors
+    ///
+    /// [`AGENT_NOT_FOUND`](crate::reason::AGENT_NOT_FOUND), [`AGENT_AMBIGUOUS`](crate::reason::AGENT_AMBIGUOUS).
+    pub async fn lookup(&self, name_or_url: impl Into<String>) -> Result<RegisteredAgent, Error> {
+        let request = GetAgentRequest {
+            name: name_or_url.into(),
+        };
+        let answer = self
+            .connection
+            .unary(request, method!(self.registry(), get_agent))
+            .await?;
+        present(answer.agent, "agent")
+    }
+
+    /// The agents that match, sorted by name and URL, page after page. The default filter matches all of them.
+    pub fn list(&self, filter: AgentFilter) -> Feed<RegisteredAgent> {
+        let client = self.clone();
+        let request = ListAgentsRequest {
+            filter: Some(filter),
+            ..Default::default()
+        };
+        Feed::pages(String::new(), move |page_token| {
+            let (client, request) = (
+                client.clone(),
+                ListAgentsRequest {
+                    page_token,
+                    ..request.clone()
+                },
+            );
+            async move {
+                let page = client
+                    .connection
+                    .unary(request, method!(client.registry(), list_agents))
+                    .await?;
+                Ok((page.agents, page.next_page_token))
+            }
+        })
+    }
+
+    /// The agents that are there and match, as [`AgentChangeKind::Up`], then changes as they come. It does not end by
+    /// itself.
+    ///
+    /// It goes on through cuts and restarts of the registry; an agent that went away meanwhile is shown as
+    /// [`AgentChangeKind::Down`].
+    pub fn watch(&self, filter: AgentFilter) -> Feed<AgentChange> {
+        let source = Agents {
+            registry: self.registry(),
+            filter,
+            roster: Roster::default(),
+        };
+        Feed::of(source, self.connection.attempts)
+    }
+}
+
+impl fmt::Debug for RegistryClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RegistryClient") // what goes with its calls is secret
+    }
+}
+
+/// Agents as they come and go.
+struct Agents {
+    registry: RegistryServiceClient<Transport>,
+    filter: AgentFilter,
+    roster: Roster,
+}
+
+impl Source for Agents {
+    type Batch = WatchAgentsResponse;
+    type Item = AgentChange;
+
+    async fn open(&mut self) -> Result<Batches<WatchAgentsResponse>, Status> {
+        self.roster.snapshot = None; // one that was cut off begins anew
+        let request = WatchAgentsRequest {
+            filter: Some(self.filter.clone()),
+            after_revision: self.roster.revision,
+        };
+        Ok(self.registry.watch_agents(request).await?.into_inner().boxed())
+    }
+
+    fn news(&mut self, batch: WatchAgentsResponse) -> Result<Vec<AgentChange>, Error> {
+        Ok(self.roster.news(batch))
+    }
+}
+
+type ByUrl = HashMap<String, RegisteredAgent>;
+
+/// Who is there, as far as a watch has told.
+#[derive(Default)]
+struct Roster {
+    revision: i64,
+    agents: ByUrl,
+    /// A snapshot that is under way: it tells everything anew, over several responses of which the last one has a
+    /// revision.
+    snapshot: Option<ByUrl>,
+}
+
+impl Roster {
+    fn news(&mut self, batch: WatchAgentsResponse) -> Vec<AgentChange> {
+        if batch.snapshot {
+            self.snapshot = Some(ByUrl::new());
+        }
+        let mut news: Vec<_> = batch
+            .changes
+            .into_iter()
+            .filter(|change| self.is_news(change))
+            .collect();
+        if batch.revision > 0 {
+            self.revision = batch.revision;
+            if let Some(snapshot) = self.snapshot.take() {
+                // Whoever is not in it is gone.
+                let before = std::mem::replace(&mut self.agents, snapshot);
+                let gone = before.into_iter().filter(|(url, _)| !self.agents.contains_key(url));
+                news.extend(gone.map(|(_, agent)| AgentChange {
+                    kind: AgentChangeKind::Down.into(),
+                    agent: Some(agent),
+                    revision: batch.revision,
+                }));
+            }
+        }
+        news
+    }
+
+    /// Takes a change in; false where the reader knows it already.
+    fn is_news(&mut self, change: &AgentChange) -> bool {
+        let agent = change.agent.clone().unwrap_or_default();
+        let url = agent.card.as_ref().map(|card| card.url.clone()).unwrap_or_default();
+        if change.kind() != AgentChangeKind::Up {
+            self.agents.remove(&url);
+            return true;
+        }
+        let before = match &mut self.snapshot {
+            None => {
+                self.agents.insert(url, agent);
+                return true;
+            }
+            Some(snapshot) => {
+                snapshot.insert(url.clone(), agent.clone());
+                self.agents.insert(url, agent.clone())
+            }
+        };
+        before.is_none_or(|before| before.card != agent.card)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1::AgentCard;
+
+    fn change(kind: AgentChangeKind, url: &str) -> AgentChange {
+        let card = AgentCard {
+            url: url.into(),
+            ..Default::default()
+        };
+        let agent = RegisteredAgent {
+            card: Some(card),
+            ..Default::default()
+        };
+        AgentChange {
+            kind: kind.into(),
+            agent: Some(agent),
+            revision: 0,
+        }
+    }
+
+    fn told(
+        roster: &mut Roster,
+        snapshot: bool,
+        revision: i64,
+        changes: &[(AgentChangeKind, &str)],
+    ) -> Vec<(i32, String)> {
+        let changes = changes.iter().map(|(kind, url)| change(*kind, url)).collect();
+        let news = roster.news(WatchAgentsResponse {
+            changes,
+            snapshot,
+            revision,
+        });
+        let url = |each: &AgentChange| each.agent.clone().unwrap().card.unwrap().url;
+        news.iter().map(|each| (each.kind, url(each))).collect()
+    }
+
+    #[test]
+    fn a_second_snapshot_tells_who_came_and_who_is_gone() {
+        use AgentChangeKind::{Down, Up};
+        let mut roster = Roster::default();
+        assert_eq!(told(&mut roster, true, 0, &[(Up, "a")]), [(Up as i32, "a".to_owned())]);
+        assert_eq!(told(&mut roster, false, 7, &[(Up, "b")]), [(Up as i32, "b".to_owned())]);
+        assert_eq!(roster.revision, 7);
+        // A registry that was started anew, with revisions of its own.
+        assert_eq!(told(&mut roster, true, 0, &[(Up, "b")]), []);
+        let news = told(&mut roster, false, 2, &[(Up, "c")]);
+        assert_eq!(news, [(Up as i32, "c".to_owned()), (Down as i32, "a".to_owned())]);
+        assert_eq!(
+            told(&mut roster, false, 3, &[(Down, "c")]),
+            [(Down as i32, "c".to_owned())]
+        );
+        assert_eq!(roster.agents.into_keys().collect::<Vec<_>>(), ["b"]);
+    }
+}
