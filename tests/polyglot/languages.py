@@ -133,9 +133,9 @@ LANGUAGES = (
         _rust,
         lambda _: [str(ROOT / "clients/rust/target/debug/conformance")],
         (
-            ("cargo", "fmt", "--check"),
-            ("cargo", "clippy", "-q", "--all-targets", "--", "-D", "warnings"),
-            ("cargo", "test", "-q"),
+            ("cargo", "fmt", "--all", "--check"),
+            ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
+            ("cargo", "test", "-q", "--workspace"),
         ),
     ),
     Language(

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -145,6 +147,33 @@ def test_run_ends_a_program_that_does_not_end(tmp_path: Path) -> None:
     done = ran(sys.executable, path, options=("--timeout", "2"))
     assert done.returncode == 1
     assert "it took longer than 2 s and was ended" in done.stderr
+
+
+def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    path = program(
+        tmp_path,
+        f"""
+        import os, subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        open({str(left)!r}, "w").write(str(child.pid))
+        print("PASS unary 1ms", flush=True)
+        """,
+    )
+    done = ran(sys.executable, path, options=("--timeout", "2"))
+    assert done.returncode == 1
+    pid = int(left.read_text())
+    try:
+        assert not is_alive(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs that is no child of ours; one that was ended may wait for whoever reaps it."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.strip()[:1] not in ("", "Z")
 
 
 def test_run_names_a_program_that_is_not_there() -> None:

@@ -130,6 +130,11 @@ async def test_a_page_of_another_site_may_not_make_us_do_anything(method: str) -
     assert (await answered(app, ("origin", "http://127.0.0.1:8080"), method=method))[0] == 200
 
 
+@pytest.mark.parametrize("origin", [b"null", b"", b"file://"])
+def test_a_page_without_a_site_is_not_of_this_one_where_the_host_is_left_out(origin: bytes) -> None:
+    assert not Origins(HttpOptions()).allows(origin, b"")
+
+
 async def test_a_page_of_another_site_may_open_no_websocket() -> None:
     async def accepting(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.accept"})

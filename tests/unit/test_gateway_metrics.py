@@ -108,6 +108,30 @@ async def test_a_stream_is_open_while_it_is_sent_and_has_no_duration() -> None:
     assert "duration_seconds_count" not in metrics.text()
 
 
+async def test_a_stream_of_any_media_type_is_one_and_what_says_its_length_or_has_no_body_is_none() -> None:
+    metrics = Metrics()
+
+    async def stream(request: Request) -> Response:
+        async def frames() -> Any:
+            yield b"\0\0\0\0\0"
+
+        return StreamingResponse(frames(), media_type="application/grpc-web+proto")
+
+    async def whole(request: Request) -> Response:
+        return Response(b"\x80\0\0\0\0", media_type="application/grpc-web+proto")
+
+    async def nothing(request: Request) -> Response:
+        return Response(status_code=204)
+
+    app = metrics.metered(Router([Route("/stream", stream), Route("/whole", whole), Route("/nothing", nothing)]))
+    for path in ("/stream", "/whole", "/nothing"):
+        await get(app, path)
+    found = samples(metrics)
+    timed = [path for path in ("/stream", "/whole", "/nothing") if f'route="{path}",method="GET",le' in metrics.text()]
+    assert timed == ["/whole", "/nothing"]
+    assert found["protolink_http_event_streams"] == 0
+
+
 async def test_a_websocket_is_open_until_its_route_returns() -> None:
     metrics = Metrics()
     seen: list[float] = []

@@ -157,7 +157,8 @@ def test_a_network_that_is_allowed_permits_its_addresses_in_every_spelling_and_n
 
 def test_whatever_is_allowed_the_addresses_with_the_credentials_of_machines_are_not() -> None:
     allowed = networks(["0.0.0.0/0", "::/0"])
-    assert not is_permitted(ip_address("169.254.169.254"), allowed)
+    for address in ("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::23", "fe80::a9fe:a9fe%2"):
+        assert not is_permitted(ip_address(address), allowed), address
     assert is_permitted(ip_address("169.254.169.253"), allowed)
 
 
