@@ -146,7 +146,8 @@ class Origins:
     def allows(self, origin: bytes, host: bytes) -> bool:
         """Whether a page of `origin` may call what it reached as `host`: a page of that very host may."""
         origin = origin.lower()
-        return self._any or origin in self._allowed or origin.partition(b"://")[2] == host.lower()
+        of_this_host = host != b"" and origin.partition(b"://")[2] == host.lower()
+        return self._any or origin in self._allowed or of_this_host
 
 
 class Guard:

@@ -30,6 +30,9 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 MAX_SERIES = 2000
 """Combinations of labels; further ones are counted as route `other`."""
 
+BODILESS = frozenset({204, 304})
+"""Status of answers that have no body, and so no length."""
+
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 
 Labels = tuple[tuple[str, str], ...]
@@ -162,7 +165,9 @@ class Metrics:
             "gauge",
             lambda: self.in_flight,
         )
-        yield _Gauge("protolink_http_event_streams", "Open SSE streams.", "gauge", lambda: self.event_streams)
+        yield _Gauge(
+            "protolink_http_event_streams", "Open streams of SSE and gRPC-Web.", "gauge", lambda: self.event_streams
+        )
         yield _Gauge("protolink_http_websockets", "Open WebSockets.", "gauge", lambda: self.websockets)
         yield _Gauge("protolink_http_sent_bytes_total", "Bytes of response bodies.", "counter", lambda: self.bytes_sent)
 
@@ -190,11 +195,10 @@ class _Exchange:
     def _note(self, kind: str, message: Message) -> None:
         if kind == "http.response.start":
             self._status = message["status"]
-            for name, value in message.get("headers", ()):
-                if name == b"content-type":
-                    self._is_stream = value.startswith(b"text/event-stream")
-                    self._metrics.event_streams += self._is_stream
-                    break
+            # Whole answers say how long they are, where they may have a body; streams, of SSE and of gRPC-Web, do not know.
+            is_whole = any(name == b"content-length" for name, _ in message.get("headers", ()))
+            self._is_stream = not is_whole and self._status not in BODILESS
+            self._metrics.event_streams += self._is_stream
         elif kind == "websocket.accept":
             self._status = 101
             self._is_websocket = True

@@ -10,6 +10,7 @@ that no more will come, throws away what arrives, and is cut when the peer has c
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -84,6 +85,7 @@ class HttpConnection(HttpToolsProtocol):
         self._discarded = 0
         self._input_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
+        self._context = copy_context()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
         super().connection_made(transport)
@@ -236,7 +238,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+        # One from a pipeline is started by the task of the one before, whose context may say who that one's caller is.
+        self._context.run(super()._start_asgi_task, cycle, app)
 
     def on_body(self, body: bytes) -> None:
         self._unclaimed = -self._piece

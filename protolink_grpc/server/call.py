@@ -36,7 +36,7 @@ _call: ContextVar[Call | None] = ContextVar("protolink_call", default=None)
 
 
 def enter(call: Call) -> None:
-    """Make this the call of the running task. gRPC runs each RPC in a task of its own, so nothing has to be undone."""
+    """Make this the call of the running task. Each RPC, each HTTP request too, has a task of its own: nothing has to be undone."""
     _call.set(call)
 
 

@@ -90,7 +90,7 @@ def _with(verdict: Verdict, complaint: str) -> Verdict:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    # Also where the program itself has ended: what it has started may go on. PermissionError is macOS's word for nobody left.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -31,9 +31,16 @@ _NEVER: Final = tuple(
 registries."""
 
 _METADATA: Final = frozenset(
-    map(ip_address, ("169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254"))
+    map(
+        ip_address,
+        (
+            *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "168.63.129.16"),
+            *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::a9fe:a9fe"),
+        ),
+    )
 )
-"""Where clouds give a machine its credentials: refused whatever is allowed. AWS, Google and Azure; Alibaba; Azure; AWS; Google."""
+"""Where clouds give a machine its credentials: refused whatever is allowed. AWS, Google and Azure; AWS for containers,
+and for pods; Alibaba; Azure; AWS; AWS for pods; Google; OpenStack."""
 
 
 def networks(allow: Iterable[str]) -> tuple[Network, ...]:

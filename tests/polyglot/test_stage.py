@@ -2,11 +2,10 @@
 
 import json
 import os
-import signal
+import select
 import subprocess
 import sys
 import textwrap
-from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -150,30 +149,25 @@ def test_run_ends_a_program_that_does_not_end(tmp_path: Path) -> None:
 
 
 def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
-    left = tmp_path / "left"
+    os.mkfifo(tmp_path / "open")
+    reader = os.open(tmp_path / "open", os.O_RDONLY | os.O_NONBLOCK)
     path = program(
         tmp_path,
         f"""
         import os, subprocess, sys
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        open({str(left)!r}, "w").write(str(child.pid))
-        print("PASS unary 1ms", flush=True)
+        held = os.open({str(tmp_path / "open")!r}, os.O_WRONLY)
+        os.write(held, b"begun")
+        lasting = [sys.executable, "-c", "import time; time.sleep({END_S})"]
+        subprocess.Popen(lasting, pass_fds=[held], stderr=subprocess.DEVNULL)
         """,
     )
-    done = ran(sys.executable, path, options=("--timeout", "2"))
-    assert done.returncode == 1
-    pid = int(left.read_text())
     try:
-        assert not is_alive(pid)
+        assert ran(sys.executable, path, options=("--timeout", "2")).returncode == 1
+        assert os.read(reader, 9) == b"begun"
+        # Nothing more is written: it can be read again when nobody holds it open any more.
+        assert select.select([reader], [], [], END_S / 6)[0]
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs that is no child of ours; one that was ended may wait for whoever reaps it."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return found.stdout.strip()[:1] not in ("", "Z")
+        os.close(reader)
 
 
 def test_run_names_a_program_that_is_not_there() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +181,21 @@ async def test_a_request_is_answered_and_the_connection_stays(stage: Stage) -> N
     assert written.endswith(b"hello")
     assert not stage.wire.closed
     assert (await stage.send(post(b"again"))).endswith(b"again")
+
+
+async def test_a_request_in_a_pipeline_knows_nothing_of_the_one_before() -> None:
+    whose = ContextVar("whose", default="nobody's")
+    found = []
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        found.append(whose.get())
+        whose.set("somebody's")
+        await echo(scope, receive, send)
+
+    stage = Stage(noting)
+    await stage.send(post() + post(), post())
+    await stage.over()
+    assert found == ["nobody's"] * 3
 
 
 @given(st.lists(st.integers(1, 160), max_size=30), st.binary(max_size=3000))
