@@ -91,7 +91,11 @@ def npm_plugin(package: str) -> Path:
     if npm is None:
         raise MissingToolchainError("npm is not installed")
     version = PINS["ts"][package]
-    flags = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    flags = (
+        *("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"),
+        # A connection that says nothing is given up after 20 s, not after npm's 5 minutes.
+        *("--prefer-offline", "--fetch-timeout=20000", "--fetch-retries=5"),
+    )
     return installed(
         package,
         version,
@@ -119,6 +123,9 @@ def maven_plugin(artifact: str) -> Path:
             f"-Dartifact={artifact}:{version}:exe:{system}-{machine}",
             f"-DoutputDirectory={place}",
             "-Dmdep.stripVersion=true",
+            # As above; Maven would wait for half an hour.
+            "-Dmaven.wagon.http.readTimeout=30000",
+            "-Dmaven.wagon.http.retryHandler.count=5",
             cwd=place,
         )
         (place / program).chmod(0o755)
