@@ -25,8 +25,8 @@ from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server.agent_servicer import AgentServicer
-from protolink_grpc.server.app import GrpcServer, ServerOptions
-from protolink_grpc.server.binding import procedures
+from protolink_grpc.server.app import GrpcServer, ServerOptions, tracers
+from protolink_grpc.server.binding import Procedure, procedures
 from protolink_grpc.server.control_servicer import ControlServicer
 from protolink_grpc.server.interceptors.authorization import authorization
 from protolink_grpc.state.control import StateControl
@@ -87,6 +87,11 @@ class Reach:
             return known
         files = (self.grpc.tls, self.http.tls if self.http is not None else None)
         return MutualTLS() if any(tls is not None and tls.require_client_cert for tls in files) else None
+
+    def procedures(self, services: Sequence[tuple[ServiceDescriptor, object]]) -> list[Procedure]:
+        """The methods of these services for an edge that has no gRPC server. Who calls is the edge's business."""
+        around, limit = [*tracers(), *self.grpc.interceptors], self.grpc.max_request_bytes
+        return [each for pair in services for each in procedures(*pair, interceptors=around, max_request_bytes=limit)]
 
     @property
     def sends_push(self) -> bool:
@@ -274,8 +279,7 @@ class Edges:
         routes = a2a_routes(gateway, self._operations) if self._operations is not None else []
         # ProtoLink's paths first: `/tasks/stream` is no task of A2A's.
         own = protolink_routes(gateway, service, lambda: card, served.control, public=public)
-        limit = reach.grpc.max_request_bytes
-        methods = [each for pair in _services(served) for each in procedures(*pair, max_request_bytes=limit)]
+        methods = reach.procedures(_services(served))
         self._gateway = gateway
         try:
             url = await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods), *routes])

@@ -21,7 +21,6 @@ from protolink_grpc.registry.service import RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.server.app import GrpcServer, ServerOptions
-from protolink_grpc.server.binding import procedures
 from protolink_grpc.server.registry_servicer import RegistryServicer
 from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.tls import TLSConfig
@@ -135,8 +134,7 @@ class Registry:
                 about=lambda: {"transport": "http", "url": self.http_url},
                 challenges=self._reach.challenges,
             )
-            limit = self._reach.grpc.max_request_bytes
-            methods = [each for pair in services for each in procedures(*pair, max_request_bytes=limit)]
+            methods = self._reach.procedures(services)
             own = registry_routes(gateway.door, service, socket=behind_guard(gateway.options))
             await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods)])
         server = GrpcServer(self._address, services, options=self._reach.grpc_options)

@@ -62,6 +62,12 @@ class ChannelOptions:
     credentials: Credentials | None = None
 
 
+MAX_JUDGED = 256
+"""Channels to numeric addresses that a loop keeps: such a peer's name may lead elsewhere each time."""
+
+LEAVE_S = 60.0
+"""How long calls may go on over a channel that makes room for another one."""
+
 Key = tuple[Address, TLSConfig | None, tuple[str, ...]]
 _channels: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, grpc.aio.Channel]]" = (
     weakref.WeakKeyDictionary()
@@ -81,11 +87,26 @@ def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ..
         for gone in [known for known in _channels if known.is_closed()]:
             del _channels[gone]
         channels = _channels[loop] = {}
-    key = (address, options.tls, numeric)
-    channel = channels.get(key)
+    # Names are answered with the same addresses in another order each time.
+    key = (address, options.tls, tuple(sorted(numeric)))
+    channel = channels.pop(key, None) if numeric else channels.get(key)
     if channel is None:
-        channel = channels[key] = _open(*key)
+        channel = _open(*key)
+    channels[key] = channel  # at the end: the first one is the one not used for longest
+    if numeric:
+        _make_room(loop, channels)
     return channel
+
+
+_leaving: set[asyncio.Task[None]] = set()
+
+
+def _make_room(loop: asyncio.AbstractEventLoop, channels: dict[Key, grpc.aio.Channel]) -> None:
+    judged = [key for key in channels if key[2]]
+    for key in judged[: len(judged) - MAX_JUDGED] if len(judged) > MAX_JUDGED else ():
+        leaving = loop.create_task(channels.pop(key).close(LEAVE_S))
+        _leaving.add(leaving)
+        leaving.add_done_callback(_leaving.discard)
 
 
 def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> grpc.aio.Channel:

@@ -7,7 +7,7 @@ wrong with the HTTP around it is answered as everywhere on this port. Source: th
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
@@ -60,7 +60,9 @@ class Procedure(Protocol):
     def streams(self) -> bool:
         """It answers with any number of messages."""
 
-    def answers(self, data: bytes, principal: Principal, *, authenticated: bool) -> AsyncGenerator[bytes, None]:
+    def answers(
+        self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
+    ) -> AsyncGenerator[bytes, None]:
         """The encoded answers to an encoded request. Raises the errors of `errors`."""
 
     def status(self, error: ProtolinkError) -> status_pb2.Status:
@@ -90,7 +92,8 @@ class _Calls:
             principal = await self._door.principal(request, self._procedure.name)
             deadline = Deadline(request.headers.get("grpc-timeout"))
             message = message_of(await self._door.body(request))
-            answers = self._procedure.answers(message, principal, authenticated=not self._door.is_open)
+            known = not self._door.is_open
+            answers = self._procedure.answers(message, principal, request.headers, authenticated=known)
             frames = self._frames(answers, deadline)
             if self._procedure.streams:
                 share = self._door.shares.take(principal)
@@ -141,9 +144,7 @@ class Deadline:
         except TimeoutError:
             if not bound.expired():
                 raise
-            raise DeadlineExceededError(
-                f"the deadline of {self._timeout} has passed; the task goes on, get or subscribe to it"
-            ) from None
+            raise DeadlineExceededError(f"the deadline of {self._timeout} has passed; what was begun goes on") from None
 
 
 def seconds_of(timeout: str) -> float:

@@ -50,6 +50,8 @@ class ServerOptions:
         max_concurrent_rpcs: Calls at the same time, watches included; None means no bound.
         max_wait_s: How long a unary call may wait for its task; None means as long as the client does.
         keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is noticed.
+        interceptors: Around every call, outermost first, inside of authentication; of our own services over gRPC-Web, too, where a
+            call has no `context`. Health and reflection pass none.
     """
 
     tls: TLSConfig | None = None
@@ -59,6 +61,11 @@ class ServerOptions:
     max_wait_s: float | None = None
     keepalive_s: float = 30.0
     interceptors: tuple[Interceptor, ...] = ()
+
+
+def tracers() -> list[Interceptor]:
+    """What joins calls to the traces of their callers; nothing where nobody traces."""
+    return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
 
 
 class GrpcServer:
@@ -83,9 +90,7 @@ class GrpcServer:
         Health and reflection are not bound here and pass none of them: probes come without credentials.
         """
         options = self._options
-        chain: list[Interceptor] = []
-        if is_tracing():
-            chain.append(telemetry(trace.get_tracer("protolink_grpc")))
+        chain = tracers()
         if options.max_wait_s is not None:
             chain.append(deadline(options.max_wait_s, WAITING))
         if options.authenticate is not None:

@@ -4,7 +4,7 @@ Requests arrive as bytes and are parsed here, inside the boundary, so that junk 
 INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -69,25 +69,37 @@ class Procedure:
     status: ToStatus
     _parse: Callable[[bytes], Message]
     _behavior: Behavior
+    _interceptors: Sequence[Interceptor]
 
-    async def answers(self, data: bytes, principal: Principal, *, authenticated: bool) -> AsyncGenerator[bytes, None]:
+    async def answers(
+        self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
+    ) -> AsyncGenerator[bytes, None]:
         """The encoded answers to an encoded request, as `principal`'s; to be iterated in a task of the call's own.
 
         Raises:
-            ProtolinkError: As the servicer does; the request is too large, or junk.
+            ProtolinkError: As the servicer or an interceptor does; the request is too large, or junk.
         """
-        enter(Call(self.name, None, principal.name, principal.scopes, authenticated))
-        request = self._parse(data)
-        if not self.streams:
-            yield _serialize(await self._behavior(request, None))
-            return
-        async with aclosing(self._behavior(request, None)) as responses:
-            async for response in responses:
+        call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
+        enter(call)
+        async with AsyncExitStack() as around:
+            for each in self._interceptors:
+                await around.enter_async_context(each(call))
+            request = self._parse(data)
+            if not self.streams:
+                yield _serialize(await self._behavior(request, None))
+                return
+            async for response in await around.enter_async_context(aclosing(self._behavior(request, None))):
                 yield _serialize(response)
 
 
-def procedures(service: ServiceDescriptor, servicer: object, *, max_request_bytes: int) -> list[Procedure]:
-    """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this."""
+def procedures(
+    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], max_request_bytes: int
+) -> list[Procedure]:
+    """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this.
+
+    Args:
+        interceptors: Outermost first; who calls, and whether they may, the edge has found out before.
+    """
     words: ToStatus = getattr(servicer, "to_status", to_status)
     return [
         Procedure(
@@ -96,6 +108,7 @@ def procedures(service: ServiceDescriptor, servicer: object, *, max_request_byte
             words,
             _parser(method, max_request_bytes),
             getattr(servicer, method.name),
+            interceptors,
         )
         for method in service.methods
     ]

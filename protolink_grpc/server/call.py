@@ -16,7 +16,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class Call:
     """One RPC under way. `principal` is who makes it, as far as is known; `authenticated` says that somebody has looked.
 
-    `context` is None for a call that did not come through gRPC's own server.
+    `context` is None for a call that did not come through gRPC's own server; its metadata is in `headers` then.
     """
 
     method: str
@@ -24,10 +24,13 @@ class Call:
     principal: str = ANONYMOUS
     scopes: frozenset[str] = frozenset()
     authenticated: bool = False
+    headers: Mapping[str, str] | None = None
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Metadata of the request; binary entries are left out, of repeated ones the last counts. None outside gRPC's server."""
+        """Metadata of the request; binary entries are left out, of repeated ones the last counts."""
+        if self.headers is not None:
+            return self.headers
         pairs = self.context.invocation_metadata() or () if self.context is not None else ()
         return {key: value for key, value in pairs if isinstance(value, str)}
 

@@ -27,8 +27,11 @@ from protolink_grpc import (
     Registry,
     Task,
 )
+from protolink_grpc.errors import PermissionDeniedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.part import Part
+from protolink_grpc.server import ServerOptions
+from protolink_grpc.server.call import Call
 
 MEDIA_TYPE = "application/grpc-web+proto"
 PATIENCE_S = 20.0
@@ -363,6 +366,23 @@ async def test_a_refused_request_with_a_large_body_does_not_spoil_the_connection
             answer = await page.call("SendTask", sending("echo " + "x" * 3_000_000))
             assert answer.code == code_pb2.UNAUTHENTICATED
             assert (await page.call("SendTask", sending("echo x"), x_api_key="k-ann")).code == 0
+
+
+@asynccontextmanager
+async def closed_on_sundays(call: Call) -> AsyncIterator[None]:
+    """An interceptor of the user's: it reads what the caller has sent, and lets nobody in on one day."""
+    if call.metadata.get("x-day") == "sunday":
+        raise PermissionDeniedError(f"{call.method} is closed for {call.principal}")
+    yield
+
+
+async def test_the_users_interceptors_are_around_these_calls_too() -> None:
+    async with page_of(server=ServerOptions(interceptors=(closed_on_sundays,))) as page:
+        assert (await page.call("SendTask", sending("echo x"), x_day="monday")).code == 0
+        refused = await page.call("SendTask", sending("echo x"), x_day="sunday")
+        assert (refused.code, refused.reason) == (code_pb2.PERMISSION_DENIED, "PERMISSION_DENIED")
+        stream = await whole(page.stream("StreamTask", streaming("echo x"), x_day="sunday"))
+        assert stream.code == code_pb2.PERMISSION_DENIED
 
 
 # -- what is wrong with the HTTP ---------------------------------------------------------------------------------------------
