@@ -10,7 +10,7 @@ ARGS ?=
 .PHONY: help setup demo demo-polyglot test check contract conformance lint format type proto-check baseline gen gen-check bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 # make_venv DIR: a virtual environment; on Debian and Ubuntu the module for it may have to come first.
 define make_venv
@@ -43,7 +43,7 @@ setup: $(VENV)/.ready ## Set up the virtual environment
 demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2", "--yes" asks nobody
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
 
-demo-polyglot: $(VENV)/.ready ## The same with a weather agent written in Go; takes the same ARGS
+demo-polyglot: $(VENV)/.ready ## The demo with a weather agent written in Go; takes the same ARGS
 	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does without it" >&2; exit 2; }
 	echo "Building the weather agent with $$(go version | cut -d ' ' -f 3)"
 	(cd clients/go && go build -o bin/vacation-weather ./examples/vacation-weather)

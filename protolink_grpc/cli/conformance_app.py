@@ -8,7 +8,11 @@ conformance_app = typer.Typer(help="Does a client behave? The same cases for eve
 
 VectorsOption = Annotated[
     str | None,
-    typer.Option("--vectors", metavar="DIR", help="Folder of the shared vectors; by default the checkout's."),
+    typer.Option(
+        "--vectors",
+        metavar="DIR",
+        help="Folder of the shared vectors, tests/vectors of a checkout; default: that of the one this runs from, if any.",
+    ),
 ]
 
 
@@ -16,7 +20,9 @@ VectorsOption = Annotated[
 def conformance_serve(
     *,
     vectors: VectorsOption = None,
-    http: Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="Its HTTP port.")] = "127.0.0.1:0",
+    http: Annotated[
+        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port of the agent that anybody may call.")
+    ] = "127.0.0.1:0",
 ) -> None:
     """Run the scripted agents and a registry, say in one JSON line where, and stop when standard input is closed."""
     from protolink_grpc.cli import conformance_command
@@ -29,9 +35,16 @@ def conformance_run(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]", help="The program, after --.")],
     *,
     vectors: VectorsOption = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Then it is ended.")] = 300.0,
+    timeout_s: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", help="A program that takes longer is ended, and has failed."),
+    ] = 300.0,
 ) -> None:
-    """Start a conformance program against a stage of its own, and check that it passes every case."""
+    """Start a conformance program against a stage of its own, and check that it passes every case.
+
+    The program finds the stage in its environment (PROTOLINK_AGENT, ...) and prints a line per case: PASS CASE, FAIL CASE: WHY or
+    SKIP CASE: WHY. docs/polyglot.md lists the cases.
+    """
     from protolink_grpc.cli import conformance_command
 
     if not conformance_command.run_program(command, vectors, timeout_s):

@@ -90,7 +90,7 @@ _HINTS = {
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
     "UNIMPLEMENTED": "is there an agent at this address? protolink doctor {target} looks closer",
     "RESOURCE_EXHAUSTED": "it is busy; try again later",
-    "ADDRESS_IN_USE": "choose another port with --url; port 0 takes a free one",
+    "ADDRESS_IN_USE": "choose another port with --url or --http; port 0 takes a free one",
     "STORE_READ_ONLY": "choose a file that may be written with --store or --path",
     "STORE_VERSION": "upgrade protolink-grpc, or choose another file",
 }

@@ -27,7 +27,11 @@ def gen(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")],
     proto: Annotated[
         list[Path] | None,
-        typer.Option("--proto", metavar="FILE", help="Your own proto, which may import protolink/v1; repeatable."),
+        typer.Option(
+            "--proto",
+            metavar="FILE",
+            help="Your own proto, which may import protolink/v1; repeatable. Needs the language's protoc plugins.",
+        ),
     ] = None,
     include: Annotated[
         list[Path] | None,
@@ -35,7 +39,7 @@ def gen(
             "--include",
             "-I",
             metavar="DIR",
-            help="Where imports are looked for; repeatable. Default: the protos' own folders.",
+            help="Where protos and what they import are looked for; repeatable. Default: the protos' own folders.",
             show_default=False,
         ),
     ] = None,

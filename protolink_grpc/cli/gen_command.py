@@ -51,7 +51,7 @@ class Tool:
         return self.program.removeprefix("protoc-gen-")
 
 
-_GO = "go install {pin}@v{version}"
+_GO = "go install {pin}@v{version}, and have $(go env GOPATH)/bin on the PATH"
 _NPM = "npm install --global {pin}@{version}"
 _MAVEN = (
     "mvn dependency:copy -Dartifact={pin}:{version}:exe:{platform} -DoutputDirectory=. -Dmdep.stripVersion=true"
@@ -89,6 +89,8 @@ def write_stubs(
     lang: Lang, out: Path, protos: Sequence[Path], includes: Sequence[Path], *, force: bool, as_json: bool
 ) -> None:
     """Write the contract's stubs, or those of `protos`, into `out`."""
+    if includes and not protos:
+        raise usage("-I is for your own protos, and there is no --proto", "name them with --proto, or leave out -I")
     with tempfile.TemporaryDirectory() as aside:
         made = Path(aside)
         if protos:
@@ -125,7 +127,7 @@ def _report(lang: Lang, out: Path, files: Sequence[Path], as_json: bool) -> None
     if as_json:
         output.document({"lang": lang.value, "out": str(out), "files": [path.as_posix() for path in files]})
         return
-    output.field("Wrote", f"{len(files)} files for {lang.value}")
+    output.field("Wrote", f"{len(files)} file{'' if len(files) == 1 else 's'} for {lang.value}")
     output.field("Folder", str(out))
     if Path("README.md") in files:
         output.field("Read on", str(out / "README.md"))
@@ -164,11 +166,7 @@ def _module_folder(module: str) -> Path:
 
 
 def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence[Path]) -> None:
-    if lang is Lang.PROTO:
-        raise usage("--lang proto generates nothing", "leave out --proto, or choose a language")
-    for path in (*protos, *includes):
-        if not path.exists():
-            raise usage(f"there is no {path}", "--proto takes a file, -I a folder")
+    _check(lang, protos, includes)
     words = [*_compiler(lang), *(f"-I{folder}" for folder in _import_roots(protos, includes))]
     words += [f"--{name}_out={made}" for name in BUILT_IN.get(lang, ())]
     for plugin in PLUGINS.get(lang, ()):
@@ -179,21 +177,44 @@ def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence
         _point_at_protolink_pb(made)
 
 
+def _check(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None:
+    if lang is Lang.PROTO:
+        raise usage("--lang proto generates nothing", "leave out --proto, or choose a language")
+    for path in (*protos, *includes):
+        if not path.exists():
+            raise usage(f"there is no {path}", _TAKES)
+    for path in protos:
+        if not path.is_file():
+            raise usage(f"{path} is no file", _TAKES)
+    for path in includes:
+        if not path.is_dir():
+            raise usage(f"{path} is no folder", _TAKES)
+
+
+_TAKES = "--proto takes a file, -I a folder"
+
+
 def _protoc(words: Sequence[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    # Plugins start programs, too: betterproto2's starts ruff, which is beside it.
+    environment = {**os.environ, "PATH": _places()}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:
         return
-    said = [line for line in done.stderr.splitlines() if not _LOG_LINE.match(line)]
-    of_imports = any("File not found" in line or "does not reside" in line for line in said)
+    said = "\n".join(line for line in done.stderr.splitlines() if not _LOG_LINE.match(line))
     raise CommandError(
-        "protoc: " + ("\n".join(said) or f"exit code {done.returncode}"),
-        hint="-I names a folder where imports are looked for; protolink/v1 is found without" if of_imports else "",
+        "protoc: " + (said or f"exit code {done.returncode}"),
+        hint=next((hint for mark, hint in _PROTOC_HINTS.items() if mark in said), ""),
         code="PROTOC_FAILED",
     )
 
 
 _LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
 """protoc's own log, which is about itself."""
+_PROTOC_HINTS = {
+    "does not reside": "with -I, the protos themselves must be in one of its folders, too",
+    "File not found": "-I names a folder where imports are looked for; protolink/v1 is found without",
+}
+"""What to do about what protoc says, by words of it."""
 
 
 def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[Path]:
@@ -224,9 +245,12 @@ def _found(tool: Tool) -> str:
 
 def _which(program: str) -> str | None:
     """The program on the PATH or beside this interpreter, under its name or the one that Maven Central gives it."""
-    places = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
     names = (program, f"{program}-{_maven_platform()}.exe")
-    return next((found for name in names if (found := shutil.which(name, path=places))), None)
+    return next((found for name in names if (found := shutil.which(name, path=_places()))), None)
+
+
+def _places() -> str:
+    return os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def _missing(tool: Tool) -> CommandError:

@@ -27,15 +27,24 @@ class Verdict:
         return not self.complaints
 
 
-def verdict_on(reports: Sequence[Report], exit_code: int) -> Verdict:
-    """The verdict on a program that has ended. Every case must be reported exactly once; a skipped one counts as reported."""
+def verdict_on(reports: Sequence[Report], exit_code: int | None, cause: str = "") -> Verdict:
+    """The verdict on a program. Every case must be reported exactly once; one that is skipped for a reason counts as reported.
+
+    Args:
+        exit_code: None where the program did not end by itself.
+        cause: Why it did not; comes first.
+    """
     counts = Counter(report.case for report in reports)
-    complaints = [f"{each.case} failed: {each.why}" for each in reports if each.result == "FAIL"]
+    complaints = [cause] if cause else []
+    complaints += [
+        f"{each.case} was skipped without a reason" for each in reports if each.result == "SKIP" and not each.why
+    ]
+    complaints += [f"{each.case} failed: {each.why}" for each in reports if each.result == "FAIL"]
     complaints += [f"{case} was not reported" for case in CASES if not counts[case]]
     complaints += [f"{case} was reported {count} times" for case, count in counts.items() if count > 1]
     complaints += [f"{case} is no case" for case in counts if case not in CASES]
     has_failed = any(report.result == "FAIL" for report in reports)
-    if has_failed is not bool(exit_code):
+    if exit_code is not None and has_failed is not bool(exit_code):
         complaints.append(f"the program ended with {exit_code}, and {'a' if has_failed else 'no'} case failed")
     return Verdict(reports, complaints)
 
@@ -69,9 +78,9 @@ async def run_program(
                 await _read(process, reports, show)
                 return verdict_on(reports, await process.wait())
         except TimeoutError:
-            return _with(verdict_on(reports, 1), f"it took longer than {timeout_s:g} s and was ended")
+            return verdict_on(reports, None, f"it took longer than {timeout_s:g} s and was ended")
         except ValueError as error:
-            return _with(verdict_on(reports, 1), f"its output cannot be read: {error}")
+            return verdict_on(reports, None, f"its output cannot be read: {error}")
         finally:
             await _end(process)
 
@@ -83,10 +92,6 @@ async def _read(process: asyncio.subprocess.Process, reports: list[Report], show
         report = report_of(line)
         if report is not None:
             reports.append(report)
-
-
-def _with(verdict: Verdict, complaint: str) -> Verdict:
-    return Verdict(verdict.reports, [*verdict.complaints, complaint])
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

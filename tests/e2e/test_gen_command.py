@@ -108,6 +108,17 @@ def test_without_includes_a_protos_own_folder_is_one(order: Path, tmp_path: Path
     assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py"]
 
 
+def test_one_file_is_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gen_command._report(Lang.TS, tmp_path, [Path("note_pb.ts")], as_json=False)
+    assert "Wrote: 1 file for ts" in capsys.readouterr().out
+
+
+def test_a_plugin_finds_what_is_beside_this_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    look = "import os, sys; sys.exit(sys.argv[1] not in os.environ['PATH'].split(os.pathsep))"
+    gen_command._protoc([sys.executable, "-c", look, str(Path(sys.executable).parent)])
+
+
 def plugin_folders() -> str:
     """Where plugins are on this machine: where `make gen` has put them, and on the PATH."""
     places = ("*/protoc*", "*/bin/protoc*", "*/node_modules/.bin/protoc*")
@@ -149,15 +160,18 @@ def test_ones_own_proto_finds_the_contract_in_its_package(
 @pytest.mark.parametrize(
     ("lang", "tool", "command"),
     [
-        ("go", "protoc-gen-go", "go install {pin}@v{version}:google.golang.org/protobuf/cmd/protoc-gen-go"),
-        ("ts", "protoc-gen-es", "npm install --global {pin}@{version}:@bufbuild/protoc-gen-es"),
-        ("rust", "protoc-gen-prost", "cargo install --locked {pin}@{version}:protoc-gen-prost"),
+        (
+            "go",
+            "protoc-gen-go",
+            "go install google.golang.org/protobuf/cmd/protoc-gen-go@v{version}, and have $(go env GOPATH)/bin on the PATH",
+        ),
+        ("ts", "protoc-gen-es", "npm install --global @bufbuild/protoc-gen-es@{version}"),
+        ("rust", "protoc-gen-prost", "cargo install --locked protoc-gen-prost@{version}"),
     ],
 )
 def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
     lang: str, tool: str, command: str, order: Path, tmp_path: Path
 ) -> None:
-    template, _, pin = command.rpartition("}:")
     done = protolink(
         "gen",
         "--lang",
@@ -174,7 +188,8 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
     error = json.loads(done.err)["error"]
     assert error["code"] == "TOOL_MISSING"
     assert error["message"] == f"{tool} is not on the PATH"
-    assert error["hint"] == "get it with: " + (template + "}").format(pin=pin, version=PINS[lang][pin])
+    (version,) = (version for pin, version in PINS[lang].items() if pin.endswith(tool))
+    assert error["hint"] == "get it with: " + command.format(version=version)
     assert error["metadata"] == {"tool": tool}
     assert not (tmp_path / "out").exists()
 
@@ -194,6 +209,10 @@ def test_every_tool_has_a_version_and_a_command() -> None:
         (("--lang", "python", "--proto", "nowhere.proto"), 2, "there is no nowhere.proto"),
         (("--lang", "proto", "--proto", __file__), 2, "--lang proto generates nothing"),
         (("--lang", "python", "--proto", __file__), 1, "test_gen_command.py:1:1: Expected top-level"),
+        (("--lang", "python", "--proto", "/"), 2, "/ is no file"),
+        (("--lang", "python", "--proto", __file__, "-I", __file__), 2, "test_gen_command.py is no folder"),
+        (("--lang", "python", "--proto", __file__, "-I", "/dev"), 1, "the protos themselves must be in one of"),
+        (("--lang", "python", "-I", "/"), 2, "there is no --proto"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

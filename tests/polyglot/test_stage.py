@@ -102,6 +102,27 @@ def test_serve_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
         assert serving.returncode == 0
 
 
+def test_serve_in_the_background_of_a_terminal_goes_on(tmp_path: Path) -> None:
+    path = program(
+        tmp_path,
+        f"""
+        import os, pty, subprocess, sys, time
+        session, terminal = pty.fork()
+        if session:
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(session, 0)[1]))
+        # Here is who has a terminal; the command gets a group of its own, as shells give it for a `&`.
+        with subprocess.Popen({[*COMMAND, "serve"]!r}, process_group=0, stdout=subprocess.PIPE) as serving:
+            serving.stdout.readline()
+            time.sleep(0.5)  # who reads there is stopped at once; nothing says that somebody was not
+            _, status = os.waitpid(serving.pid, os.WUNTRACED | os.WNOHANG)
+            serving.kill()
+        os._exit(3 if os.WIFSTOPPED(status) else 0)
+        """,
+    )
+    done = subprocess.run([sys.executable, path], env=environment(), timeout=END_S, check=False)
+    assert done.returncode == 0
+
+
 def ran(*command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, "run", *options, "--", *command],
@@ -174,3 +195,28 @@ def test_run_names_a_program_that_is_not_there() -> None:
     done = ran("no-such-program-anywhere")
     assert done.returncode == 2
     assert "there is no program 'no-such-program-anywhere'" in done.stderr
+
+
+def test_run_says_of_a_file_that_it_cannot_be_run(tmp_path: Path) -> None:
+    path = program(tmp_path, "")
+    done = ran(path)
+    assert done.returncode == 2
+    assert f"{path!r} is not an executable file" in done.stderr
+
+
+def test_run_names_the_vectors_so_that_they_are_found_from_everywhere() -> None:
+    told = "import os; print(os.environ['PROTOLINK_VECTORS'])"
+    assert ran(sys.executable, "-c", told, options=("--vectors", ".")).stdout == f"{Path.cwd()}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--timeout", "0"), "--timeout must be above 0"),
+        (("--vectors", "/no/such/folder"), "there is no folder '/no/such/folder'"),
+    ],
+)
+def test_run_refuses_options_that_cannot_be_meant(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = ran(sys.executable, program(tmp_path, "print('started')"), options=options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

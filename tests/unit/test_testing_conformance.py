@@ -11,8 +11,9 @@ from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.part import Part
-from protolink_grpc.testing.cases import report_of
+from protolink_grpc.testing.cases import CASES, Report, report_of
 from protolink_grpc.testing.conformance import SkipError, World, collected, expect_counted, outcome, refused_with, unary
+from protolink_grpc.testing.judge import verdict_on
 
 NOWHERE: Any = None
 """A world for cases that look at none."""
@@ -107,3 +108,19 @@ async def test_nothing_refused_is_a_fault() -> None:
     with pytest.raises(AssertionError, match="TASK_NOT_FOUND"):
         async with refused_with(TaskNotFoundError):
             pass
+
+
+def reported(*but: str) -> list[Report]:
+    """Every case as passed; those named are skipped, with what comes behind the colon as the reason."""
+    skipped = dict(each.split(":") for each in but)
+    return [Report("SKIP", case, skipped[case]) if case in skipped else Report("PASS", case) for case in CASES]
+
+
+def test_a_case_may_be_skipped_for_a_reason_and_not_without_one() -> None:
+    assert verdict_on(reported("vectors:no proto JSON here"), 0).passed
+    assert verdict_on(reported("vectors:"), 0).complaints == ["vectors was skipped without a reason"]
+
+
+def test_of_a_program_that_was_ended_its_exit_code_says_nothing_and_the_cause_comes_first() -> None:
+    verdict = verdict_on(reported()[:-1], None, "it took longer than 1 s and was ended")
+    assert verdict.complaints == ["it took longer than 1 s and was ended", "vectors was not reported"]

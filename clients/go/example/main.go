@@ -33,6 +33,11 @@ func main() {
 	guests := flag.Int("guests", 2, "for how many")
 	yes := flag.Bool("yes", false, "approve the booking without asking")
 	flag.Parse()
+	if *registry == "" {
+		fmt.Fprintln(os.Stderr, "-registry is missing: the URL that the mesh's registry has printed")
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := ask(ctx, *registry, wish{*to, *nights, *guests}, *yes); err != nil {
