@@ -16,6 +16,7 @@ from protolink_grpc import (
     AgentCapabilities,
     AgentCard,
     Artifact,
+    HttpOptions,
     Limits,
     Message,
     Part,
@@ -31,7 +32,8 @@ REPLY_CHARACTERS = 100
 """An answer repeats this much of its question: a 64 KiB case measures what comes in."""
 
 ANY_PORT = "grpc://127.0.0.1:0"
-ANY_HTTP_PORT = "127.0.0.1:0"
+# The streams that are measured are all one caller's.
+ANY_HTTP_PORT = HttpOptions("127.0.0.1:0", max_streams_per_principal=None)
 
 SERVICE = "protolink.v1.AgentService"
 
@@ -58,7 +60,7 @@ def _card(name: str, url: str) -> AgentCard:
 class EchoAgent(Agent):
     """The simplest agent: answers and is done."""
 
-    def __init__(self, store: TaskStore, url: str = ANY_PORT, http: str | None = None) -> None:
+    def __init__(self, store: TaskStore, url: str = ANY_PORT, http: HttpOptions | None = None) -> None:
         super().__init__(_card("echo", url), store=store, http=http)
 
     async def handle_task(self, task: Task) -> Task:
@@ -72,7 +74,7 @@ class LogAgent(Agent):
     and `messages N` let the history grow by N and wait for more; anything else is one turn, answered by one message.
     """
 
-    def __init__(self, store: TaskStore, http: str | None = None) -> None:
+    def __init__(self, store: TaskStore, http: HttpOptions | None = None) -> None:
         # Every task stays warm: what a turn costs must not depend on how many tasks a round prepares.
         limits = Limits(max_concurrency=256, warm_tasks=10_000, warm_items=1_000_000)
         super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http)
