@@ -50,7 +50,7 @@ demo-polyglot: $(VENV)/.ready ## The demo with a weather agent written in Go; ta
 	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: proto-check gen-check lint type contract ## Everything static that must be green before a merge
 

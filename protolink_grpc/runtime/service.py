@@ -6,8 +6,8 @@ watches the log; subscribing only watches. It is used from one event loop.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,13 +220,24 @@ class TaskService:
             await attempt.ended.wait()
             if attempt.live.fold.is_settled:
                 return attempt.live.fold
-        while True:
-            head = await self.store.head(turn.task_id)
-            if head is None:
-                raise _not_found(turn.task_id)
-            if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
-                return (await self._load(head)).fold
-            await self._watching.growth(turn.task_id, head.sequence)
+        with self._reading():
+            while True:
+                head = await self.store.head(turn.task_id)
+                if head is None:
+                    raise _not_found(turn.task_id)
+                if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
+                    return (await self._load(head)).fold
+                await self._watching.growth(turn.task_id, head.sequence)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Around a wait for what the log will say: a store that was closed under it means that the service has stopped."""
+        try:
+            yield
+        except StoreError:
+            if self._stopped:
+                raise UnavailableError(f"agent {self.agent_name} was stopped", agent=self.agent_name) from None
+            raise
 
     async def submit(self, submission: Submission, principal: str) -> Turn:
         """Accept a request: when this returns, it is in the log.
@@ -453,9 +464,10 @@ class TaskService:
         """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
         turn = await self.submit(submission, principal)
         events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas)
-        async with aclosing(events):
-            async for frames in events:
-                yield frames
+        with self._reading():
+            async with aclosing(events):
+                async for frames in events:
+                    yield frames
 
     async def watch(
         self,
@@ -492,9 +504,10 @@ class TaskService:
         if after == head.sequence and head.state in TERMINAL:
             return
         events = self._watching.events(task_id, after, stop_at, deltas=deltas)
-        async with aclosing(events):
-            async for frames in events:
-                yield frames
+        with self._reading():
+            async with aclosing(events):
+                async for frames in events:
+                    yield frames
 
     # -- steering --------------------------------------------------------------------------------------------------------
 
@@ -584,9 +597,10 @@ class TaskService:
             Batches. The first empty one says that all that waited has been shown. An approval that changes twice at once may be
             shown only as it is in the end.
         """
-        async with aclosing(self._desk.watch(principal, task_id)) as batches:
-            async for batch in batches:
-                yield batch
+        with self._reading():
+            async with aclosing(self._desk.watch(principal, task_id)) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def respond(self, decision: ApprovalDecision, principal: str) -> tuple[Approval, bool]:
         """Answer an approval, wherever its run waits.

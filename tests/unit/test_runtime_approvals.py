@@ -43,6 +43,7 @@ from protolink_grpc.runtime.run import Controls, Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Submission
 from protolink_grpc.store.port import ApprovalQuery, TaskQuery, TaskStore
+from protolink_grpc.store.sqlite import SQLiteStore
 from protolink_grpc.wire.events import event_from_frame
 
 PATIENCE_S = 20.0
@@ -536,6 +537,30 @@ async def test_a_watch_ends_with_the_service(office: Office) -> None:
         async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(UnavailableError):
                 await following
+
+
+async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_was_stopped(office: Office) -> None:
+    service = office.service()
+    await service.start()
+    reads, gate = asyncio.Event(), asyncio.Event()
+    revision = office.store.approval_revision
+
+    async def held_up(agent_name: str) -> int:
+        reads.set()
+        await gate.wait()
+        return await revision(agent_name)
+
+    office.store.approval_revision = held_up  # type: ignore[method-assign]  # of this one store
+    async with aclosing(service.watch_approvals("ada")) as batches:
+        begun = asyncio.ensure_future(anext(batches))
+        await reads.wait()
+        await service.stop(0)
+        gate.set()
+        if isinstance(office.store, SQLiteStore):  # the memory store is never closed to readers
+            with pytest.raises(UnavailableError):
+                await begun
+        else:
+            assert await begun == []
 
 
 @pytest.mark.parametrize("seed", range(3))
