@@ -92,9 +92,9 @@ def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ..
     channel = channels.pop(key, None) if numeric else channels.get(key)
     if channel is None:
         channel = _open(*key)
+        if numeric:
+            _make_room(loop, channels)
     channels[key] = channel  # at the end: the first one is the one not used for longest
-    if numeric:
-        _make_room(loop, channels)
     return channel
 
 
@@ -102,8 +102,9 @@ _leaving: set[asyncio.Task[None]] = set()
 
 
 def _make_room(loop: asyncio.AbstractEventLoop, channels: dict[Key, grpc.aio.Channel]) -> None:
+    """Let go of the channel to a numeric address that was not used for longest, where one more would be too many."""
     judged = [key for key in channels if key[2]]
-    for key in judged[: len(judged) - MAX_JUDGED] if len(judged) > MAX_JUDGED else ():
+    for key in judged[: max(0, len(judged) + 1 - MAX_JUDGED)]:
         leaving = loop.create_task(channels.pop(key).close(LEAVE_S))
         _leaving.add(leaving)
         leaving.add_done_callback(_leaving.discard)

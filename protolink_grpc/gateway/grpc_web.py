@@ -27,6 +27,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.json_body import media_type
 from protolink_grpc.gateway.sse import Batches, Form, OpenStreams, opened
 from protolink_grpc.wire.incidents import answerable
 
@@ -85,9 +86,9 @@ class _Calls:
         self._form = Form(MEDIA_TYPE, b"", self._failed(going), is_last=has_trailers)
 
     async def answer(self, request: Request) -> Response:
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type not in SPOKEN:
-            raise ContentTypeNotSupportedError(f"this path speaks {MEDIA_TYPE}", media_type=media_type[:100])
+        given = media_type(request.headers.get("content-type"))
+        if given not in SPOKEN:
+            raise ContentTypeNotSupportedError(f"this path speaks {MEDIA_TYPE}", media_type=given[:100])
         try:
             principal = await self._door.principal(request, self._procedure.name)
             deadline = Deadline(request.headers.get("grpc-timeout"))

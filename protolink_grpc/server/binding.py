@@ -80,10 +80,8 @@ class Procedure:
             ProtolinkError: As the servicer or an interceptor does; the request is too large, or junk.
         """
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
-        enter(call)
         async with AsyncExitStack() as around:
-            for each in self._interceptors:
-                await around.enter_async_context(each(call))
+            await _entered(call, self._interceptors, around)
             request = self._parse(data)
             if not self.streams:
                 yield _serialize(await self._behavior(request, None))
@@ -116,6 +114,13 @@ def procedures(
 
 Surroundings = tuple[Sequence[Interceptor], ToStatus]
 """What is around every method of a service: interceptors, and how errors are worded."""
+
+
+async def _entered(call: Call, interceptors: Sequence[Interceptor], around: AsyncExitStack) -> None:
+    """Make this the call of the running task, inside of its interceptors."""
+    enter(call)
+    for each in interceptors:
+        await around.enter_async_context(each(call))
 
 
 def _method(
@@ -160,12 +165,9 @@ def _unary(
             await answer(error, name, context, words)
 
     async def guarded(data: bytes, context: Context) -> Any:
-        call = Call(name, context)
-        enter(call)
         try:
             async with AsyncExitStack() as around:
-                for each in interceptors:
-                    await around.enter_async_context(each(call))
+                await _entered(Call(name, context), interceptors, around)
                 return await behavior(parse(data), context)
         except Exception as error:
             await answer(error, name, context, words)
@@ -179,12 +181,9 @@ def _stream(
     interceptors, words = around_all
 
     async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
-        call = Call(name, context)
-        enter(call)
         try:
             async with AsyncExitStack() as around:
-                for each in interceptors:
-                    await around.enter_async_context(each(call))
+                await _entered(Call(name, context), interceptors, around)
                 # Closed here and now, not when the collector comes by: its `finally` lets go of the log.
                 responses = await around.enter_async_context(aclosing(behavior(parse(data), context)))
                 async for response in responses:
