@@ -1,6 +1,5 @@
 """A2A over HTTP+JSON: each operation a path, with and without a tenant before it. Source: A2A v1.0.1 section 11."""
 
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,9 +19,9 @@ from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
-    ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
+from protolink_grpc.gateway.hygiene import retry_after
 from protolink_grpc.gateway.json_body import (
     A2A_JSON,
     JSON,
@@ -220,14 +219,13 @@ def error_response(
     request: Request, error: ProtolinkError, words: Callable[[ProtolinkError], dict[str, Any]] = rest_json
 ) -> Response:
     """An error as A2A's REST binding shows it, in the words of its version."""
-    headers: dict[str, str] = {}
     status = http_status(error)
-    if isinstance(error, ResourceExhaustedError):
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     body = words(error)
     if words is rest_json:
         body["error"]["code"] = status
-    return Response(write_json(body), status, headers, answer_type(request))
+    response = Response(write_json(body), status, media_type=answer_type(request))
+    response.raw_headers += retry_after(error)
+    return response
 
 
 async def _frames(updates: AsyncGenerator[list[Update], None]) -> Batches:

@@ -131,8 +131,9 @@ class EventStream(Response):
 
     def keep_alive(self) -> None:
         """Say something if nothing was said since the last time."""
-        if self._quiet and not self._busy and not self._ended:
-            ping = asyncio.get_running_loop().create_task(self._write(self._form.keepalive))
+        sign = self._form.keepalive
+        if sign and self._quiet and not self._busy and not self._ended:
+            ping = asyncio.get_running_loop().create_task(self._write(sign))
             self._pings.add(ping)
             ping.add_done_callback(self._pings.discard)
         self._quiet = True
