@@ -46,7 +46,7 @@ demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 
 demo-polyglot: $(VENV)/.ready ## The demo with a weather agent written in Go; takes the same ARGS
 	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does without it" >&2; exit 2; }
 	echo "Building the weather agent with $$(go version | cut -d ' ' -f 3)"
-	(cd clients/go && go build -o bin/vacation-weather ./examples/vacation-weather)
+	(cd clients/go && go mod download && go build -o bin/vacation-weather ./examples/vacation-weather)
 	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows

@@ -8,12 +8,11 @@ from typing import Any
 import grpc
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import event_pb2, part_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import event_pb2, part_pb2, task_pb2
 
 from protolink_grpc import (
     Agent,
-    AgentCapabilities,
     AgentCard,
     Artifact,
     HttpOptions,
@@ -35,7 +34,7 @@ ANY_PORT = "grpc://127.0.0.1:0"
 # The streams that are measured are all one caller's.
 ANY_HTTP_PORT = HttpOptions("127.0.0.1:0", max_streams_per_principal=None)
 
-SERVICE = "protolink.v1.AgentService"
+SERVICE = "plgrpc.v1.AgentService"
 
 PIECE = " token"
 """A piece of a text as models produce it."""
@@ -49,19 +48,14 @@ def _reply(text: str) -> str:
 
 
 def _card(name: str, url: str) -> AgentCard:
-    return AgentCard(
-        name=name,
-        description="is measured",
-        url=url,
-        capabilities=AgentCapabilities(max_concurrency=256),
-    )
+    return AgentCard(name=name, description="is measured", url=url)
 
 
 class EchoAgent(Agent):
     """The simplest agent: answers and is done."""
 
     def __init__(self, store: TaskStore, url: str = ANY_PORT, http: HttpOptions | None = None) -> None:
-        super().__init__(_card("echo", url), store=store, http=http)
+        super().__init__(_card("echo", url), store=store, limits=Limits(max_concurrency=256), http=http)
 
     async def handle_task(self, task: Task) -> Task:
         return task.complete(_reply(task.messages[-1].parts[0].content))
@@ -76,7 +70,7 @@ class LogAgent(Agent):
 
     def __init__(self, store: TaskStore, http: HttpOptions | None = None) -> None:
         # Every task stays warm: what a turn costs must not depend on how many tasks a round prepares.
-        limits = Limits(max_concurrency=256, warm_tasks=10_000, warm_items=1_000_000)
+        limits = Limits(max_concurrency=256, principal_share=1.0, warm_tasks=10_000, warm_bytes=1 << 30)
         super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http)
 
     async def handle_task(self, task: Task) -> Task:
@@ -104,7 +98,7 @@ class ChainAgent(Agent):
     interrupted_at = 0.0
 
     def __init__(self, store: TaskStore, name: str) -> None:
-        super().__init__(_card(name, ANY_PORT), store=store)
+        super().__init__(_card(name, ANY_PORT), store=store, limits=Limits(max_concurrency=256))
 
     async def handle_task(self, task: Task) -> Task:
         below, _, rest = task.messages[-1].parts[0].content.partition(" ")
@@ -181,7 +175,7 @@ def _floor_stream() -> Callable[[pb.SubscribeTaskRequest, Any], AsyncIterator[by
         sequence=50_000,
         run_id="0" * 36,
         session_id="0" * 36,
-        type="task.progress",
+        event_type="task.progress",
         create_time=Timestamp(seconds=1_760_000_000, nanos=123_456_000),
         agent_name="log",
         task_progress=event_pb2.TaskProgress(progress=50.1, message="one step of many"),

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import grpc.aio
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import part_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import part_pb2, task_pb2
 
 from bench.process import Server
 from bench.rows import Sample
@@ -38,13 +38,13 @@ async def channels_to(server: Server, count: int) -> AsyncIterator[list[grpc.aio
 
 def unary(channel: grpc.aio.Channel, method: str, service: str = "AgentService") -> Call:
     """A call of bytes for bytes."""
-    call: Any = channel.unary_unary(f"/protolink.v1.{service}/{method}")
+    call: Any = channel.unary_unary(f"/plgrpc.v1.{service}/{method}")
     return call  # type: ignore[no-any-return]  # the stubs of grpc.aio leave the multicallable's type open
 
 
 def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas: bool = False) -> AsyncIterator[bytes]:
     """The responses of a subscription, as bytes."""
-    stream: Any = channel.unary_stream("/protolink.v1.AgentService/SubscribeTask")
+    stream: Any = channel.unary_stream("/plgrpc.v1.AgentService/SubscribeTask")
     request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, deltas=deltas).SerializeToString()
     responses: AsyncIterator[bytes] = aiter(stream(request))
     return responses

@@ -1,7 +1,7 @@
 """The registry over gRPC: agents come, stay, and are looked for."""
 
 from google.protobuf.duration_pb2 import Duration
-from protolink_pb.v1 import registry_service_pb2 as pb
+from plgrpc.v1 import registry_service_pb2 as pb
 
 from bench.load import Call, channel_to, closed_loop, measured, one_by_one, unary
 from bench.local import agent_card, directory

@@ -109,7 +109,7 @@ def _median(values: Any) -> float | None:
     return median(known) if known else None
 
 
-THREAD_NAMES = {"MainThread": "loop", "protolink-store-write": "store", "protolink-store-read_0": "reads"}
+THREAD_NAMES = {"MainThread": "loop", "plgrpc-store-write": "store", "plgrpc-store-read_0": "reads"}
 
 
 def _split(samples: Sequence[Sample]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import grpc.aio
-from protolink_pb.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from bench.agents import FLOOR_BATCH, PIECE
 from bench.load import Call, channel_to, channels_to, events_in, measured, message, new_task, subscribe, unary
@@ -195,7 +195,7 @@ async def _idle_kib(server: Server) -> float:
         task_id = "silent"
         if server.kind != "floor":
             task_id = (await new_task(unary(channels[0], "SendTask"), "wait")).id
-        stubs: list[Any] = [channel.unary_stream("/protolink.v1.AgentService/SubscribeTask") for channel in channels]
+        stubs: list[Any] = [channel.unary_stream("/plgrpc.v1.AgentService/SubscribeTask") for channel in channels]
         request = pb.SubscribeTaskRequest(task_id=task_id).SerializeToString()
 
         async def open_watches(count: int) -> None:

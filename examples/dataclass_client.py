@@ -3,12 +3,11 @@
 PYTHONPATH=gen/betterproto python examples/dataclass_client.py grpc://127.0.0.1:50051 "Where to?"
 """
 
-import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,33 +16,39 @@ from uuid import uuid4
 import grpc
 from google.rpc import error_details_pb2 as pb
 from grpc_status import rpc_status
-from protolink_dataclasses import v1
+from plgrpc_dataclasses import v1
 
-ATTEMPTS = 5  # of one call, and of a stream that shows nothing new
-POLICY = {"maxAttempts": ATTEMPTS, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2}
-CONFIG = {"methodConfig": [{"name": [{}], "retryPolicy": POLICY | {"retryableStatusCodes": ["UNAVAILABLE"]}}]}
 OPTIONS = [
-    ("grpc.service_config", json.dumps(CONFIG)),
-    ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is not repeated
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_reconnect_backoff_ms", 500),
 ]
+LOCAL = ("127.0.0.1", "::1", "localhost")
+SECRETS = {"authorization", "proxy-authorization", "x-api-key", "cookie"}
+CUTS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED}
+
+GOES_ON = {v1.TaskState.SUBMITTED, v1.TaskState.WORKING}
 
 
 class CallError(Exception):
-    """A call failed: gRPC's `code`, protolink.dev's `reason` and `metadata`, wrong `fields`, and when to try again."""
+    """A call failed: gRPC's `code`, protolink-grpc.github.io's `reason` and `metadata`, wrong `fields`, and when to try again."""
 
-    def __init__(self, error: Any) -> None:
-        super().__init__(error.details())
-        self.code: grpc.StatusCode = error.code()
+    def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.code = code
         info, bad, retry = pb.ErrorInfo(), pb.BadRequest(), pb.RetryInfo()
-        for detail in getattr(rpc_status.from_call(error), "details", ()):
+        for detail in details:
             any(detail.Unpack(kind) for kind in (info, bad, retry))
         self.reason, self.metadata = info.reason, dict(info.metadata)
         self.fields = {each.field: each.description for each in bad.field_violations}
         self.retry_after_s = retry.retry_delay.ToTimedelta().total_seconds()
+        self.is_cut = code in CUTS and (not info.reason or code is grpc.StatusCode.UNAVAILABLE)
+
+    @classmethod
+    def of(cls, error: Any) -> "CallError":
+        return cls(error.code(), error.details(), getattr(rpc_status.from_call(error), "details", ()))
 
 
 @contextmanager
@@ -52,7 +57,36 @@ def typed_errors() -> Iterator[None]:
     try:
         yield
     except grpc.RpcError as error:
-        raise CallError(error) from None
+        raise CallError.of(error) from None
+
+
+class Attempts:
+    """The attempts of one call or stream: how long to wait after a cut, and when to give up (docs/polyglot.md)."""
+
+    def __init__(self, patience_s: float, timeout_s: float | None = None) -> None:
+        self._patience_s, self._ends = patience_s, timeout_s and time.monotonic() + timeout_s
+        self.progress()
+
+    def progress(self) -> None:
+        """There was an event: the next cut is a first one."""
+        self._pause_s, self._first_cut = 0.1, 0.0
+
+    def left_s(self) -> float | None:
+        return self._ends and max(0.0, self._ends - time.monotonic())
+
+    def may_go_on(self, error: CallError, open_since: float | None = None) -> bool:
+        """Whether to try again, once it is time for it."""
+        now, left_s = time.monotonic(), self.left_s()
+        if open_since and now - open_since >= 1 and "failed to connect" not in str(error):
+            self._first_cut = 0.0  # it was open: patience begins again, and the pauses go on growing
+        self._first_cut = self._first_cut or now
+        rest_s = self._first_cut + self._patience_s - now
+        if not error.is_cut or rest_s <= error.retry_after_s:
+            return False
+        pause_s = min(max(self._pause_s * random.uniform(0.5, 1), error.retry_after_s), rest_s)
+        self._pause_s = min(2 * self._pause_s, 5.0)
+        time.sleep(pause_s if left_s is None else min(pause_s, left_s))
+        return True
 
 
 @dataclass
@@ -63,58 +97,82 @@ class Details(grpc.ClientCallDetails):  # the stubs' methods take a message only
 
 
 class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
-    """One agent or registry. `timeout_s` bounds the wait for one answer, never the run; streams last as long as theirs."""
+    """One agent or registry. `timeout_s` bounds the wait for one answer, never the run; streams last as long as theirs.
 
-    def __init__(self, url: str, headers: Mapping[str, str] = {}, timeout_s: float | None = None) -> None:
+    What was cut is tried again for `patience_s` without progress. `insecure_ok` lets credentials go in the clear.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] = {},
+        timeout_s: float | None = None,
+        patience_s: float = 60.0,
+        insecure_ok: bool = False,
+    ) -> None:
         where = urlsplit(url if "://" in url else f"grpc://{url}")
         if where.scheme == "grpcs":
             self.channel = grpc.secure_channel(where.netloc, grpc.ssl_channel_credentials(), OPTIONS)
-        elif where.hostname in ("127.0.0.1", "::1", "localhost") or {"x-api-key", "authorization"}.isdisjoint(headers):
+        elif insecure_ok or where.hostname in LOCAL or SECRETS.isdisjoint(map(str.lower, headers)):
             self.channel = grpc.insecure_channel(where.netloc, OPTIONS)
         else:
             raise ValueError("credentials would travel in the clear; use grpcs://")
-        self._headers, self._timeout_s = tuple(headers.items()), timeout_s
+        self._headers, self._timeout_s, self._patience_s = tuple(headers.items()), timeout_s, patience_s
         signed = grpc.intercept_channel(self.channel, self)
         self.agent, self.control = v1.AgentServiceStub(signed), v1.ControlServiceStub(signed)
         self.registry = v1.RegistryServiceStub(signed)
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(Details(details.method, self._timeout_s, self._headers), request)
+        attempts = Attempts(self._patience_s, self._timeout_s)
+        while True:
+            call = continuation(Details(details.method, attempts.left_s(), self._headers), request)
+            error = call.exception()  # which waits for the answer
+            if error is None or not attempts.may_go_on(CallError.of(error)):
+                return call
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         return continuation(Details(details.method, None, self._headers), request)
 
-    def send(self, task: v1.Task, request_id: str = "") -> v1.Task:
+    def send(self, task: v1.Task, request_id: str = "", continues: bool = False) -> v1.Task:
         """The task when it has ended or waits. It always has a request id: repeated or not, it runs once."""
+        request_id, existing = request_id or uuid4().hex, task.id if continues else ""
         with typed_errors():
-            done = self.agent.send_task(v1.SendTaskRequest(task=task, request_id=request_id or uuid4().hex))
+            done = self.agent.send_task(v1.SendTaskRequest(task=task, request_id=request_id, task_id=existing))
         return done.task or v1.Task()
 
-    def stream(self, task: v1.Task, request_id: str = "") -> Iterator[v1.RunEvent]:
+    def stream(self, task: v1.Task, request_id: str = "", continues: bool = False) -> Iterator[v1.RunEvent]:
         """Its events until it has ended or waits, whatever happens to the connection. The run does not end with them."""
-        request = v1.StreamTaskRequest(task=task, request_id=request_id or uuid4().hex)
-        failures, task_id, after = 0, "", 0
+        request_id, existing = request_id or uuid4().hex, task.id if continues else ""
+        request = v1.StreamTaskRequest(task=task, request_id=request_id, task_id=existing)
+        attempts, task_id, after, settled = Attempts(self._patience_s), "", 0, False
         while True:
             rest = v1.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=v1.StopAt.INTERRUPTED)
-            begun: Iterator[Any] = self.agent.subscribe_task(rest) if task_id else self.agent.stream_task(request)
+            begun: Any = self.agent.subscribe_task(rest) if task_id else self.agent.stream_task(request)
+            opened = time.monotonic()
             try:
-                with typed_errors():
+                # Closed when the caller leaves, which ends the call.
+                with typed_errors(), closing(begun):
                     for event in (each for response in begun for each in response.events):
-                        task_id, after, failures = event.task_id, event.sequence, 0
+                        attempts.progress()
+                        task_id, after, status = event.task_id, event.sequence, event.task_status
+                        settled = status is not None and status.new_state not in GOES_ON
                         yield event
-                return
+                if not settled:
+                    raise CallError(grpc.StatusCode.UNAVAILABLE, "the stream ended before the task")
             except CallError as error:
-                failures += 1
-                if error.code is not grpc.StatusCode.UNAVAILABLE or failures == ATTEMPTS:
+                if not settled and not attempts.may_go_on(error, opened):
                     raise
-                time.sleep(random.uniform(0.05, 0.1) * 2**failures)
+            if settled:
+                return
 
 
 def said(text: str, task_id: str = "") -> v1.Task:
-    return v1.Task(id=task_id, messages=[v1.Message(role=v1.Role.USER, parts=[v1.Part(text=text)])])
+    """A task with one message. It has its id before it is sent, so that it can be found whatever happens to the answer."""
+    message = v1.Message(role=v1.Role.USER, parts=[v1.Part(text=text)])
+    return v1.Task(id=task_id or str(uuid4()), messages=[message])
 
 
 if __name__ == "__main__":
     for event in Client(sys.argv[1]).stream(said(sys.argv[2])):
         messages = event.task_messages.messages if event.task_messages else []
-        print(event.sequence, event.type, event.summary, *(part.text for each in messages for part in each.parts))
+        print(event.sequence, event.event_type, event.summary, *(part.text for each in messages for part in each.parts))

@@ -28,7 +28,7 @@ agent = Agent(
         {"key-of-ann": Principal("ann", frozenset({"payments", "operate"})), "key-of-bob": Principal("bob")}
     ),
     # Services and methods have the names that they have over gRPC, whatever a call comes by.
-    access=AccessRules({"/protolink.v1.ControlService/*": "operate"}),
+    access=AccessRules({"/plgrpc.v1.ControlService/*": "operate"}),
     rate_limit=RateLimit(per_second=0.1, burst=3),
     # What a tool does, it does for the caller of the task: this one needs a caller with a scope.
     policy=CapabilityPolicy({"payments.write": {"effect": "allow", "scopes": ["payments"]}}),
@@ -61,12 +61,10 @@ async def main() -> None:
         bob = AgentClient(url=agent.card.url, credentials=APIKey("key-of-bob"))
         await attempt("nobody pays", AgentClient(url=agent.card.url).send_task(None, payment()))
         paid = await attempt("ann pays", ann.send_task(None, payment()))
-        # Over A2A the agent names the tasks; the client keeps both names together.
-        hers = paid.metadata["a2a"]["task_id"]
         await attempt("bob pays", bob.send_task(None, payment()))
-        await attempt("bob looks for her task", bob.get_task(hers))
+        await attempt("bob looks for her task", bob.get_task(paid.id))
         await attempt("bob asks what waits for approval", bob.list_approvals())
-        await attempt("bob, once too often", bob.get_task(hers))
+        await attempt("bob, once too often", bob.get_task(paid.id))
         async with httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as anybody:
             for path in ("/healthz", "/.well-known/agent-card.json", "/tasks"):
                 print(path, (await anybody.get(path)).status_code)

@@ -70,7 +70,7 @@ async def ask(context: RunContext) -> Task:
         await sink.emit_task_event(event, context=RunContext.from_task(task))
     for item in sink.to_list():
         if item["type"].startswith(("action.", "approval.")) or item["final"]:
-            print(f"  {item['sequence']:>2} {item['type']:<18} {item['summary'] or item['payload']['new_state']}")
+            print(f"  {item['sequence']:>2} {item['type']:<18} {item['summary']}")
     return await agent.get_task(task.id)
 
 

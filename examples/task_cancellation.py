@@ -17,7 +17,7 @@ agent = Agent(name="worker")
 async def send_report(name: str, context: ToolContext) -> str:
     """Prepare a report in five steps, and send it. The commit is the last thing that happens, right after a checkpoint."""
     for step in range(1, 6):
-        await context.progress(step / 5, f"page {step} of 5")
+        await context.progress(20 * step, f"page {step} of 5")
         await asyncio.sleep(0.2)
     context.cancellation.raise_if_cancelled()
     committed.append(name)

@@ -1,11 +1,16 @@
 """Write an agent as a typed gRPC microservice on a durable, resumable task log.
 
-Names are loaded when they are first used, so that a client does not pay for servers, nor `protolink --help` for gRPC.
+Names are loaded when they are first used, so that a client does not pay for servers, nor `plgrpc --help` for gRPC.
 `__init__.pyi` says the same to type checkers; a contract test compares the two.
 """
 
+import os
 from importlib import import_module
 from typing import Any
+
+# Else gRPC's C core writes to standard error: a line for each stranger that fails a TLS handshake, and for what is raised as an
+# error anyway. It reads this when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 __version__ = "0.1.0"
 
@@ -18,7 +23,10 @@ _HOMES = {
         "CardSigner",
         "verify_card",
     ),
-    "protolink_grpc.a2a.values": ("Extension",),
+    "protolink_grpc.a2a.values": (
+        "Extension",
+        "PushConfig",
+    ),
     "protolink_grpc.agent": (
         "Agent",
         "AgentPeer",
@@ -313,6 +321,7 @@ __all__ = [
     "PolicyEffect",
     "Principal",
     "ProtolinkError",
+    "PushConfig",
     "PushNotSupportedError",
     "PushOptions",
     "RateLimit",

@@ -10,6 +10,7 @@ from protolink_grpc.a2a.signing import (
 )
 from protolink_grpc.a2a.values import (
     Extension,
+    PushConfig,
 )
 from protolink_grpc.agent import (
     Agent,
@@ -309,6 +310,7 @@ __all__ = [
     "PolicyEffect",
     "Principal",
     "ProtolinkError",
+    "PushConfig",
     "PushNotSupportedError",
     "PushOptions",
     "RateLimit",

@@ -55,6 +55,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     │   ├── SequenceConflictError              another writer appended first
     │   ├── LeaseLostError                     another process owns the task now
     │   ├── StoreVersionError                  the file was written by a newer version
+    │   ├── LogTooNewError                     the log has a fact that this version must not pass over
     │   ├── StoreReadOnlyError
     │   └── StoreFullError
     ├── RemoteError                            client side: a reason that this version does not know
@@ -65,7 +66,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-DOMAIN = "protolink.dev"
+DOMAIN = "protolink-grpc.github.io"
 """`google.rpc.ErrorInfo.domain` of every reason in `RULES`."""
 
 
@@ -77,6 +78,9 @@ class ProtolinkError(Exception):
     """
 
     reason: ClassVar[str] = ""
+
+    retry_after_s: float | None = None
+    """Least pause before the request is repeated, where its receiver asks for one."""
 
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)
@@ -223,7 +227,14 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class ToolFailedError(ToolError):
+    """A tool's code raised, or its result cannot be used.
+
+    Attributes:
+        is_reported: This process has logged it, and it says no more than its caller may see.
+    """
+
     reason = "TOOL_FAILED"
+    is_reported = False
 
 
 class ToolCorrectionLimitError(ProtolinkError):
@@ -383,6 +394,8 @@ class ResourceExhaustedError(ProtolinkError):
 
     reason = "RESOURCE_EXHAUSTED"
 
+    retry_after_s: float
+
     def __init__(self, message: str, *, retry_after_s: float = 1.0, **metadata: str) -> None:
         super().__init__(message, **metadata)
         self.retry_after_s = retry_after_s
@@ -452,6 +465,12 @@ class LeaseLostError(StoreError):
 
 class StoreVersionError(StoreError):
     reason = "STORE_VERSION"
+
+
+class LogTooNewError(StoreError):
+    """A log has a fact that only a later version understands, and that a reader must not pass over; `task_id` names the log."""
+
+    reason = "LOG_TOO_NEW"
 
 
 class StoreReadOnlyError(StoreError):
@@ -549,8 +568,10 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "SEQUENCE_CONFLICT": Rule("ABORTED", 409, -32603, retryable=True),
         "LEASE_LOST": Rule("ABORTED", 409, -32603, retryable=True),
         "STORE_VERSION": Rule("FAILED_PRECONDITION", 500, -32603),
-        "STORE_READ_ONLY": Rule("FAILED_PRECONDITION", 500, -32603),
-        "STORE_FULL": Rule("RESOURCE_EXHAUSTED", 507, -32603, retryable=True),
+        "LOG_TOO_NEW": Rule("FAILED_PRECONDITION", 500, -32603),
+        # Not RESOURCE_EXHAUSTED: that speaks of the caller's own quota, and this is an outage like any other.
+        "STORE_READ_ONLY": Rule("UNAVAILABLE", 503, -32603, retryable=True),
+        "STORE_FULL": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "REMOTE_ERROR": Rule("UNKNOWN", 502, -32603),
         "INTERNAL": Rule("INTERNAL", 500, -32603),
     }

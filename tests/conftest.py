@@ -12,10 +12,11 @@ from typing import Any
 import grpc.aio
 import pytest
 from hypothesis import settings
-from protolink_pb.v1 import agent_service_pb2_grpc
+from plgrpc.v1 import agent_service_pb2_grpc
 
 from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.logs import record_filters
 from protolink_grpc.store.port import TaskStore
 
 if sys.dont_write_bytecode:
@@ -34,6 +35,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 
 START_S = 30.0
 """How long a program may take to say its first line; far more than it needs on a busy machine."""
+
+
+@pytest.fixture(autouse=True)
+def _logs_count_anew() -> None:
+    """Else a test would find its records left out, because of those that other tests of the same minute have caused."""
+    for each in record_filters():
+        each.reset()
 
 
 @pytest.fixture

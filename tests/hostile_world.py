@@ -1,15 +1,19 @@
-"""One agent on both of its ports that answers at once, for callers who send anything; and what must be true when they are done."""
+"""One agent on both of its ports that answers at once, for callers who send anything; and what must be true when they are done.
+
+It is a process of its own, so that its memory and its log are measured without those of the tools that call it.
+"""
 
 import logging
+import multiprocessing
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any
 
 import httpx
 import psutil
-import pytest
 
 from protolink_grpc import (
     A2AOptions,
@@ -49,12 +53,20 @@ class Hostile:
         target: Of its gRPC port.
     """
 
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.url = next(each.url for each in agent.card.interfaces if each.url.startswith("http")).rstrip("/")
+    def __init__(self, process: psutil.Process, pipe: Connection) -> None:
+        self._process = process
+        self._pipe = pipe
+        assert pipe.poll(PATIENCE_S), "the agent did not start"
+        self.url, self.target = pipe.recv()
         self.port = int(self.url.rpartition(":")[2])
-        self.target = agent.card.url.removeprefix("grpc://")
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
+
+    def complaints(self) -> list[str]:
+        """What it has logged as its own mistake since the last call, whoever logged it."""
+        self._pipe.send("complaints")
+        assert self._pipe.poll(PATIENCE_S), "the agent's process does not answer"
+        found: list[str] = self._pipe.recv()
+        return found
 
     def still_answers(self) -> None:
         """It does what it did before."""
@@ -73,9 +85,9 @@ class Hostile:
         """Nothing that somebody began is left: no run, no stream, no WebSocket but the caller's own."""
         deadline = time.monotonic() + PATIENCE_S
         wanted = {
-            "protolink_active_tasks": 0,
-            "protolink_http_event_streams": 0,
-            "protolink_http_websockets": websockets,
+            "plgrpc_active_tasks": 0,
+            "plgrpc_http_event_streams": 0,
+            "plgrpc_http_websockets": websockets,
         }
         while (found := self.gauges(*wanted)) != wanted:
             assert time.monotonic() < deadline, found
@@ -84,7 +96,7 @@ class Hostile:
     def loses_its_callers(self) -> None:
         """Every request but the one that asks is given up."""
         deadline = time.monotonic() + PATIENCE_S
-        while (found := self.gauges("protolink_http_requests_in_flight")) != {"protolink_http_requests_in_flight": 1}:
+        while (found := self.gauges("plgrpc_http_requests_in_flight")) != {"plgrpc_http_requests_in_flight": 1}:
             assert time.monotonic() < deadline, found
             threading.Event().wait(0.02)  # as above
 
@@ -94,45 +106,67 @@ class Hostile:
 
     @contextmanager
     def within(self, most_bytes: int) -> Iterator[None]:
-        """What happens here may keep so much memory, at most, when it is over."""
-        process = psutil.Process()
-        before = process.memory_info().rss
+        """The agent may keep so much more memory, at most, when what happens here is over."""
+        before = self._process.memory_info().rss
         yield
-        assert process.memory_info().rss - before < most_bytes
+        assert self._process.memory_info().rss - before < most_bytes
 
 
 @contextmanager
 def hostile_world() -> Iterator[Hostile]:
-    """The agent at work, in a thread of its own. Its webhooks reach nobody, and no name is looked up."""
-
-    async def post(self: Poster, post: Post) -> Answer:
-        return Answer(True, "")
-
-    push = PushOptions(allow=("private",))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Poster, "post", post)
-        patch.setattr(push_targets, "_look_up", lambda host, port: [(0, 0, 0, "", ("127.0.0.1", port))])
-        card = AgentCard(
-            name="mirror",
-            description="shows what it is sent",
-            url="grpc://127.0.0.1:0",
-            input_formats=["*/*"],
-            capabilities=AgentCapabilities(max_concurrency=64),
-        )
-        agent = Mirror(card, http=HttpOptions(), a2a=A2AOptions(push=push), storage=InMemoryStorage(), grace_s=0.2)
-        agent.start(background=True)
-        world = Hostile(agent)
+    """The agent at work. Its webhooks reach nobody, and no name is looked up."""
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
+    pipe, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        world = Hostile(psutil.Process(process.pid), pipe)
         try:
             yield world
         finally:
             world.http.close()
-            agent.stop()
+            pipe.close()
+        process.join(PATIENCE_S)
+        assert process.exitcode == 0
+    finally:
+        process.kill()
 
 
-def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged as our own mistake, whoever logged it."""
-    return [
-        f"{each.name}: {each.getMessage()} {each.exc_info or ''}"
-        for each in caplog.get_records("call")
-        if each.levelno >= logging.ERROR
-    ]
+class _Complaints(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(f"{record.name}: {self.format(record)}")
+
+
+def _serve(pipe: Connection) -> None:
+    """Run the agent until the other end of the pipe is closed."""
+
+    async def post(self: Poster, post: Post) -> Answer:
+        return Answer(True, "")
+
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
+    Poster.post = post  # type: ignore[method-assign]
+    push_targets._look_up = lambda host, port: [(0, 0, 0, "", ("127.0.0.1", port))]
+    card = AgentCard(
+        name="mirror",
+        description="shows what it is sent",
+        url="grpc://127.0.0.1:0",
+        input_formats=["*/*"],
+        capabilities=AgentCapabilities(max_concurrency=64),
+    )
+    options = A2AOptions(push=PushOptions(allow=("private",)))
+    agent = Mirror(card, http=HttpOptions(), a2a=options, storage=InMemoryStorage(), grace_s=0.2)
+    agent.start(background=True)
+    try:
+        url = next(each.url for each in agent.card.interfaces if each.url.startswith("http")).rstrip("/")
+        pipe.send((url, agent.card.url.removeprefix("grpc://")))
+        while True:
+            pipe.recv()
+            pipe.send(complaints.found)
+            complaints.found.clear()
+    except EOFError:
+        agent.stop()

@@ -82,7 +82,7 @@ class World:
 
     def rejected(self, reason: str) -> int:
         """How often a peer was given up for it."""
-        name = f'protolink_http_rejected_total{{reason="{reason}"}} '
+        name = f'plgrpc_http_rejected_total{{reason="{reason}"}} '
         return next((int(x.removeprefix(name)) for x in self.metrics.text().splitlines() if x.startswith(name)), 0)
 
     async def _echo(self, request: Request) -> Response:

@@ -1,10 +1,11 @@
-package protolink
+package plgrpc
 
 import (
+	"errors"
 	"testing"
 	"time"
 
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -39,5 +40,58 @@ func TestArgumentsBecomeAJSONObject(t *testing.T) {
 	}
 	if _, err := ToolCall("add", make(chan int)); err == nil {
 		t.Error("a channel has a JSON form")
+	}
+}
+
+func TestPartsAreReadAsTheyWereMade(t *testing.T) {
+	type trip struct{ To string }
+	data, err := JSONPart(trip{"Lisbon"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := ToolCallPart("book", trip{"Porto"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := LinkPart("map.png", "image/png", "https://example.com/map.png")
+	parts := []*pb.Part{TextPart("Bom "), data, FilePart("a.txt", "text/plain", []byte("bytes")), call, TextPart("dia"), link}
+	if said := TextOf(parts); said != "Bom dia" {
+		t.Error(said)
+	}
+	var read trip
+	if err := Decode(data, &read); err != nil || read.To != "Lisbon" {
+		t.Errorf("%v, %v", read, err)
+	}
+	files := FilesOf(parts)
+	if len(files) != 2 || string(files[0].GetData()) != "bytes" || files[1].GetData() != nil || files[1].GetUri() == "" {
+		t.Errorf("files %v", files)
+	}
+	if calls := ToolCallsOf(parts); len(calls) != 1 || calls[0].GetCallId() == "" || calls[0].GetArgsJson() != `{"To":"Porto"}` {
+		t.Errorf("calls %v", calls)
+	}
+	if Decode(parts[0], &read) == nil || Decode(parts[2], &read) == nil {
+		t.Error("a text or a file is decoded as JSON")
+	}
+}
+
+func TestOutputsOfToolsAreDecodedAndTheirErrorsAreErrors(t *testing.T) {
+	result := func(output *pb.ToolOutput) *pb.Task {
+		parts := []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}
+		return &pb.Task{Id: "t", Artifacts: []*pb.Artifact{{Parts: parts}}}
+	}
+	var sum int64
+	if err := DecodeOutput(result(&pb.ToolOutput{ResultJson: "9007199254740993"}), &sum); err != nil || sum != 1<<53+1 {
+		t.Errorf("%d, %v", sum, err)
+	}
+	failed := result(&pb.ToolOutput{CallId: "c", ErrorJson: `{"code":"TOOL_FAILED","message":"no numbers"}`})
+	var why *ToolError
+	if err := Decode(PartsOf(failed)[0], &sum); !errors.As(err, &why) || why.Code != "TOOL_FAILED" || why.Message != "no numbers" {
+		t.Errorf("%v", err)
+	}
+	if outputs := ToolOutputsOf(PartsOf(failed)); len(outputs) != 1 || outputs[0].GetCallId() != "c" {
+		t.Errorf("outputs %v", outputs)
+	}
+	if DecodeOutput(failed, &sum) == nil {
+		t.Error("a failed tool has an output")
 	}
 }

@@ -1,4 +1,4 @@
-package protolink
+package plgrpc
 
 import (
 	"crypto/tls"
@@ -40,7 +40,7 @@ func TestCredentialsStayOnThisMachineOrBehindTLS(t *testing.T) {
 		{"grpc://agents.example:1", []Option{WithBearerToken("t")}, false},
 		{"grpc://agents.example:1", []Option{WithAPIKey("k")}, false},
 		{"grpc://agents.example:1", nil, true},
-		{"grpc://agents.example:1", []Option{WithAPIKey("k"), WithPlaintextCredentials()}, true},
+		{"grpc://agents.example:1", []Option{WithAPIKey("k"), WithInsecureOK()}, true},
 		{"grpcs://agents.example:1", []Option{WithAPIKey("k")}, true},
 		{"grpc://127.0.0.1:1", []Option{WithTLS(&tls.Config{})}, false},
 	} {

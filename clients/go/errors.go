@@ -1,4 +1,4 @@
-package protolink
+package plgrpc
 
 import (
 	"context"
@@ -10,41 +10,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Domain is where the reasons of protolink's errors are defined.
-const Domain = "protolink.dev"
+// Domain is where the reasons of plgrpc's errors are defined.
+const Domain = "protolink-grpc.github.io"
 
 // Reason is why a call failed, in a word that does not change. It is an error to compare with:
 //
-//	if errors.Is(err, protolink.ErrTaskNotFound) { ... }
+//	if errors.Is(err, plgrpc.ErrTaskNotFound) { ... }
 //
-// Reasons that are not among the constants are compared in the same way: errors.Is(err, protolink.Reason("BUDGET_EXCEEDED")).
+// The constants are the values of plgrpc.v1.ErrorReason. A later agent may send others, which are compared in the same way:
+// errors.Is(err, plgrpc.Reason("NEW_REASON")). The comments of proto/plgrpc/v1 name the reasons of each method.
 type Reason string
 
 // Error returns the word.
 func (r Reason) Error() string { return string(r) }
-
-// Reasons that callers tell apart most often. The comments of proto/protolink/v1 name those of each method.
-const (
-	ErrInvalidArgument    Reason = "INVALID_ARGUMENT"      // see Error.Violations
-	ErrTaskNotFound       Reason = "TASK_NOT_FOUND"        // unknown, or somebody else's
-	ErrTaskFinished       Reason = "TASK_FINISHED"         // it takes no more messages
-	ErrTaskAlreadyRunning Reason = "TASK_ALREADY_RUNNING"  // wait, or cancel it
-	ErrTaskNotCancelable  Reason = "TASK_NOT_CANCELABLE"   // it has ended
-	ErrSequenceOutOfRange Reason = "SEQUENCE_OUT_OF_RANGE" // the log is not that long
-	ErrApprovalNotFound   Reason = "APPROVAL_NOT_FOUND"    // unknown, or not the caller's business
-	ErrApprovalChanged    Reason = "APPROVAL_CHANGED"      // the answer is about another action than the one that waits
-	ErrAgentNotFound      Reason = "AGENT_NOT_FOUND"       // the registry knows no such agent
-	ErrAgentAmbiguous     Reason = "AGENT_AMBIGUOUS"       // it knows several
-	ErrAgentConflict      Reason = "AGENT_CONFLICT"        // the URL is registered by somebody else
-	ErrLeaseNotFound      Reason = "LEASE_NOT_FOUND"       // register again
-	ErrUnauthenticated    Reason = "UNAUTHENTICATED"       // no credentials, or wrong ones
-	ErrPermissionDenied   Reason = "PERMISSION_DENIED"     // these credentials do not suffice
-	ErrResourceExhausted  Reason = "RESOURCE_EXHAUSTED"    // try again after Error.RetryDelay
-	ErrDeadlineExceeded   Reason = "DEADLINE_EXCEEDED"     // the wait was over before the work
-	ErrUnavailable        Reason = "UNAVAILABLE"           // it could not be reached, or goes down
-	ErrUnimplemented      Reason = "UNIMPLEMENTED"         // this agent does not do that
-	ErrInternal           Reason = "INTERNAL"              // its fault; Error.Metadata names the incident
-)
 
 // reasons are those of failures that gRPC itself or a proxy reports: by code, for want of details.
 var reasons = map[codes.Code]Reason{
@@ -62,12 +40,16 @@ var reasons = map[codes.Code]Reason{
 type Error struct {
 	Code       codes.Code
 	Reason     Reason            // empty where neither the server nor the code gives one
-	Domain     string            // "protolink.dev"; another system's; empty where the server gave no reason
+	Domain     string            // "protolink-grpc.github.io"; another system's; empty where the server gave no reason
 	Message    string            // one sentence for people
 	Metadata   map[string]string // the dynamic values of the sentence, for instance task_id
 	Violations []Violation       // which fields of the request were wrong
 	RetryDelay time.Duration     // how long the server asks to wait before a repetition; 0 where it does not
+	TaskID     string            // of the task that was sent, begun or not; empty for calls that send none
 	status     *status.Status
+	answered   bool  // the status has an ErrorInfo: the server itself says so
+	remote     bool  // gRPC has reported it, and not code of the caller's
+	cause      error // on this side
 }
 
 // Violation is one field of a request that was wrong: its path, such as task.id, and what is wrong with it.
@@ -75,12 +57,20 @@ type Violation struct{ Field, Description string }
 
 // Error returns code, reason and sentence.
 func (e *Error) Error() string {
-	said := "protolink: " + e.Code.String()
+	said := "plgrpc: " + e.Code.String()
 	if e.Reason != "" {
 		said += "/" + string(e.Reason)
 	}
-	return said + ": " + e.Message
+	said += ": " + e.Message
+	if e.TaskID != "" {
+		said += " (task " + e.TaskID + ")"
+	}
+	return said
 }
+
+// Unwrap returns why the call ended on this side: the cause of its context, see context.Cause, or the error of an interceptor of the
+// caller's own. It is nil where the connection or the server failed.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether e has the reason that target is.
 func (e *Error) Is(target error) bool {
@@ -110,11 +100,14 @@ func FromError(err error) *Error {
 	if !ok {
 		s = status.FromContextError(err)
 	}
-	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
+	e := &Error{Code: s.Code(), Message: s.Message(), status: s, remote: ok}
+	if !ok {
+		e.cause = err
+	}
 	for _, detail := range s.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
-			e.Reason, e.Domain, e.Metadata = Reason(detail.GetReason()), detail.GetDomain(), detail.GetMetadata()
+			e.Reason, e.Domain, e.Metadata, e.answered = Reason(detail.GetReason()), detail.GetDomain(), detail.GetMetadata(), true
 		case *errdetails.BadRequest:
 			for _, v := range detail.GetFieldViolations() {
 				e.Violations = append(e.Violations, Violation{v.GetField(), v.GetDescription()})
@@ -127,4 +120,24 @@ func FromError(err error) *Error {
 		e.Reason = reasons[e.Code]
 	}
 	return e
+}
+
+// interrupted is the error of a call that its context has ended, whose latest attempt failed with last.
+func interrupted(ctx context.Context, last *Error) *Error {
+	e := FromError(ctx.Err())
+	e.cause = context.Cause(ctx)
+	if last.isCut() {
+		e.Message += "; before that: " + last.Message
+	}
+	return e
+}
+
+// aboutTask adds the task to the error of a call that has sent it.
+func aboutTask(err error, taskID string) error {
+	if err == nil {
+		return nil
+	}
+	e := *FromError(err)
+	e.TaskID = taskID
+	return &e
 }

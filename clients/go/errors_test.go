@@ -1,4 +1,4 @@
-package protolink
+package plgrpc
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestAnErrorSaysWhatTheServerSaid(t *testing.T) {
 	if len(err.Violations) != 1 || err.Violations[0] != (Violation{"task.id", "too long"}) {
 		t.Errorf("violations %v", err.Violations)
 	}
-	if want := "protolink: InvalidArgument/INVALID_ARGUMENT: a sentence"; err.Error() != want {
+	if want := "plgrpc: InvalidArgument/INVALID_ARGUMENT: a sentence"; err.Error() != want {
 		t.Errorf("%q, want %q", err.Error(), want)
 	}
 	if status.Code(err) != codes.InvalidArgument {

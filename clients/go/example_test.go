@@ -1,4 +1,4 @@
-package protolink_test
+package plgrpc_test
 
 import (
 	"bufio"
@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	"github.com/protolink-grpc/protolink-grpc/clients/go/agent"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -23,13 +25,13 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	client, err := protolink.Dial("grpc://127.0.0.1:50051")
+	client, err := plgrpc.Dial("grpc://127.0.0.1:50051")
 	if err != nil {
 		panic(err)
 	}
 	defer client.Close()
 
-	task, err := protolink.ToolCall("add", map[string]int{"a": 1, "b": 2})
+	task, err := plgrpc.ToolCall("add", map[string]int{"a": 1, "b": 2})
 	if err != nil {
 		panic(err)
 	}
@@ -37,16 +39,16 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(done.GetState(), protolink.Output(done)) // TASK_STATE_COMPLETED 3
+	fmt.Println(done.GetState(), plgrpc.Output(done)) // TASK_STATE_COMPLETED 3
 }
 
 func Example_stream() {
 	ctx, client := context.Background(), dialed()
-	for event, err := range client.Stream(ctx, protolink.Text("Plan a trip")) {
+	for event, err := range client.Stream(ctx, plgrpc.Text("Plan a trip")) {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(event.GetSequence(), event.GetType(), event.GetSummary())
+		fmt.Println(event.GetSequence(), event.GetEventType(), event.GetSummary())
 	}
 
 	// Another process, later: the same log from position 40 on, to the end of the task.
@@ -54,33 +56,79 @@ func Example_stream() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(event.GetSequence(), event.GetType())
+		fmt.Println(event.GetSequence(), event.GetEventType())
 	}
+}
+
+func Example_text() {
+	ctx, client := context.Background(), dialed()
+	for update, err := range client.StreamUpdates(ctx, plgrpc.Text("Plan a trip")) {
+		switch {
+		case err != nil:
+			panic(err)
+		case update.Delta != nil:
+			fmt.Print(update.Delta.GetText())
+		default:
+			fmt.Println(update.Event.GetSequence(), update.Event.GetEventType())
+		}
+	}
+}
+
+func Example_submit() {
+	ctx, client := context.Background(), dialed()
+	task, err := client.Submit(ctx, plgrpc.Text("Count the stars"))
+	if err != nil {
+		panic(err)
+	}
+	now, err := client.GetView(ctx, task.GetId(), pb.TaskView_TASK_VIEW_HEADER) // state and counts, no messages
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(now.GetState())
 }
 
 func Example_timeouts() {
 	client := dialed()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	task := protolink.Text("Count the stars")
-	task.Id = "stars-1" // a name of one's own makes it easy to find again
-	_, err := client.Send(ctx, task)
-	if errors.Is(err, context.DeadlineExceeded) {
-		_, err = client.Cancel(context.Background(), "stars-1", "it took too long")
+	_, err := client.Send(ctx, plgrpc.Text("Count the stars"))
+	var failure *plgrpc.Error
+	if errors.Is(err, context.DeadlineExceeded) && errors.As(err, &failure) {
+		_, err = client.Cancel(context.Background(), failure.TaskID, "it took too long")
 	}
 	fmt.Println(err)
 }
 
+func Example_parts() {
+	ctx, client := context.Background(), dialed()
+	wish, err := plgrpc.JSONPart(map[string]any{"to": "Lisbon", "nights": 3})
+	if err != nil {
+		panic(err)
+	}
+	picture := plgrpc.FilePart("view.png", "image/png", []byte("..."))
+	done, err := client.Send(ctx, plgrpc.NewTask(plgrpc.TextPart("Like in this picture"), picture, wish))
+	if err != nil {
+		panic(err)
+	}
+	var trip struct{ Hotel string }
+	if err := plgrpc.DecodeOutput(done, &trip); err != nil {
+		panic(err)
+	}
+	for _, file := range plgrpc.FilesOf(plgrpc.PartsOf(done)) {
+		fmt.Println(file.GetName(), len(file.GetData()), file.GetUri())
+	}
+}
+
 func Example_input() {
 	ctx, client := context.Background(), dialed()
-	task, err := client.Send(ctx, protolink.Text("Book a room"))
+	task, err := client.Send(ctx, plgrpc.Text("Book a room"))
 	if err != nil {
 		panic(err)
 	}
 	for task.GetState() == pb.TaskState_TASK_STATE_INPUT_REQUIRED {
-		fmt.Print(protolink.Output(task), " ")
+		fmt.Print(plgrpc.Output(task), " ")
 		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-		task, err = client.Send(ctx, protolink.Text(answer), protolink.ContinueTask(task.GetId()))
+		task, err = client.Send(ctx, plgrpc.Text(answer), plgrpc.ContinueTask(task.GetId()))
 		if err != nil {
 			panic(err)
 		}
@@ -98,7 +146,11 @@ func Example_approvals() {
 		}
 		action := approval.GetRequest().GetAction()
 		fmt.Println(action.GetName(), action.GetPayloadJson())
-		if _, err := client.Respond(ctx, approval, true, "looks right"); err != nil {
+		var options []plgrpc.RespondOption
+		if approval.GetRequest().GetEditable() {
+			options = append(options, plgrpc.EditedArguments(map[string]int{"nights": 3}))
+		}
+		if _, err := client.Respond(ctx, approval, true, "looks right", options...); err != nil {
 			panic(err)
 		}
 	}
@@ -106,7 +158,7 @@ func Example_approvals() {
 
 func Example_registry() {
 	ctx := context.Background()
-	registry, err := protolink.DialRegistry("grpc://127.0.0.1:50050")
+	registry, err := plgrpc.DialRegistry("grpc://127.0.0.1:50050")
 	if err != nil {
 		panic(err)
 	}
@@ -115,7 +167,7 @@ func Example_registry() {
 	if err != nil {
 		panic(err)
 	}
-	coordinator, err := protolink.Dial(found.GetCard().GetUrl())
+	coordinator, err := plgrpc.Dial(found.GetCard().GetUrl())
 	if err != nil {
 		panic(err)
 	}
@@ -138,10 +190,10 @@ func Example_registry() {
 func Example_errors() {
 	ctx, client := context.Background(), dialed()
 	_, err := client.Get(ctx, "unknown")
-	if errors.Is(err, protolink.ErrTaskNotFound) {
+	if errors.Is(err, plgrpc.ErrTaskNotFound) {
 		fmt.Println("no such task")
 	}
-	var failure *protolink.Error
+	var failure *plgrpc.Error
 	if errors.As(err, &failure) {
 		fmt.Println(failure.Code, failure.Reason, failure.Metadata["task_id"], failure.Violations)
 	}
@@ -149,16 +201,31 @@ func Example_errors() {
 
 func Example_credentials() {
 	pool := x509.NewCertPool() // add the authority that signed the agent's certificate
-	client, err := protolink.Dial("grpcs://agents.example.com:443",
-		protolink.WithTLS(&tls.Config{RootCAs: pool}), // without it: the system's roots
-		protolink.WithBearerToken(os.Getenv("TOKEN")), // or WithAPIKey, WithCredentials
+	client, err := plgrpc.Dial("grpcs://agents.example.com:443",
+		plgrpc.WithTLS(&tls.Config{RootCAs: pool}), // without it: the system's roots
+		plgrpc.WithBearerToken(os.Getenv("TOKEN")), // or WithAPIKey, WithCredentials
+		plgrpc.WithHeader("x-tenant", "acme"),      // with every call
 	)
 	if err != nil {
 		panic(err)
 	}
 	defer client.Close()
-	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-tenant", "acme")
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-tenant", "other") // with this one
 	card, err := client.Card(ctx)
+	fmt.Println(card.GetName(), err)
+}
+
+func Example_connection() {
+	conn, err := grpc.NewClient("unix:///run/agent.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	client, err := plgrpc.NewClient(conn, plgrpc.WithPatience(10*time.Second))
+	if err != nil {
+		panic(err)
+	}
+	card, err := client.Card(context.Background())
 	fmt.Println(card.GetName(), err)
 }
 
@@ -167,7 +234,7 @@ func Example_stubs() {
 	control := pb.NewControlServiceClient(client.Conn())
 	tools, err := control.ListTools(ctx, &pb.ListToolsRequest{})
 	if err != nil {
-		panic(protolink.FromError(err))
+		panic(plgrpc.FromError(err))
 	}
 	fmt.Println(tools.GetTools())
 }
@@ -186,8 +253,8 @@ func Example_agent() {
 	}
 }
 
-func dialed() *protolink.Client {
-	client, err := protolink.Dial("grpc://127.0.0.1:50051")
+func dialed() *plgrpc.Client {
+	client, err := plgrpc.Dial("grpc://127.0.0.1:50051")
 	if err != nil {
 		panic(err)
 	}

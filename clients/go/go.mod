@@ -5,6 +5,7 @@ go 1.24.0
 require (
 	github.com/google/uuid v1.6.0
 	github.com/protolink-grpc/protolink-grpc/gen/go v0.0.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20250804133106-a7a43d27e69b
 	google.golang.org/grpc v1.76.0
 	google.golang.org/protobuf v1.36.11

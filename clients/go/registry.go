@@ -1,10 +1,10 @@
-package protolink
+package plgrpc
 
 import (
 	"context"
 	"iter"
 
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
@@ -18,6 +18,15 @@ type Registry struct {
 // DialRegistry returns a client of the registry at url; URLs and options are those of [Dial].
 func DialRegistry(url string, options ...Option) (*Registry, error) {
 	channel, err := dial(url, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Registry{channel, pb.NewRegistryServiceClient(channel.conn)}, nil
+}
+
+// NewRegistry returns a client of a registry over a connection of the caller's own, see [NewClient].
+func NewRegistry(conn grpc.ClientConnInterface, options ...Option) (*Registry, error) {
+	channel, err := over(conn, options)
 	if err != nil {
 		return nil, err
 	}
@@ -50,22 +59,20 @@ func (r *Registry) Watch(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[
 		err := r.persist(ctx, func(ctx context.Context, this *attempt) error {
 			present.snapshot = nil // what was cut off begins anew
 			request := &pb.WatchAgentsRequest{Filter: filter, AfterRevision: present.revision}
-			stream, err := r.registry.WatchAgents(ctx, request, grpc.Peer(&this.peer))
-			if err != nil {
-				return err
-			}
-			for {
-				response, err := stream.Recv()
-				if err != nil {
-					return err
-				}
-				this.progressed = true
+			stream, err := r.registry.WatchAgents(ctx, request)
+			return listen(this, stream, err, func(response *pb.WatchAgentsResponse) error {
+				this.known = this.known || len(response.GetChanges()) > 0
 				for _, change := range present.news(response) {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					this.news = true
 					if !yield(change, nil) {
 						return errStopped
 					}
 				}
-			}
+				return nil
+			})
 		})
 		if err != nil {
 			yield(nil, err)

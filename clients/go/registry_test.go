@@ -1,10 +1,15 @@
-package protolink
+package plgrpc
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/grpc"
 )
 
 func TestAWatchTellsWhatIsNewHoweverOftenItBegins(t *testing.T) {
@@ -38,5 +43,43 @@ func TestAWatchTellsWhatIsNewHoweverOftenItBegins(t *testing.T) {
 	}
 	if present.revision != 4 || len(present.agents) != 2 {
 		t.Errorf("revision %d, agents %v", present.revision, present.agents)
+	}
+}
+
+// flapping is a registry whose every watch shows one agent, and ends.
+type flapping struct {
+	pb.UnimplementedRegistryServiceServer
+	mu      sync.Mutex
+	watches int
+}
+
+func (f *flapping) WatchAgents(_ *pb.WatchAgentsRequest, stream grpc.ServerStreamingServer[pb.WatchAgentsResponse]) error {
+	f.mu.Lock()
+	f.watches++
+	f.mu.Unlock()
+	agent := &pb.RegisteredAgent{Card: &pb.AgentCard{Name: "a", Url: "a"}}
+	change := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_UP, Agent: agent}
+	return stream.Send(&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{change}, Revision: 1})
+}
+
+func TestAWatchOfTheRegistryGoesOnWhenItEndsAndDoesNotSpin(t *testing.T) {
+	t.Parallel()
+	f := &flapping{}
+	registry, err := NewRegistry(inMemory(t, func(s *grpc.Server) { pb.RegisterRegistryServiceServer(s, f) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	shown := 0
+	for _, err := range registry.Watch(ctx, nil) {
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		} else if err == nil {
+			shown++
+		}
+	}
+	if f.mu.Lock(); shown != 1 || f.watches < 3 || f.watches > 8 {
+		t.Errorf("shown %d times by %d watches", shown, f.watches)
 	}
 }

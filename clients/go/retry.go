@@ -1,4 +1,4 @@
-package protolink
+package plgrpc
 
 import (
 	"context"
@@ -11,74 +11,134 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
-const firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+const (
+	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 
-// errStopped ends an attempt whose caller wants no more.
+	// steady is how long a stream is open before that alone counts as progress.
+	steady = time.Second
+)
+
+// errStopped ends an attempt whose caller has left the loop.
 var errStopped = errors.New("the loop was left")
 
-// attempt is one try of something that may be tried again.
+// attempt is one try of a call that may be tried again. The call sets what it got.
 type attempt struct {
-	progressed bool      // the caller got something: the next cut is a new one
-	peer       peer.Peer // set by gRPC at the end of the call, if it has reached anybody
+	opened  time.Time     // when a stream was open; zero for a call with one answer
+	news    bool          // the caller got something that it did not have
+	known   bool          // the server sent what the caller has already
+	request proto.Message // what was sent
 }
 
-// persist runs do until it succeeds, reaches io.EOF, fails for good, or has failed too often in a row without any progress.
+// progressed reports whether the server has done something for the caller.
+func (a *attempt) progressed(now time.Time) bool {
+	return a.news || a.known || !a.opened.IsZero() && now.Sub(a.opened) >= steady
+}
+
+// persist runs do until it succeeds, its caller stops it, it fails with an answer, or the patience has run out. Every call of this
+// package goes through it, and it alone decides what is tried again, and when. io.EOF from do means that a stream ended too early.
 func (c *channel) persist(ctx context.Context, do func(context.Context, *attempt) error) error {
-	ctx, cancel := context.WithCancel(ctx) // lets go of a call that was left before its end
-	defer cancel()
-	for failures := 0; ; {
-		began, this := time.Now(), attempt{}
-		err := do(ctx, &this)
-		if err == nil || err == io.EOF || err == errStopped {
+	left := patience{limit: c.patience}
+	for {
+		this := &attempt{}
+		err := try(ctx, this, do)
+		if err == nil || err == errStopped {
 			return nil
 		}
-		// A stream that was quiet for long has lost its connection, not its way.
-		quiet := this.peer.Addr != nil && time.Since(began) > longestPause
-		if failures++; this.progressed || quiet {
-			failures = 0
+		if err == io.EOF {
+			err = status.Error(codes.Unavailable, "the stream ended before its last event")
 		}
 		failure := FromError(err)
-		if ctx.Err() != nil || !retryable(failure) || failures >= c.attempts {
+		if ctx.Err() != nil && !failure.answered {
+			return interrupted(ctx, failure)
+		}
+		if !failure.isCut() {
 			return failure
 		}
-		if !sleep(ctx, max(pause(failures), failure.RetryDelay)) {
+		if unsendable := this.encodingError(failure); unsendable != nil {
+			return unsendable
+		}
+		pause, again := left.pause(this, failure.RetryDelay)
+		if !again {
 			return failure
+		}
+		if !sleep(ctx, pause) {
+			return interrupted(ctx, failure)
 		}
 	}
 }
 
-func retryable(e *Error) bool {
+// try runs one attempt, whose call ends with it.
+func try(ctx context.Context, this *attempt, do func(context.Context, *attempt) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return do(ctx, this)
+}
+
+// encodingError tells a request that has no encoding from a broken connection: gRPC reports both as Internal.
+func (a *attempt) encodingError(failure *Error) error {
+	if failure.Code != codes.Internal || a.request == nil {
+		return nil
+	}
+	if _, err := proto.Marshal(a.request); err != nil {
+		return FromError(status.Error(codes.InvalidArgument, err.Error()))
+	}
+	return nil
+}
+
+// isCut reports whether the call ended without an answer, so that the same request may be sent again.
+func (e *Error) isCut() bool {
 	switch e.Code {
 	case codes.Unavailable:
-		return true
-	case codes.Canceled:
-		return true // and not by us: an overloaded server has let go of the call unread
-	case codes.ResourceExhausted:
-		return e.RetryDelay > 0
+		return e.remote // with details, too: the server asks to come back
+	case codes.Internal, codes.Unknown, codes.Canceled:
+		return e.remote && !e.answered
 	default:
 		return false
 	}
 }
 
-// pause is how long to wait after so many failures in a row: doubling, with jitter.
-func pause(failures int) time.Duration {
-	whole := min(firstPause<<min(max(failures-1, 0), 16), longestPause)
+// patience is how long calls are tried again without progress.
+type patience struct {
+	limit  time.Duration
+	since  time.Time // of the first cut after the last progress
+	pauses int       // since the caller got something
+}
+
+// pause returns how long to wait after a cut before the next attempt; false when the patience has run out, or would before `least`.
+func (p *patience) pause(this *attempt, least time.Duration) (time.Duration, bool) {
+	now := time.Now()
+	if this.news {
+		p.pauses = 0
+	}
+	if p.since.IsZero() || this.progressed(now) {
+		p.since = now
+	}
+	left := p.limit - now.Sub(p.since)
+	if left <= 0 || least > left {
+		return 0, false
+	}
+	p.pauses++
+	return max(min(jittered(p.pauses), left), least), true // the last attempt is at the end of the patience
+}
+
+// jittered is the n-th pause, from 1.
+func jittered(n int) time.Duration {
+	whole := min(firstPause<<min(n-1, 16), longestPause)
 	return whole/2 + rand.N(whole/2)
 }
 
-// sleep reports whether there is any time left after it. Where there will not be, it returns at once.
+// sleep reports false when the context ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
-		return false
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(d):
+	case <-timer.C:
 		return true
 	}
 }
@@ -96,11 +156,29 @@ func unary[Request, Response any](
 		defer cancel()
 	}
 	var response *Response
-	err := c.persist(ctx, func(ctx context.Context, _ *attempt) (err error) {
+	err := c.persist(ctx, func(ctx context.Context, this *attempt) (err error) {
+		this.request, _ = any(request).(proto.Message)
 		response, err = method(ctx, request)
 		return err
 	})
 	return response, err
+}
+
+// listen reads a stream, just opened or failed to, until it ends or show fails, and returns why: io.EOF where it ended with OK.
+func listen[Response any](this *attempt, stream grpc.ServerStreamingClient[Response], err error, show func(*Response) error) error {
+	if err != nil {
+		return err
+	}
+	this.opened = time.Now()
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := show(response); err != nil {
+			return err
+		}
+	}
 }
 
 // pages yields the items of page after page. The request is copied, and fetched with each page's token.

@@ -1,22 +1,33 @@
-package protolink
+package plgrpc
 
 import (
 	"context"
+	"io"
 	"iter"
+	"maps"
 
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
-	"google.golang.org/grpc"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
+
+// Update is one item of a stream with text deltas: an event, or a piece of a text that a model is producing. One of the two is set.
+type Update struct {
+	Event *pb.RunEvent
+	Delta *pb.Delta
+}
 
 // cursor is a reader's position in the log of a task.
 type cursor struct {
 	taskID  string
 	seen    int64 // the last sequence shown
 	known   bool  // whether seen says where to go on; a stream learns that from its first event
+	shown   bool  // whether the event at seen was shown here, and is not only what the caller has named
 	settled bool  // the stream has shown its last event: only its end is missing
 	stopAt  pb.StopAt
+	deltas  bool
 }
 
 // accept moves on to the event. It reports whether the event is to be shown, and fails where one before it is missing.
@@ -28,8 +39,8 @@ func (at *cursor) accept(event *pb.RunEvent) (bool, error) {
 	if at.known && sequence != at.seen+1 {
 		return false, status.Errorf(codes.DataLoss, "task %s: event %d came after %d", event.GetTaskId(), sequence, at.seen)
 	}
-	at.taskID, at.seen, at.known = event.GetTaskId(), sequence, true
-	at.settled = event.GetFinal() || at.stopAt == pb.StopAt_STOP_AT_INTERRUPTED && waits(event.GetTaskStatus().GetNewState())
+	at.taskID, at.seen, at.known, at.shown = event.GetTaskId(), sequence, true, true
+	at.settled = event.GetLast() || at.stopAt == pb.StopAt_STOP_AT_INTERRUPTED && waits(event.GetTaskStatus().GetNewState())
 	return true, nil
 }
 
@@ -37,65 +48,164 @@ func waits(state pb.TaskState) bool {
 	return state == pb.TaskState_TASK_STATE_INPUT_REQUIRED || state == pb.TaskState_TASK_STATE_AUTH_REQUIRED
 }
 
-// batches returns what the server sends next.
-type batches func() ([]*pb.RunEvent, error)
-
-// received reads either of the two streams of events.
-func received[Response any, P interface {
-	*Response
-	GetEvents() []*pb.RunEvent
-}](stream grpc.ServerStreamingClient[Response], err error) (batches, error) {
-	return func() ([]*pb.RunEvent, error) {
-		response, err := stream.Recv()
-		if err != nil {
-			return nil, err
-		}
-		return P(response).GetEvents(), nil
-	}, err
+func terminal(state pb.TaskState) bool {
+	switch state {
+	case pb.TaskState_TASK_STATE_COMPLETED, pb.TaskState_TASK_STATE_CANCELED, pb.TaskState_TASK_STATE_FAILED,
+		pb.TaskState_TASK_STATE_REJECTED:
+		return true
+	default:
+		return false
+	}
 }
 
-// follow yields events from a position on, through cuts. Where the position is not known yet, it begins with the stream of open.
-func (c *Client) follow(
-	ctx context.Context, start cursor, open func(context.Context, grpc.CallOption) (batches, error),
-) iter.Seq2[*pb.RunEvent, error] {
-	return func(yield func(*pb.RunEvent, error) bool) {
+// batch is what both streams of events send.
+type batch interface {
+	GetEvents() []*pb.RunEvent
+	GetDeltas() []*pb.Delta
+}
+
+// follow yields what happens from a position on, through cuts. Where the position is not known yet, it begins with a stream of first.
+func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskRequest) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
 		at := start
-		subscribe := func(ctx context.Context, peer grpc.CallOption) (batches, error) {
-			request := &pb.SubscribeTaskRequest{TaskId: at.taskID, AfterSequence: at.seen, StopAt: at.stopAt}
-			return received(c.agent.SubscribeTask(ctx, request, peer))
-		}
+		var texts textsShown
 		err := c.persist(ctx, func(ctx context.Context, this *attempt) error {
-			from := subscribe
-			if !at.known {
-				from = open
-			}
-			next, err := from(ctx, grpc.Peer(&this.peer))
-			for err == nil {
-				var events []*pb.RunEvent
-				if events, err = next(); err != nil {
-					break
-				}
-				for _, event := range events {
-					show, gap := at.accept(event)
+			texts.reopened()
+			show := func(next batch) error {
+				for _, event := range next.GetEvents() {
+					if err := ctx.Err(); err != nil {
+						return err // the caller has canceled in the middle of a batch
+					}
+					fresh, gap := at.accept(event)
 					if gap != nil {
 						return gap
 					}
-					if !show {
+					if !fresh {
 						continue
 					}
-					this.progressed = true
-					if !yield(event, nil) {
+					this.news = true
+					texts.passed(event)
+					if !yield(Update{Event: event}, nil) {
 						return errStopped
 					}
 				}
+				for _, delta := range next.GetDeltas() {
+					if delta = texts.rest(delta); delta != nil && !yield(Update{Delta: delta}, nil) {
+						return errStopped
+					}
+				}
+				return nil
 			}
+			err := c.receive(ctx, this, &at, first, show)
 			if at.settled {
 				return nil
+			}
+			if err == io.EOF {
+				return c.checkEnd(ctx, &at)
 			}
 			return err
 		})
 		if err != nil {
-			yield(nil, err)
+			yield(Update{}, aboutTask(err, at.taskID))
 		}
 	}
 }
+
+// receive opens the stream that continues the position, and reads it to its end.
+func (c *Client) receive(
+	ctx context.Context, this *attempt, at *cursor, first *pb.StreamTaskRequest, show func(batch) error,
+) error {
+	if !at.known {
+		this.request = first
+		stream, err := c.agent.StreamTask(ctx, first)
+		return listen(this, stream, err, func(r *pb.StreamTaskResponse) error { return show(r) })
+	}
+	request := &pb.SubscribeTaskRequest{TaskId: at.taskID, AfterSequence: at.seen, StopAt: at.stopAt, Deltas: at.deltas}
+	this.request = request
+	stream, err := c.agent.SubscribeTask(ctx, request)
+	return listen(this, stream, err, func(r *pb.SubscribeTaskResponse) error { return show(r) })
+}
+
+// checkEnd looks at a stream that has ended with OK, and without its last event. It returns nil where nothing was to come, or io.EOF.
+func (c *Client) checkEnd(ctx context.Context, at *cursor) error {
+	switch {
+	case at.stopAt == pb.StopAt_STOP_AT_CURRENT:
+		return nil
+	case at.shown || !at.known:
+		return io.EOF
+	}
+	// The caller has named the position: it may be that of the last event.
+	response, err := c.agent.GetTask(ctx, &pb.GetTaskRequest{TaskId: at.taskID, View: pb.TaskView_TASK_VIEW_HEADER})
+	if err != nil {
+		return err
+	}
+	if terminal(response.GetTask().GetState()) && response.GetTask().GetSequence() <= at.seen {
+		return nil
+	}
+	return io.EOF
+}
+
+// onlyEvents leaves the deltas out.
+func onlyEvents(updates iter.Seq2[Update, error]) iter.Seq2[*pb.RunEvent, error] {
+	return func(yield func(*pb.RunEvent, error) bool) {
+		for update, err := range updates {
+			if err != nil || update.Event != nil {
+				if !yield(update.Event, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// textsShown is what the caller has of the texts under way, so that a stream that goes on after a cut repeats nothing of them: each
+// stream tells each text from its beginning. Lengths are in bytes, by the block of the call that produces it.
+type textsShown struct{ shown, told map[block]int64 }
+
+type block struct {
+	call   string
+	number int32
+}
+
+// reopened notes that another stream begins.
+func (t *textsShown) reopened() { t.told = map[block]int64{} }
+
+// passed notes an event: when a call is tried again, or has ended, its earlier pieces are void.
+func (t *textsShown) passed(event *pb.RunEvent) {
+	for _, call := range []string{event.GetLlmCallStarted().GetCallId(), event.GetLlmCallCompleted().GetCallId()} {
+		of := func(each block, _ int64) bool { return each.call == call }
+		maps.DeleteFunc(t.shown, of)
+		maps.DeleteFunc(t.told, of)
+	}
+}
+
+// rest returns what the caller does not have of a piece; nil where that is nothing, or the piece is of a later version.
+func (t *textsShown) rest(delta *pb.Delta) *pb.Delta {
+	piece := delta.ProtoReflect().WhichOneof(pieces)
+	if piece == nil {
+		return nil
+	}
+	of, text := block{delta.GetCallId(), delta.GetBlock()}, delta.ProtoReflect().Get(piece).String()
+	if t.shown == nil {
+		t.shown = map[block]int64{}
+	}
+	if _, begun := t.told[of]; begun && delta.GetOffsetBytes() == 0 {
+		t.shown[of] = 0 // it begins again in the middle of a stream
+	}
+	end := delta.GetOffsetBytes() + int64(len(text))
+	t.told[of] = end
+	had := t.shown[of] - delta.GetOffsetBytes()
+	if had >= int64(len(text)) {
+		return nil
+	}
+	t.shown[of] = end
+	if had <= 0 {
+		return delta
+	}
+	rest := proto.CloneOf(delta)
+	rest.OffsetBytes += had
+	rest.ProtoReflect().Set(piece, protoreflect.ValueOfString(text[had:]))
+	return rest
+}
+
+var pieces = (&pb.Delta{}).ProtoReflect().Descriptor().Oneofs().ByName("piece")

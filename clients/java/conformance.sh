@@ -1,4 +1,4 @@
 #!/bin/sh
-# Runs the conformance program: protolink conformance run -- clients/java/conformance.sh
+# Runs the conformance program: plgrpc conformance run -- clients/java/conformance.sh
 # Needs `mvn -q -ntp -f clients/java/pom.xml package -DskipTests` before.
-exec "$(dirname "$0")/programs/run.sh" dev.protolink.conformance.Main "$@"
+exec "$(dirname "$0")/programs/run.sh" io.github.protolink_grpc.conformance.Main "$@"

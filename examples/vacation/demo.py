@@ -152,10 +152,10 @@ def _say_where(console: Console, task: Task, directory: Path, url: str, registry
 
 def _protolink() -> str:
     """The command line of this environment, as short as the user's PATH allows."""
-    own = Path(sys.executable).parent / "protolink"
-    found = shutil.which("protolink")
+    own = Path(sys.executable).parent / "plgrpc"
+    found = shutil.which("plgrpc")
     if found is not None and Path(found).resolve() == own.resolve():
-        return "protolink"
+        return "plgrpc"
     return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
 
 

@@ -67,7 +67,8 @@ class Planner(LLM):
 def read(messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[Told]]:
     """The wish, which is the JSON in the latest question, and what came of each call since."""
     asked = max(index for index, message in enumerate(messages) if message.role == "user" and "{" in message.content)
-    question = messages[asked].content
+    # A provider gets the list of peers in the same message, before the question.
+    question = messages[asked].content.rpartition("</plgrpc-data>")[2]
     wish: dict[str, Any] = json.loads(question[question.index("{") :])
     calls = {call["id"]: call for message in messages[asked:] for call in message.tool_calls or ()}
     answers = [message for message in messages[asked:] if message.role == "tool"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from protolink_grpc import Agent, SQLiteStore
 
-REGISTRY = "PROTOLINK_REGISTRY"
+REGISTRY = "PLGRPC_REGISTRY"
 """Environment variable with the registry's URL; without it an agent works alone."""
 
 DIRECTORY = "VACATION_DIR"

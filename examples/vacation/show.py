@@ -109,12 +109,12 @@ class Story:
     def _ended(self, event: RunEvent, ended: ActionEnded) -> tuple[str, str]:
         who, tool = self._actions.get(event.action_id, (event.agent_name, ended.name))
         took = f" ({ended.duration_micros / 1000:.0f} ms)" if ended.duration_micros else ""
-        if event.type == "action.completed":
+        if ended.outcome == "completed":
             return who, f"{tool} -> {_result(f'{who}.{tool}', ended.result)}{took}"
         why = ended.error.get("message") if isinstance(ended.error, dict) else None
-        if event.type == "action.denied":
+        if ended.outcome == "denied":
             return who, str(why or event.summary)
-        return who, f"{tool} {event.type.removeprefix('action.')}: {why or event.summary}{took}"
+        return who, f"{tool} {ended.outcome}: {why or event.summary}{took}"
 
 
 class Screen:

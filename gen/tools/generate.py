@@ -1,5 +1,7 @@
 """Makes every language's stubs from `proto/`, and says whether the committed ones are what it would make.
 
+The clients' constants for the reasons of errors come from `proto/`, too; among the languages they are `reasons`.
+
 Here is how each language's code is made and where it lies; `versions.toml` has the versions. Nothing here knows what they mean.
 Runs on the interpreter of .venv-gen:
 
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -192,12 +195,10 @@ def rewrite(files: Iterator[Path], *replacements: tuple[str, str]) -> None:
 
 def python(out: Path) -> None:
     protoc(f"--python_out={out}", f"--grpc_python_out={out}", f"--mypy_out=quiet:{out}", f"--mypy_grpc_out=quiet:{out}")
-    made = out / "protolink"
+    made = out / "plgrpc"
     for path in made.rglob("*_pb2_grpc.py*"):
         if "_service_pb2_grpc" not in path.name:
             path.unlink()
-    # `protolink.v1` would be a module of another project's package: ours is `protolink_pb.v1`, relative inside.
-    rewrite(made.rglob("*.py*"), (r"^from protolink\.v1 import", "from . import"))
     for name in ("__init__.py", "v1/__init__.py", "py.typed"):
         (made / name).touch()
     flatten(made, out)
@@ -205,9 +206,9 @@ def python(out: Path) -> None:
 
 def betterproto(out: Path) -> None:
     protoc(f"--python_betterproto2_out={out}")
-    # `protolink_dataclasses.v1`, as `protolink_pb.v1`: one level up, so imports go one level less.
-    (out / "protolink/v1").rename(out / "v1")
-    shutil.rmtree(out / "protolink")
+    # `plgrpc_dataclasses.v1`, as `plgrpc.v1`: one level up, so imports go one level less.
+    (out / "plgrpc/v1").rename(out / "v1")
+    shutil.rmtree(out / "plgrpc")
     rewrite((out / "v1").glob("*.py"), (r"^from \.\.\.", "from .."))
 
 
@@ -221,17 +222,17 @@ def go(out: Path) -> None:
         plugin(services, "go-grpc"),
         f"--go-grpc_out={relative}:{out}",
     )
-    flatten(out / "protolink", out)
+    flatten(out / "plgrpc", out)
 
 
 def ts(out: Path) -> None:
     # JavaScript with declarations: what a package has to hold, so that nobody needs a build step to use it.
     es = npm_plugin("@bufbuild/protoc-gen-es")
     protoc(plugin(es, "es"), f"--es_out=target=js+dts,import_extension=js:{out}")
-    flatten(out / "protolink", out)
+    flatten(out / "plgrpc", out)
     exports = "".join(f'export * from "./{path.name}";\n' for path in sorted(out.glob("v1/*_pb.js")))
     for name in ("index.js", "index.d.ts"):
-        (out / "v1" / name).write_text(f"// Everything in protolink.v1.\n{exports}")
+        (out / "v1" / name).write_text(f"// Everything in plgrpc.v1.\n{exports}")
 
 
 def java(out: Path) -> None:
@@ -255,10 +256,10 @@ def rust(out: Path) -> None:
         *(plugin(services, "tonic"), f"--tonic_out={out}"),
     )
     described.unlink()
-    flatten(out / "protolink/v1", out)
-    shutil.rmtree(out / "protolink")
+    flatten(out / "plgrpc/v1", out)
+    shutil.rmtree(out / "plgrpc")
     # For reflection, and for programs that read messages by the names of their fields.
-    protoc(f"--descriptor_set_out={out / 'protolink.v1.binpb'}", "--include_imports")
+    protoc(f"--descriptor_set_out={out / 'plgrpc.v1.binpb'}", "--include_imports")
 
 
 def describe_sorted(place: Path) -> None:
@@ -280,22 +281,93 @@ def flatten(inner: Path, outer: Path) -> None:
         inner.rmdir()
 
 
+# -- reasons of errors -----------------------------------------------------------------------------------------------------------
+
+# TypeScript derives its type from the keys of the generated enum. The others want constants that a `switch` or `match` takes.
+
+
+def read_reasons() -> list[tuple[str, str]]:
+    """Text and comment of each reason of `ErrorReason`."""
+    text = (PROTO / "plgrpc/v1/error_reason.proto").read_text()
+    found = re.findall(r"((?: *// .+\n)+) *ERROR_REASON_(\w+) = [1-9]\d*;", text)
+    return [(name, " ".join(re.findall("// (.+)", comment))) for comment, name in found]
+
+
+def reasons(out: Path) -> None:
+    """Write each client's constants, at their places in `clients/`."""
+    known = read_reasons()
+    package = "java/client/src/main/java/io/github/protolink_grpc/client"
+    for place, text in (
+        ("go/reasons.go", format_go(known)),
+        (f"{package}/Reason.java", format_java(known)),
+        ("rust/src/reason.rs", format_rust(known)),
+    ):
+        (out / place).parent.mkdir(parents=True)
+        (out / place).write_text(text)
+
+
+def wrap_comment(text: str, start: str) -> str:
+    return textwrap.fill(text, 100, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
+
+
+def format_go(known: list[tuple[str, str]]) -> str:
+    start = "\t// "
+    blocks = (
+        f'{wrap_comment(text, start)}\n\tErr{name.title().replace("_", "")} Reason = "{name}"\n' for name, text in known
+    )
+    return (
+        "// Code generated by make gen from proto/plgrpc/v1/error_reason.proto. DO NOT EDIT.\n\n"
+        "package plgrpc\n\n"
+        "// The reasons that this version knows. A later agent may send others.\n"
+        "const (\n" + "\n".join(blocks) + ")\n"
+    )
+
+
+def format_java(known: list[tuple[str, str]]) -> str:
+    comments = (wrap_comment(re.sub("`(.+?)`", r"{@code \1}", text), "   * ") for _, text in known)
+    constants = (f'  public static final String {name} = "{name}";\n\n' for name, _ in known)
+    blocks = (f"  /**\n{said}\n   */\n{constant}" for said, constant in zip(comments, constants, strict=True))
+    return (
+        "// Generated by make gen from proto/plgrpc/v1/error_reason.proto. Do not edit.\n"
+        "package io.github.protolink_grpc.client;\n\n"
+        "/** The reasons of {@link ProtolinkException} that this version knows. A later agent may send others. */\n"
+        f"public final class Reason {{\n\n{''.join(blocks)}  private Reason() {{}}\n}}\n"
+    )
+
+
+def format_rust(known: list[tuple[str, str]]) -> str:
+    blocks = (f'{wrap_comment(text, "/// ")}\npub const {name}: &str = "{name}";\n' for name, text in known)
+    return (
+        "// Generated by make gen from proto/plgrpc/v1/error_reason.proto. Do not edit.\n\n"
+        "//! The reasons of [`Error::reason`](crate::Error::reason) that this version knows. A later agent may send others.\n\n"
+        + "\n".join(blocks)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One folder that is generated from end to end, and what makes it."""
+    """What is generated into one folder.
+
+    Args:
+        folder: Where it lies.
+        make: Writes it into an empty folder.
+        is_shared: Whether the folder has other files, too. Otherwise everything in it is generated.
+    """
 
     folder: Path
     make: Callable[[Path], None]
+    is_shared: bool = False
 
 
 # The slowest to set up come first: they overlap with the others.
 LANGUAGES = {
     "rust": Language(GEN / "rust/src/generated", rust),
     "java": Language(GEN / "java/src/main/java", java),
-    "go": Language(GEN / "go/protolink", go),
-    "ts": Language(GEN / "ts/protolink", ts),
-    "python": Language(GEN / "python/protolink_pb", python),
-    "betterproto": Language(GEN / "betterproto/protolink_dataclasses", betterproto),
+    "go": Language(GEN / "go/plgrpc", go),
+    "ts": Language(GEN / "ts/plgrpc", ts),
+    "python": Language(GEN / "python/plgrpc", python),
+    "betterproto": Language(GEN / "betterproto/plgrpc_dataclasses", betterproto),
+    "reasons": Language(ROOT / "clients", reasons, is_shared=True),
 }
 
 
@@ -310,7 +382,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 def compare(name: str, made: Path) -> bool:
     """Whether the committed folder is what was just made; says what differs."""
     folder = LANGUAGES[name].folder
-    committed, fresh = contents(folder), contents(made)
+    fresh = contents(made)
+    if LANGUAGES[name].is_shared:
+        committed = {path: (folder / path).read_bytes() for path in fresh if (folder / path).exists()}
+    else:
+        committed = contents(folder)
     stale = sorted(path for path in committed.keys() | fresh.keys() if committed.get(path) != fresh.get(path))
     for path in stale:
         print(f"gen: {name} is stale: {(folder / path).relative_to(ROOT)}", file=sys.stderr)
@@ -319,8 +395,9 @@ def compare(name: str, made: Path) -> bool:
 
 def replace(name: str, made: Path) -> bool:
     folder = LANGUAGES[name].folder
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(made, folder)
+    if not LANGUAGES[name].is_shared:
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(made, folder, dirs_exist_ok=True)
     return True
 
 

@@ -115,7 +115,8 @@ def dual_card_json(public: PublicCard) -> Json:
     old = [binding for binding in public.bindings if binding.version == V03]
     if not old:
         return found
-    interfaces = [{"url": _web_url(binding), "transport": binding.protocol} for binding in old]
+    # A gRPC interface is `host:port` in v0.3, too: that is what gRPC clients of every language connect to as it is.
+    interfaces = [{"url": binding.url, "transport": binding.protocol} for binding in old]
     found["url"] = interfaces[0]["url"]
     found["preferredTransport"] = interfaces[0]["transport"]
     found["additionalInterfaces"] = interfaces
@@ -127,16 +128,6 @@ def dual_card_json(public: PublicCard) -> Json:
             wrapped.update(_flat_scheme(wrapped))  # what v0.3 has no word for stays v1.0's alone
         found["security"] = [{name: []} for name, wrapped in found["securitySchemes"].items() if "type" in wrapped]
     return found
-
-
-def _web_url(binding: Binding) -> str:
-    """v1.0 names a gRPC server `host:port`; v0.3's clients want a URL, and dial http(s) only."""
-    scheme, mark, rest = binding.url.partition("://")
-    if binding.protocol != "GRPC":
-        return binding.url
-    if not mark:
-        return f"http://{binding.url}"
-    return f"{'https' if scheme in ('https', 'grpcs') else 'http'}://{rest}"
 
 
 def _wrapped_schemes(schemes: dict[str, Json]) -> Json:

@@ -25,7 +25,7 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
 
-PART_MEDIA_TYPE: Final = "application/vnd.protolink.part+json"
+PART_MEDIA_TYPE: Final = "application/vnd.plgrpc.part+json"
 """The media type of a data part that holds a part of ours as `{"type": ..., "content": ...}`."""
 
 OCTETS: Final = "application/octet-stream"
@@ -259,7 +259,7 @@ def _fits(value: Any, fields: Fields) -> bool:
     )
 
 
-_FOREIGN: Fields = {"own": _is_anything, "protolink": _is_anything}
+_FOREIGN: Fields = {"own": _is_anything, "plgrpc": _is_anything}
 _OURS: Fields = {"own": _is_anything, "a2a": _is_anything}
 
 Head = tuple[Metadata, Metadata]

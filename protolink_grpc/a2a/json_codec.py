@@ -59,7 +59,7 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
-from protolink_grpc.wire.tasks import MAX_PARTS, check_id
+from protolink_grpc.wire.tasks import MAX_PARTS, check_id, check_required_id
 
 __all__ = [
     "artifact_from_json",
@@ -178,7 +178,7 @@ def artifact_json(artifact: Artifact) -> Json:
 
 
 def status_json(status: Status, context_id: str, task_id: str) -> Json:
-    found: Json = {"state": STATES[status.state], "timestamp": time_json(status.micros)}
+    found: Json = {"state": STATES.get(status.state, STATES[TaskState.UNKNOWN]), "timestamp": time_json(status.micros)}
     if status.message is not None:
         found["message"] = message_json(status.message, context_id, task_id)
     return found
@@ -343,7 +343,7 @@ def message_from_json(source: Source) -> tuple[Message, str, str]:
         role,  # type: ignore[arg-type]  # a key of _ROLES
         mapping(source, "metadata") or {},
         _few(source, "extensions"),
-        [check_id(each, spelled(source, "referenceTaskIds")) for each in _few(source, "referenceTaskIds")],
+        [check_required_id(each, spelled(source, "referenceTaskIds")) for each in _few(source, "referenceTaskIds")],
     )
     return message_of(message_id, parts, head), _id(source, "contextId"), _id(source, "taskId")
 

@@ -15,7 +15,7 @@ from protolink_grpc.a2a.values import A2A_KEY
 Ours = TypeVar("Ours")
 Theirs = TypeVar("Theirs")
 
-MARK: Final = "protolink"
+MARK: Final = "plgrpc"
 """The key of ours in the metadata of A2A's messages, parts and artifacts."""
 
 Metadata = dict[str, Any]
@@ -97,7 +97,7 @@ def kept(metadata: Metadata, extras: Metadata) -> Metadata:
     if A2A_KEY in found:
         extras["own"] = found.pop(A2A_KEY)
     if MARK in found:
-        extras["protolink"] = found.pop(MARK)
+        extras["plgrpc"] = found.pop(MARK)
     if extras:
         found[A2A_KEY] = extras
     return found
@@ -108,10 +108,10 @@ def restored(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | No
     found = shown(rest, facts)
     if "own" in extras:
         found[A2A_KEY] = extras["own"]
-    if "protolink" in extras:
+    if "plgrpc" in extras:
         if MARK in found:
             return None
-        found[MARK] = extras["protolink"]
+        found[MARK] = extras["plgrpc"]
     return found
 
 

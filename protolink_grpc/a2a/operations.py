@@ -19,6 +19,7 @@ from protolink_grpc.a2a.v03.writing import push_body_v03
 from protolink_grpc.a2a.values import (
     A2A_KEY,
     MAX_PAGE_SIZE,
+    OWN_KEY,
     PAGE_SIZE,
     V03,
     V1,
@@ -51,7 +52,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_value import to_json
@@ -64,8 +65,9 @@ from protolink_grpc.wire.events import replay, sequence_of, settles
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.tasks import check_id
 
-PROTOLINK_KEY, CONTEXT_KEY = "protolink", "run_context"
-"""Request metadata `{"protolink": {"run_context": {...}}}` brings a RunContext: limits and permissions that narrow the run."""
+REQUEST_KEY = "request_id"
+"""Request metadata `{"plgrpc": {"run_context": {...}, "request_id": "..."}}`: limits and permissions that narrow the run, and
+what the header `Idempotency-Key` says, for clients that cannot set one."""
 
 DECISION_TYPE = "approval_decision"
 """Kind of the data part that answers an approval: `{"request_id", "approved", "reason"}`."""
@@ -75,7 +77,7 @@ FLUSH_S = 1.0
 
 SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"
 SET_PUSH_V03 = "/a2a.v1.A2AService/CreateTaskPushNotificationConfig"
-RESPOND = "/protolink.v1.ControlService/RespondApproval"
+RESPOND = "/plgrpc.v1.ControlService/RespondApproval"
 """What a message can do in place of a method of its own: rules about who may call know it by that name."""
 
 DEFAULT_CONFIG = "default"
@@ -148,7 +150,8 @@ class Operations:
         may_answer = self._may_answer(owner)
         if answered is None and params.push is None and not params.return_immediately and self._approvals is None:
             return self._answer(await service.send(submission, owner), may_answer, params)
-        turn = await self._begun(asked, owner, submission, answered, params.push)
+        waits = not params.return_immediately
+        turn = await self._begun(asked, owner, submission, answered, params.push, waits=waits)
         if params.return_immediately:
             return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
         # Read before the flush: meanwhile somebody may begin the next turn of a task that waits for input.
@@ -158,14 +161,24 @@ class Operations:
         return answer
 
     async def _begun(
-        self, asked: Asked, owner: str, submission: Submission, answered: Turn | None, push: PushConfig | None
+        self,
+        asked: Asked,
+        owner: str,
+        submission: Submission,
+        answered: Turn | None,
+        push: PushConfig | None,
+        *,
+        waits: bool,
     ) -> Turn:
         """The turn of a request, with its webhook: a caller that hangs up gets both or neither."""
         if push is None:
-            return answered or await self._service.submit(submission, owner)
+            return answered or await self._service.submit(submission, owner, waits=waits)
+
+        if not push.id and submission.request_id and asked.version != V03:
+            push = replace(push, id=submission.request_id)  # a repetition sets the same webhook again
 
         async def begin() -> Turn:
-            turn = answered or await self._service.submit(submission, owner)
+            turn = answered or await self._service.submit(submission, owner, waits=waits)
             await self._add_push(asked, owner, turn.task_id, push, turn.after_sequence)
             return turn
 
@@ -210,7 +223,7 @@ class Operations:
         self._check_streaming()
         owner = self._enter(asked, params.tenant)
         submission, answered = await self._submission(asked, owner, params)
-        turn = await self._begun(asked, owner, submission, answered, params.push)
+        turn = await self._begun(asked, owner, submission, answered, params.push, waits=True)
         async with aclosing(self._turn(turn, owner, params)) as batches:
             async for updates in batches:
                 yield updates
@@ -301,7 +314,8 @@ class Operations:
         if params.push is not None:
             self._demand(asked, SET_PUSH_V03 if asked.version == V03 else SET_PUSH)
             await self._pushing().check(params.push)
-        metadata, context = _context_of(params.metadata)
+        metadata, context, request_id = _own_metadata(params.metadata)
+        request_id = _request_id(asked.idempotency_key, request_id)
         if params.accepted_output_modes:
             metadata = metadata | {A2A_KEY: {"accepted_output_modes": list(params.accepted_output_modes)}}
         submission = Submission(
@@ -311,11 +325,14 @@ class Operations:
             metadata=metadata,
             session_id=params.context_id,
             context=context,
+            request_id=request_id,
             scopes=asked.principal.scopes,
         )
         if not params.task_id:
             return submission, None
         fold = await self._service.get(params.task_id, owner)
+        if request_id and (known := await self._service.turn_of(request_id, owner)) is not None:
+            return submission, known  # whatever its message says, it was acted upon
         if params.context_id and params.context_id != fold.session_id:
             raise InvalidArgumentError(
                 f"task {params.task_id} belongs to another context than {params.context_id}", field="message.contextId"
@@ -581,17 +598,32 @@ def _is_plain_work(update: Update) -> bool:
     return False
 
 
-def _context_of(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext | None]:
-    """The metadata of a request without the context that it brings, and that."""
-    own = metadata.get(PROTOLINK_KEY)
-    given = own.get(CONTEXT_KEY) if isinstance(own, dict) else None
-    if given is None:
-        return metadata, None
+def _own_metadata(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext | None, str]:
+    """The metadata of a request without what is meant for us in them, the context that they bring, and the request id."""
+    own = metadata.get(OWN_KEY)
+    if not isinstance(own, dict) or own.keys().isdisjoint((CONTEXT_KEY, REQUEST_KEY)):
+        return metadata, None, ""
+    given, request_id, context = own.get(CONTEXT_KEY), own.get(REQUEST_KEY, ""), None
+    if not isinstance(request_id, str):
+        raise InvalidArgumentError("must be a string", field=f"metadata.{OWN_KEY}.{REQUEST_KEY}")
     try:
-        context = RunContext.from_dict(given)
+        if given is not None:
+            context = RunContext.from_dict(given)
+            check_id(context.run_id, "run_id")
     except InvalidArgumentError as error:
-        raise error.within(f"metadata.{PROTOLINK_KEY}.{CONTEXT_KEY}") from None
-    return {key: value for key, value in metadata.items() if key != PROTOLINK_KEY}, context
+        raise error.within(f"metadata.{OWN_KEY}.{CONTEXT_KEY}") from None
+    return {key: value for key, value in metadata.items() if key != OWN_KEY}, context, request_id
+
+
+def _request_id(header: str, said: str) -> str:
+    """The id of a request by its idempotency key and by its metadata; empty where it has none.
+
+    Raises:
+        InvalidArgumentError: It is too long or not printable, or there are two.
+    """
+    if header and said and header != said:
+        raise InvalidArgumentError(f"is another one than in metadata.{OWN_KEY}.{REQUEST_KEY}", field="Idempotency-Key")
+    return check_id(header or said, "Idempotency-Key" if header else f"metadata.{OWN_KEY}.{REQUEST_KEY}")
 
 
 def _decision_of(fold: TaskFold, message: Message) -> ApprovalDecision | None:

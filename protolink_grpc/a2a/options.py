@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from protolink_grpc.a2a.values import Extension
+from protolink_grpc.a2a.values import BINDINGS, Extension
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 
 
@@ -17,6 +18,7 @@ class Signer(Protocol):
     def sign(self, card: dict[str, Any]) -> dict[str, Any]: ...
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class PushOptions:
     """How an agent sends push notifications.
@@ -42,13 +44,17 @@ class PushOptions:
 ExtendedCard = AgentCard | Callable[[Principal], AgentCard | None]
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class A2AOptions:
     """How an agent behaves as an A2A agent.
 
     Args:
         v03: Speak A2A v0.3 beside v1.0, on the same ports.
-        dual_card: Put v0.3's fields into the card, too, for clients that know no other. Strict readers of v1.0 may refuse it then.
+        dual_card: Put v0.3's fields into the card, too, for clients that know no other. A reader that sends `A2A-Version: 1.0` with
+            its request for the card gets v1.0's fields alone.
+        interfaces: Bindings that the card lists, best first: some of "JSONRPC", "HTTP+JSON" and "GRPC". None lists all that are
+            served. A binding that is not listed is served even so.
         streaming: Offer the two streaming operations.
         push: Send push notifications; None refuses them. `PushOptions()` reaches public addresses only.
         extended_card: Shown to authenticated callers: a card, or what makes one for a principal (None: there is none for it).
@@ -63,7 +69,8 @@ class A2AOptions:
     """
 
     v03: bool = True
-    dual_card: bool = False
+    dual_card: bool = True
+    interfaces: tuple[str, ...] | None = None
     streaming: bool = True
     push: PushOptions | None = None
     extended_card: ExtendedCard | None = None
@@ -81,5 +88,8 @@ class A2AOptions:
     def __post_init__(self) -> None:
         if bool(self.provider_organization) != bool(self.provider_url):
             raise InvalidArgumentError("names an organization and a url, or neither", field="provider_url")
+        given = self.interfaces
+        if given is not None and (not given or len(set(given)) < len(given) or not set(given) <= set(BINDINGS)):
+            raise InvalidArgumentError(f"must name some of {', '.join(BINDINGS)}, each once", field="interfaces")
         if self.card_max_age_s < 0:
             raise InvalidArgumentError("must not be negative", field="card_max_age_s")

@@ -53,7 +53,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.wire.scalars import micros_from_pb
-from protolink_grpc.wire.tasks import MAX_PARTS, check_id
+from protolink_grpc.wire.tasks import MAX_PARTS, check_id, check_required_id
 
 STATES: Final = {
     TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
@@ -160,7 +160,7 @@ def _put_artifact(target: pb.Artifact, artifact: Artifact) -> None:
 
 
 def _put_status(target: pb.TaskStatus, status: Status, context_id: str, task_id: str) -> None:
-    target.state = STATES[status.state]
+    target.state = STATES.get(status.state, pb.TASK_STATE_UNSPECIFIED)
     put_time(target.timestamp, status.micros)
     if status.message is not None:
         _put_message(target.message, status.message, context_id, task_id)
@@ -337,7 +337,10 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
         role,
         object_from_struct(found.metadata),
         _few(found.extensions, "extensions"),
-        [check_id(each, "reference_task_ids") for each in _few(found.reference_task_ids, "reference_task_ids")],
+        [
+            check_required_id(each, "reference_task_ids")
+            for each in _few(found.reference_task_ids, "reference_task_ids")
+        ],
     )
     return message_of(message_id, parts, head), context_id, task_id
 

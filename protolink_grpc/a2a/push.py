@@ -5,7 +5,6 @@ which process, the row's worker says, as it does for tasks. Nothing of this is i
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
 from protolink_grpc.a2a.push_targets import Resolve, Targets
 from protolink_grpc.a2a.values import V03, V1, PushConfig, Rendered
 from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.store.port import PushRow
@@ -23,7 +23,7 @@ from protolink_grpc.wire.tasks import check_id
 
 __all__ = ["PushOptions", "Render", "Rendered", "Webhooks"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Webhooks:

@@ -6,7 +6,6 @@ twice only where a process ended between an answer and the note of it.
 """
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,11 +19,12 @@ from protolink_grpc.a2a.push_targets import parse_target
 from protolink_grpc.a2a.values import PushConfig, Rendered
 from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.store.port import PushRow, TaskStore
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 Render = Callable[[str, str, str, int], Awaitable[Rendered]]
 """Version, owner, task id and position to what comes next: a bounded piece, not all of a long log."""

@@ -5,7 +5,6 @@ connections are shared by the name that TLS has verified. httpx would also write
 """
 
 import asyncio
-import logging
 import re
 import ssl
 import time
@@ -18,9 +17,10 @@ import httpcore
 from protolink_grpc.a2a.push_targets import Target, Targets, parse_target
 from protolink_grpc.a2a.values import V03, PushConfig
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.wire.guarded import Guarded
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 MAX_ANSWER_BYTES = 1 << 16
 """Of an answer's body that are read; they are of no interest, but a connection is kept only when all was read."""

@@ -146,7 +146,7 @@ class Targets:
 
     async def _ask_system(self, host: str, port: int) -> Sequence[str]:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="protolink-push-resolve")
+            self._threads = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="plgrpc-push-resolve")
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._threads, _look_up, host, port)
         return list(dict.fromkeys(str(each[4][0]) for each in found))

@@ -15,6 +15,7 @@ from jwt.utils import base64url_decode, base64url_encode
 from protolink_grpc.a2a.jcs import canonical_bytes
 from protolink_grpc.a2a.json_reader import as_object
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import from_json
 
 Json = dict[str, Any]
@@ -30,6 +31,7 @@ ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS25
 _JWS = jwt.PyJWS(algorithms=list(ALGORITHMS))
 
 
+@checks_arguments
 class CardSigner:
     """Signs cards with one private key.
 
@@ -66,6 +68,7 @@ class CardSigner:
         return {"protected": protected, "signature": signature}
 
 
+@checks_arguments
 def verify_card(card: object, keys: Mapping[str, Key]) -> str:
     """The id of a key that has signed this card.
 

@@ -12,7 +12,7 @@ from google.protobuf import struct_pb2
 
 from protolink_grpc.a2a.marks import MARK, Metadata
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.json_value import from_json, plain, to_json
+from protolink_grpc.models.json_value import MAX_COMPLEXITY, from_json, plain, to_json
 
 EXACT: Final = "exact"
 
@@ -126,7 +126,7 @@ def exact_of(metadata: Metadata | None) -> dict[str, Any] | None:
     if type(text) is not str:
         return None
     try:
-        whole = from_json(text)
+        whole = from_json(text, max_complexity=MAX_COMPLEXITY)
     except InvalidArgumentError:
         return None
     return whole if type(whole) is dict and type(whole.get("metadata", {})) is dict else None

@@ -15,11 +15,23 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 
+OWN_KEY = "plgrpc"
+"""Where A2A's metadata keeps what only readers of this package look at."""
+
+TASK_METADATA = "task_metadata"
+"""Under that key in an update: keys of the task's metadata that have changed, null for those that were removed."""
+
 A2A_KEY = "a2a"
 """Where the metadata of our tasks, messages, parts and artifacts keeps what A2A knows and the models have no field for."""
 
 V1, V03 = "1.0", "0.3"
 """Versions of the protocol that are spoken here."""
+
+JSONRPC, REST, GRPC = BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
+"""A2A's bindings, as its cards name them."""
+
+IDEMPOTENCY_KEY = "idempotency-key"
+"""Header, and key of gRPC metadata, that makes a repeated request the same request."""
 
 PAGE_SIZE, MAX_PAGE_SIZE = 50, 100
 """Tasks, or push configs, of one page. Source: A2A v1.0.1, ListTasksRequest."""
@@ -33,12 +45,14 @@ class Asked:
         authenticated: By credentials or a certificate; an extended card is shown to nobody else.
         version: `A2A-Version` as it came, empty when it did not.
         extensions: URIs of `A2A-Extensions`.
+        idempotency_key: As it came in a header or in gRPC metadata, empty when it did not.
     """
 
     principal: Principal = NOBODY
     authenticated: bool = False
     version: str = ""
     extensions: frozenset[str] = frozenset()
+    idempotency_key: str = ""
 
 
 @dataclass(slots=True)
@@ -184,6 +198,44 @@ class TaskPage:
     total_size: int
 
 
+LARGE_VALUES = 5_000
+"""JSON values that are written as protobuf messages in some 5 ms."""
+
+
+def is_large(shown: Update | TaskPage) -> bool:
+    """Whether an answer holds more JSON values, in data parts and metadata, than should be written as messages on the loop."""
+    pending = _values_in(shown)
+    count = 0
+    while pending:
+        value = pending.pop()
+        count += len(value)
+        if count > LARGE_VALUES:
+            return True
+        pending += [each for each in (value.values() if type(value) is dict else value) if type(each) in (dict, list)]
+    return False
+
+
+def _values_in(shown: Update | TaskPage) -> list[Any]:
+    """The objects and arrays of an answer that are not plain text."""
+    if isinstance(shown, TaskPage):
+        return [value for view in shown.tasks for value in _values_in(view)]
+    holders: list[Message | Artifact] = []
+    match shown:
+        case TaskView():
+            holders += [*(shown.history or ()), *(shown.artifacts or ())]
+        case MessageReply():
+            holders.append(shown.message)
+        case ArtifactUpdate() if isinstance(shown.artifact, Artifact):
+            holders.append(shown.artifact)
+    if isinstance(shown, TaskView | StatusUpdate) and shown.status.message is not None:
+        holders.append(shown.status.message)
+    found = [] if isinstance(shown, MessageReply) else [shown.metadata]
+    for holder in holders:
+        found += [part.content for part in holder.parts if type(part.content) in (dict, list)]
+        found += [each.metadata for each in (holder, *holder.parts) if each.metadata]
+    return found
+
+
 @dataclass(slots=True)
 class PushPage:
     """A page of a task's push configs, oldest first; the token is empty on the last page."""
@@ -213,6 +265,20 @@ class Extension:
     description: str = ""
     required: bool = False
     params: dict[str, Any] = field(default_factory=dict)
+
+
+OWN_SERVICES = "https://protolink-grpc.github.io/a2a/extensions/services/v1"
+"""URI of our own extension: the services of `plgrpc.v1` answer over gRPC-Web under the base URL of this card, and a request with
+an idempotency key can be repeated. It is not required, so clients of other systems ignore it."""
+
+
+def own_services(names: Sequence[str]) -> Extension:
+    """The extension of an agent that serves these services, by their full names."""
+    return Extension(
+        OWN_SERVICES,
+        "Services of plgrpc.v1 over gRPC-Web under the base URL of this card",
+        params={"protocol": "grpc-web", "services": list(names)},
+    )
 
 
 @dataclass(frozen=True, slots=True)

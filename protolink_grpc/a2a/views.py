@@ -7,12 +7,14 @@ that waits for its caller (or for somebody else), and a failure says why.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from protolink_pb.v1 import event_pb2 as pb
-from protolink_pb.v1 import task_pb2
-from protolink_pb.v1.agent_service_pb2 import SubscribeTaskResponse
+from plgrpc.v1 import event_pb2 as pb
+from plgrpc.v1 import task_pb2
+from plgrpc.v1.agent_service_pb2 import SubscribeTaskResponse
 
 from protolink_grpc.a2a.values import (
     A2A_KEY,
+    OWN_KEY,
+    TASK_METADATA,
     ArtifactUpdate,
     MessageReply,
     Status,
@@ -29,6 +31,7 @@ from protolink_grpc.models.events import (
     TaskArtifactUpdated,
     TaskErrorReported,
     TaskMessagesAdded,
+    TaskPatched,
     TaskProgress,
     TaskStatusChanged,
 )
@@ -37,7 +40,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.store.port import TaskHead
-from protolink_grpc.wire.events import payload_from_pb
+from protolink_grpc.wire.events import check_understood, payload_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb
 
 REPLY_KEY, AS_MESSAGE = "reply", "message"
@@ -168,7 +171,7 @@ class Updates:
         after: Sequence of the last event that was shown before.
     """
 
-    __slots__ = ("_context_id", "_held", "_may_answer", "_seen", "_task_id", "waits")
+    __slots__ = ("_context_id", "_held", "_may_answer", "_patch", "_seen", "_task_id", "waits")
 
     def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer, after: int = 0) -> None:
         self._task_id = task_id
@@ -176,6 +179,8 @@ class Updates:
         self._context_id = context_id
         self._may_answer = may_answer
         self._held: tuple[Message, int, int] | None = None
+        # Changes of the task's metadata that no update has shown yet.
+        self._patch: dict[str, Any] = {}
         self.waits = False
         """The latest thing that was shown is that the task waits for an approval."""
 
@@ -189,13 +194,18 @@ class Updates:
         found: list[Update] = []
         # Frames put end to end are a message: parsed at once, they cost half of what they cost one by one.
         for event in SubscribeTaskResponse.FromString(b"".join(frames)).events:
-            read = _READERS.get(event.WhichOneof("payload"))
+            kind = event.WhichOneof("payload")
+            if kind is None:
+                check_understood(event)
+            read = _READERS.get(kind)
             if read is None:
                 if self._held is None:
                     self._seen = event.sequence
                 continue
             first = len(found)
             read(self, event, found)
+            if self._patch:
+                self._show_patch(found[first:])
             if self._held is not None:
                 for update in found[first:]:
                     update.sequence = self._seen
@@ -212,6 +222,7 @@ class Updates:
         if held is not None:
             self._seen = held[2]
             self._let_go(found)
+            self._show_patch(found)
         return found
 
     def _artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
@@ -272,6 +283,19 @@ class Updates:
             StatusUpdate(self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence)
         )
 
+    def _patched(self, event: pb.RunEvent, found: list[Update]) -> None:
+        """A2A has no update for the metadata of a task: the next update of the task brings the change along."""
+        payload = payload_from_pb(event)
+        if isinstance(payload, TaskPatched):
+            self._patch |= visible(payload.metadata)
+
+    def _show_patch(self, updates: list[Update]) -> None:
+        update = updates[-1] if updates else None
+        if self._patch and isinstance(update, StatusUpdate | ArtifactUpdate):
+            own = update.metadata.get(OWN_KEY, {})
+            update.metadata = {**update.metadata, OWN_KEY: {**own, TASK_METADATA: self._patch}}
+            self._patch = {}
+
     def _progress(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskProgress):
@@ -279,7 +303,7 @@ class Updates:
         self._let_go(found)
         micros = _micros(event)
         said = _spoken(f"{self._task_id}/{event.sequence}", payload.message, micros) if payload.message else None
-        metadata = {} if payload.progress is None else {"protolink": {"progress": payload.progress}}
+        metadata = {} if payload.progress is None else {OWN_KEY: {"progress": payload.progress}}
         found.append(self._working(said, micros, event.sequence, metadata))
 
     def _error(self, event: pb.RunEvent, found: list[Update]) -> None:
@@ -333,6 +357,7 @@ def _micros(event: pb.RunEvent) -> int:
 _READERS: dict[str | None, Callable[[Updates, pb.RunEvent, list[Update]], None]] = {
     "task_artifact": Updates._artifact,
     "task_messages": Updates._messages,
+    "task_patched": Updates._patched,
     "task_status": Updates._status,
     "task_progress": Updates._progress,
     "task_error": Updates._error,

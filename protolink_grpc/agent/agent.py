@@ -5,8 +5,7 @@ An agent is a card, tools, a handler and a place to listen. It starts in the for
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar, overload
@@ -15,9 +14,10 @@ from protolink_grpc.a2a.options import A2AOptions
 from protolink_grpc.agent.edges import Edges, Served, http_options, reach_of
 from protolink_grpc.agent.faculties import Faculties, Wishes
 from protolink_grpc.agent.identity import ANY_PORT, check_handlers, check_later, listen_address, resolve_card
-from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
-from protolink_grpc.agent.peers import AgentPeer, Peers, call_peer, message_peer
-from protolink_grpc.agent.registry import Registry
+from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
+from protolink_grpc.agent.peers import OUTAGE_S, AgentPeer, Peers, call_peer, message_peer
+from protolink_grpc.agent.registry import REGISTRY_OUTAGE_S, Registry
+from protolink_grpc.agent.trust import PeerClients, PeerTrust
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
@@ -34,22 +34,26 @@ from protolink_grpc.errors import (
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.surroundings import InferSettings
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.conversation import HistoryCompactionRequest
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports import SQLiteRunStore
+from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.asking import ApprovalHandler
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.runtime.run import Run, current_run
+from protolink_grpc.runtime.run_saver import RunSaver
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Recovery
 from protolink_grpc.runtime.tool_task import TOOL_TASK
@@ -57,20 +61,21 @@ from protolink_grpc.server.app import ServerOptions
 from protolink_grpc.state import State, Storage
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import TaskStore
-from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.runner import MAX_WORKERS, ToolRunner
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
 from protolink_grpc.wire.tls import TLSConfig
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@checks_arguments
 class Agent:
     """A typed microservice that takes tasks.
 
     Args:
-        card: Who the agent is: an AgentCard, or a dict of its fields. `name`, `description` and `url` may stand in for it.
+        card: Who the agent is: an AgentCard, a dict of its fields, or a name. `name`, `description` and `url` may stand in for it.
         transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default what the card's URL says.
         registry: Where to register and look for peers: a URL, a RegistryClient, or a Registry of this process.
         store: Where tasks are kept; in memory by default.
@@ -82,30 +87,37 @@ class Agent:
         skills: "auto" advertises every tool as a skill; "fixed" leaves the card's skills alone.
         tools: Functions or tools to begin with.
         tool_timeout_s: Limit of one tool call where the tool has none of its own.
-        max_sync_workers: Threads for tools that are not async.
+        max_sync_workers: Threads for tools that are not async, started when they are needed; further calls wait for one.
         policy: What the agent's actions may do; by default everything that the caller's permissions allow.
         approval_handler: Answers, in this process, what policy wants approved.
         approvals: Lets others answer, over ControlService, also after a restart. With neither, such an action fails.
         budget: Limits of each task, which callers can only lower.
         infer: Bounds and manners of the inference loop.
         redaction: What is struck out of approvals and reports that are shown; passwords, keys and tokens by default.
-        run_store: A view over the agent's store, which is then that of `run_store`.
+        run_store: A SQLiteRunStore, a view over the agent's store, which is then the file of `run_store`. Or a RunStore of your own
+            beside `store`: its `save_task` and `save_report` are called after each run, see `RunStore`.
         recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" goes on with them, "auto" does
             so unless the agent has a handler of its own. See `Recovery`.
-        limits: Bounds of the runtime; without a `max_concurrency` of their own, the card's capabilities say it.
-        http: Where to listen for HTTP, too: `host:port`, or HttpOptions. It serves A2A, ProtoLink's routes and WebSocket, health
-            and metrics. An agent whose URL is `http://` listens there and on no gRPC port.
+        limits: Bounds of the runtime: runs that work and wait, bytes that they hold. By default 100 runs work at once and 1,000 may
+            wait; the card's `max_concurrency` is advertised and bounds nothing.
+        http: Where to listen for HTTP, too: `host:port`, a port of 127.0.0.1, or HttpOptions. It serves A2A, ProtoLink's routes
+            and WebSocket, health and metrics. An agent whose URL is `http://` listens there and on no gRPC port.
         a2a: How it behaves as an A2A agent, over gRPC and HTTP; False makes it none.
         authenticator: Who calls, on every edge: APIKeyAuth, BasicAuth, BearerTokenAuth, or a hook of one's own.
         access: What an identified caller may call, by method; AccessRules for instance.
         rate_limit: How often each principal may call.
-        credentials: What the agent shows to its peers.
+        credentials: What the agent shows to the peers that it trusts: see `trusted_peers` and `trust_registry`. By default that is
+            no peer, because the URL of one may come from a model, a caller or a registry.
+        trusted_peers: URLs, of which scheme, host and port count (`grpcs://bank.example:443`), and names in the registry. Peers
+            there are sent `credentials` and `metadata`. A name needs a registry that authenticates registrations and is reached
+            over TLS, on this machine, or in this process.
+        trust_registry: Every agent in that registry is trusted like one in `trusted_peers`.
         server: How the gRPC server behaves.
         tls: Certificates, for `grpcs://` and `https://` URLs and for calls to peers.
         listen: Where to listen when others reach the agent elsewhere than there, for instance `grpc://0.0.0.0:50051` behind the
             card's `grpc://agent.example:50051`. Without a scheme it has the card's; the card's port 0 becomes the port taken.
-        metadata: Pairs sent with every call to peers and to the registry, for instance credentials. A RegistryClient or Registry
-            that is passed in sends its own.
+        metadata: Pairs sent with every call to trusted peers and to the registry, for instance credentials. A RegistryClient or
+            Registry that is passed in sends its own.
         expose_errors: Whether callers see the text of exceptions that this agent's code raises.
         lease_ttl_s: Length of the lease in the registry.
         grace_s: How long `stop` lets runs finish.
@@ -123,7 +135,7 @@ class Agent:
 
     def __init__(  # noqa: PLR0917 -- the documented signature
         self,
-        card: AgentCard | dict[str, Any] | None = None,
+        card: AgentCard | dict[str, Any] | str | None = None,
         transport: str | None = None,
         registry: "str | Registry | RegistryClient | None" = None,
         registry_url: str | None = None,
@@ -131,7 +143,7 @@ class Agent:
         system_prompt: str | None = None,
         storage: Storage | None = None,
         state: State | Iterable[str] | str | None = None,
-        telemetry: None = None,
+        telemetry: Any = None,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -140,22 +152,24 @@ class Agent:
         skills: Literal["auto", "fixed"] = "auto",
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
         tool_timeout_s: float | None = None,
-        max_sync_workers: int = 4,
+        max_sync_workers: int = MAX_WORKERS,
         policy: Policy | None = None,
         approval_handler: ApprovalHandler | None = None,
         approvals: Approvals | None = None,
         budget: RunBudget | None = None,
         infer: InferSettings | None = None,
         redaction: RedactionPolicy | None = None,
-        run_store: SQLiteRunStore | None = None,
+        run_store: RunStore | None = None,
         recovery: Recovery = "auto",
         limits: Limits | None = None,
-        http: HttpOptions | str | None = None,
+        http: HttpOptions | str | int | None = None,
         a2a: A2AOptions | bool = True,
         authenticator: Authenticate | None = None,
         access: Admission | None = None,
         rate_limit: RateLimit | None = None,
         credentials: Credentials | None = None,
+        trusted_peers: Iterable[str] = (),
+        trust_registry: bool = False,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
         listen: str | None = None,
@@ -189,16 +203,17 @@ class Agent:
         self._faculties = Faculties(self.card.name, wishes, self._runner)
         self._toolbox = self._faculties.toolbox
         self._metadata = tuple(metadata)
+        self._registry_given = registry if isinstance(registry, Registry) else None
         self._registry = _registry_client(registry, registry_url, tls, self._metadata)
         self._listen_at = listen_address(self.card, listen, registers=self._registry is not None)
         self._lease_ttl_s = lease_ttl_s
         transport = self.card.transport if self.card.transport == "runtime" else "grpc"
         self._credentials = credentials
-        self._client = AgentClient(transport, tls=tls, metadata=self._metadata, credentials=credentials)
+        self._trusted_peers = trusted_peers if isinstance(trusted_peers, str) else tuple(trusted_peers)
+        self._trust_registry = trust_registry
+        self._clients = self._new_clients(transport, tls)
         self._peers = self._new_peers()
         self._limits = limits or Limits()
-        if self._limits.max_concurrency is None:
-            self._limits = replace(self._limits, max_concurrency=max(1, self.card.capabilities.max_concurrency))
         options = server or ServerOptions()
         self._http = http
         self._reach = reach_of(
@@ -216,6 +231,7 @@ class Agent:
         self._service: TaskService | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._edges: Edges | None = None
+        self._has_come_up = False
         self._keeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -227,7 +243,9 @@ class Agent:
         if capabilities.supports_inference is None and self._is_default:
             capabilities.supports_inference = self.llm is not None
         for tool in tools:
-            self.add_tool(tool)
+            known = self._toolbox.names
+            if (added := self.add_tool(tool)).name in known:
+                raise InvalidArgumentError(f"two tools are named '{added.name}'", field="tools")
 
     def __repr__(self) -> str:
         return f"<Agent {self.card.name} at {self.card.url}{' running' if self.is_running else ''}>"
@@ -253,8 +271,22 @@ class Agent:
         kind = type(self)
         return kind.handle_task is Agent.handle_task and kind.handle_task_streaming is Agent.handle_task_streaming
 
+    def _new_clients(self, transport: str, tls: TLSConfig | None) -> PeerClients:
+        if self._credentials is None and not self._metadata:
+            return PeerClients(AgentClient(transport, tls=tls, outage_s=OUTAGE_S))
+        own = AgentClient(
+            transport,
+            tls=tls,
+            metadata=self._metadata,
+            credentials=self._credentials,
+            outage_s=OUTAGE_S,
+            trusted_origins=[each for each in self._trusted_peers if "://" in each],
+        )
+        return PeerClients(own, AgentClient(transport, tls=tls, outage_s=OUTAGE_S), self.card.name)
+
     def _new_peers(self) -> Peers:
-        peers = Peers(self._client, self._registry, lambda: self.card)
+        trust = PeerTrust(self._trusted_peers, self._trust_registry, self._registry_given or self._registry)
+        peers = Peers(self._clients, self._registry, trust, lambda: self.card)
         self._faculties.actions.peers = peers
         self._faculties.mind.peers = peers.cards if self.card.capabilities.delegation else None
         return peers
@@ -275,9 +307,27 @@ class Agent:
         """Do the work of a task as a generator: yield progress, messages, artifacts or events as they come.
 
         Override this with an async generator where there is something to report; changes to `task` count as in `handle_task`.
-        Called on an agent that does not override it, it runs the task and yields its events.
+
+        By default, inside the run of `task`, as `super().handle_task_streaming(task)` in an override: does what `handle_task` does
+        within that run, and yields the events that it records. They are in the log already, so yielding them again adds nothing.
+        Where `handle_task` returns another task, that comes last. Outside of a run: runs the task, and yields its events.
         """
-        return self.run_task_streaming(task)
+        run = current_run()
+        if run is None or run.task_id != task.id:
+            return self.run_task_streaming(task)
+        return self._stream_within(run, task)
+
+    async def _stream_within(self, run: Run, task: Task) -> AsyncGenerator[Any, None]:
+        # A handler that streams from within its own handle_task must not come back to itself.
+        is_streaming = type(self).handle_task_streaming is not Agent.handle_task_streaming
+        await run.flush()  # what the override has emitted so far is not the default's
+        work = asyncio.ensure_future(self.handle_task(task) if is_streaming else self.execute_task(task))
+        async with aclosing(run.recorded_during(work)) as events:
+            async for event in events:
+                yield event
+        answer = work.result()
+        if answer is not None and answer is not task:
+            yield answer
 
     async def execute_task(self, task: Task) -> Task:
         """Do what the latest item of `task` asks for: tool calls, inferences. Inside a handler this works on the current run."""
@@ -293,8 +343,8 @@ class Agent:
         self,
         name: str | None = None,
         description: str | None = None,
-        input_schema: dict[str, Any] | None = None,
-        output_schema: dict[str, Any] | None = None,
+        input_schema: SchemaLike | None = None,
+        output_schema: SchemaLike | None = None,
         tags: Iterable[str] | None = None,
         examples: Iterable[Any] | None = None,
         capabilities: Iterable[str] | None = None,
@@ -308,8 +358,8 @@ class Agent:
         self,
         name: F | str | None = None,
         description: str | None = None,
-        input_schema: dict[str, Any] | None = None,
-        output_schema: dict[str, Any] | None = None,
+        input_schema: SchemaLike | None = None,
+        output_schema: SchemaLike | None = None,
         tags: Iterable[str] | None = None,
         examples: Iterable[Any] | None = None,
         capabilities: Iterable[str] | None = None,
@@ -374,17 +424,19 @@ class Agent:
 
     # -- running tasks in this process -----------------------------------------------------------------------------------
 
-    async def run_task(self, task: Task) -> Task:
+    async def run_task(self, task: Task | Message | str) -> Task:
         """Run a task on this agent and return it when it ends or waits for input. The agent need not be started."""
         own = await self._local()
-        sent = await own.send(task, "", wait=True, timeout_s=None)
+        sent = await own.send(Task.of(task), "", wait=True, timeout_s=None)
         whole = len(sent.task.messages) == sent.message_count and len(sent.task.artifacts) == sent.artifact_count
         return sent.task if whole else await own.get(sent.task.id, None)
 
-    async def run_task_streaming(self, task: Task, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
+    async def run_task_streaming(
+        self, task: Task | Message | str, deltas: bool = False
+    ) -> AsyncGenerator[RunEvent, None]:
         """Run a task on this agent and yield its events; with `deltas` the text that models are producing, too."""
         own = await self._local()
-        async with aclosing(own.stream(task, "", deltas=deltas, timeout_s=None)) as batches:
+        async with aclosing(own.stream(Task.of(task), "", deltas=deltas, timeout_s=None)) as batches:
             async for events in batches:
                 for event in events:
                     yield event
@@ -428,34 +480,64 @@ class Agent:
     # -- what it remembers ----------------------------------------------------------------------------------------------
 
     async def describe_state(
-        self, request: StateOperationRequest | None = None, *, session_id: str | None = None, include_data: bool = False
+        self,
+        request: StateOperationRequest | Mapping[str, Any] | str | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
+        include_data: bool | None = None,
     ) -> StateOperationResult:
         """What the agent remembers of a session, or of all sessions of callers in this process.
+
+        Args:
+            request: A request, its JSON object, or a session's id; the other arguments replace its fields.
 
         Raises:
             ActionDeniedError: Policy does not let it be looked at.
             UnimplementedError: The agent remembers nothing.
         """
-        wanted = request or StateOperationRequest(session_id, None, include_data)
+        wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores, include_data=include_data)
         return await (await self._local()).describe_state(wanted, None)
 
     async def reset_state(
-        self, request: StateOperationRequest | None = None, *, session_id: str | None = None
+        self,
+        request: StateOperationRequest | Mapping[str, Any] | str | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
     ) -> StateOperationResult:
-        """Forget a session, or all sessions of callers in this process. Raises as `describe_state`."""
-        return await (await self._local()).reset_state(request or StateOperationRequest(session_id), None)
+        """Forget a session, or all sessions of callers in this process. Arguments and errors as of `describe_state`."""
+        wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores)
+        return await (await self._local()).reset_state(wanted, None)
 
-    async def compact_state(self, request: StateOperationRequest | HistoryCompactionRequest) -> StateOperationResult:
-        """Make the conversation of a session smaller. Raises as `describe_state`."""
-        if isinstance(request, HistoryCompactionRequest):
-            request = StateOperationRequest.of_compaction(request)
-        return await (await self._local()).compact_state(request, None)
+    async def compact_state(
+        self,
+        request: StateOperationRequest | HistoryCompactionRequest | Mapping[str, Any] | str | None = None,
+        *,
+        session_id: str | None = None,
+        strategy: CompactionStrategy | None = None,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        preserve_recent: int | None = None,
+        summary_max_tokens: int | None = None,
+    ) -> StateOperationResult:
+        """Make the conversation of a session smaller. Arguments and errors as of `describe_state`."""
+        wanted = StateOperationRequest.of(
+            request,
+            session_id=session_id,
+            strategy=strategy,
+            max_messages=max_messages,
+            max_tokens=max_tokens,
+            preserve_recent=preserve_recent,
+            summary_max_tokens=summary_max_tokens,
+        )
+        return await (await self._local()).compact_state(wanted, None)
 
     # -- other agents ----------------------------------------------------------------------------------------------------
 
-    async def call_agent(self, agent_url: str, task: Task) -> Task:
+    async def call_agent(self, agent_url: str, task: Task | Message | str) -> Task:
         """Send a task to a peer, by URL or by its name in the registry, and return it when it ends or waits."""
-        return await call_peer(self._faculties.actions, self._peers, agent_url, task)
+        return await call_peer(self._faculties.actions, self._peers, agent_url, Task.of(task))
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
         """Send one message to a peer and return its answer."""
@@ -493,7 +575,7 @@ class Agent:
         store: TaskStore | None = None,
         tls: TLSConfig | None = None,
         listen: str | None = None,
-        http: HttpOptions | str | None = None,
+        http: HttpOptions | str | int | None = None,
     ) -> Self:
         """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
 
@@ -515,10 +597,9 @@ class Agent:
         self._reach = replace(self._reach, http=http_options(wanted, card.url, tls))
         if tls is not None:
             self._reach = replace(self._reach, grpc=replace(self._reach.grpc, tls=tls))
-            self._client = AgentClient(
-                self._client.transport, tls=tls, metadata=self._metadata, credentials=self._credentials
-            )
+            self._clients = self._new_clients(self._clients.own.transport, tls)
         if registry is not None:
+            self._registry_given = registry if isinstance(registry, Registry) else None
             self._registry = _registry_client(registry, None, tls or self._reach.grpc.tls, self._metadata)
         self._peers = self._new_peers()
         self.store = store if store is not None else self.store
@@ -545,7 +626,9 @@ class Agent:
         except BaseException:
             await self.aclose(grace_s=0)
             raise
-        log.info("%s serves at %s%s", self.card.name, self.card.url, self.http_url and f", and at {self.http_url}")
+        urls = dict.fromkeys(filter(None, (self.card.url, self.http_url)))
+        self._has_come_up = True
+        log_listening(log, f"agent {self.card.name}", urls, foreground=self._stopped is not None)
 
     async def _open_edges(self, service: TaskService) -> None:
         faculties = self._faculties
@@ -572,6 +655,9 @@ class Agent:
     async def aclose(self, grace_s: float | None = None) -> None:
         """Go down on the running loop: say so, leave the registry, refuse new work, let runs finish, close port and store."""
         grace = self.grace_s if grace_s is None else grace_s
+        was_up, self._has_come_up = self._has_come_up, False
+        if was_up:
+            log.info("agent %s is stopping", self.card.name)
         if self._edges is not None:
             await self._edges.drain()
         if self._keeper is not None:
@@ -597,6 +683,8 @@ class Agent:
         self._toolbox.runner = self._runner
         self.card.url, self.card.interfaces = self._configured_url, list(self._own_interfaces)
         self._loop = None
+        if was_up:
+            log.info("agent %s has stopped", self.card.name)
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
             stopped.set()
@@ -670,6 +758,7 @@ class Agent:
                 approvals=self._faculties.approvals,
                 redaction=self._faculties.redaction,
                 check_edit=self._faculties.check_edit,
+                run_saver=_run_saver(self.run_store, self.store),
             )
         service = self._service
         if self._home is loop and not service.is_accepting:
@@ -702,7 +791,7 @@ class Agent:
             async for item in items:
                 if isinstance(item, Task):
                     answer = item
-                else:
+                elif not (isinstance(item, RunEvent) and run.has_recorded(item)):
                     await run.emit(item)
         return answer
 
@@ -712,12 +801,19 @@ UNREGISTER_WAIT_S = 2.0
 """How long coming up waits for the registry, and going down: both go on without it."""
 
 
-def _store(store: TaskStore | None, run_store: SQLiteRunStore | None) -> TaskStore:
-    if run_store is None:
+def _store(store: TaskStore | None, run_store: RunStore | None) -> TaskStore:
+    if not isinstance(run_store, SQLiteRunStore):
         return store if store is not None else MemoryStore()
     if store is not None:
         raise InvalidArgumentError("the run store brings the task store along: give one of both", field="run_store")
     return run_store.task_store
+
+
+def _run_saver(run_store: RunStore | None, store: TaskStore) -> RunSaver | None:
+    """Passes runs on to a run store of the application; a view over the agent's own store has them already."""
+    if run_store is None or isinstance(run_store, SQLiteRunStore):
+        return None
+    return RunSaver(run_store, store)
 
 
 def _registry_client(
@@ -735,4 +831,4 @@ def _registry_client(
         if registry is not None:
             raise InvalidArgumentError("name the registry's url", field="registry_url")
         return None
-    return RegistryClient(url, tls=tls, metadata=metadata)
+    return RegistryClient(url, tls=tls, metadata=metadata, outage_s=REGISTRY_OUTAGE_S)

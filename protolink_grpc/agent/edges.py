@@ -3,16 +3,16 @@
 Each edge is a reading of the same runtime; here they are made, opened, drained and closed, in this order and back.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from google.protobuf.descriptor import ServiceDescriptor
-from protolink_pb.v1 import agent_service_pb2, control_service_pb2
+from plgrpc.v1 import agent_service_pb2, control_service_pb2
 
 from protolink_grpc.a2a.options import A2AOptions
+from protolink_grpc.a2a.values import BINDINGS, GRPC, REST, V03, V1, Binding, own_services
 from protolink_grpc.agent.identity import WEB, advertised, is_everywhere
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rules import Admission, admission
@@ -20,6 +20,7 @@ from protolink_grpc.auth.schemes import MutualTLS
 from protolink_grpc.client.local_agent import SCHEME
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.gateway.options import HttpOptions, Listen
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard, AgentInterface
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime.approvals import Approvals
@@ -31,10 +32,10 @@ from protolink_grpc.server.control_servicer import ControlServicer
 from protolink_grpc.server.interceptors.authorization import authorization
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.toolbox import Toolbox
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, is_loopback
 from protolink_grpc.wire.tls import TLSConfig
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ class Reach:
         if self.authenticator is not None and self.grpc.authenticate is not None:
             raise InvalidArgumentError(
                 "is given twice: once more as ServerOptions(authenticate=...)", field="authenticator"
+            )
+
+        if self.a2a is not None and self.a2a.extended_card is not None and self.authenticate is None:
+            raise InvalidArgumentError(
+                "needs an authenticator, because only authenticated callers may read the extended card",
+                field="a2a.extended_card",
             )
 
     @property
@@ -90,8 +97,8 @@ class Reach:
 
     def procedures(self, services: Sequence[tuple[ServiceDescriptor, object]]) -> list[Procedure]:
         """The methods of these services for an edge that has no gRPC server. Who calls is the edge's business."""
-        around, limit = [*tracers(), *self.grpc.interceptors], self.grpc.max_request_bytes
-        return [each for pair in services for each in procedures(*pair, interceptors=around, max_request_bytes=limit)]
+        around, bounds = [*tracers(), *self.grpc.interceptors], self.grpc.request_bounds
+        return [each for pair in services for each in procedures(*pair, interceptors=around, bounds=bounds)]
 
     @property
     def sends_push(self) -> bool:
@@ -111,7 +118,7 @@ class Reach:
         for scheme in self.security_schemes.values():
             if scheme.get("type") == "http":
                 name = str(scheme.get("scheme") or "bearer").capitalize()
-                found.append('Basic realm="protolink"' if name == "Basic" else name)  # RFC 7617 demands a realm
+                found.append('Basic realm="plgrpc"' if name == "Basic" else name)  # RFC 7617 demands a realm
             elif scheme.get("type") == "apiKey":
                 found.append("ApiKey")
         return found or ["Bearer"]
@@ -143,13 +150,15 @@ def reach_of(
     return Reach(grpc, http, options, authenticator, access, rate)
 
 
-def http_options(http: HttpOptions | str | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
+def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
     """The HTTP port that an agent wants besides its URL, or because of it.
 
     Raises:
         InvalidArgumentError: The URL and `http` name two ports, or one is no address.
     """
     scheme, _, rest = url.partition("://")
+    if isinstance(http, int):
+        http = f"127.0.0.1:{http}"
     options = HttpOptions(listen=http) if isinstance(http, str) else http
     if scheme in WEB:
         if options is not None and isinstance(http, str):
@@ -193,20 +202,25 @@ class Edges:
 
         Raises:
             AddressInUseError: A port is taken.
-            InvalidArgumentError: The certificates are not usable.
+            InvalidArgumentError: The certificates are not usable, or the A2A card would list no interface.
             StoreError: What is to be notified cannot be read.
         """
         card, configured = served.card, served.card.url
         is_local = configured.startswith(SCHEME)
+        self._check_interfaces(serves_grpc=configured.partition("://")[0] not in WEB and not is_local)
         if self._reach.a2a is not None and not (is_local and self._reach.http is None):
             # Here, not above: an agent that nobody reaches over a network needs none of it, and it takes 0.2 s.
             from protolink_grpc.a2a.operations import Operations
 
+            options = self._reach.a2a
+            if self._reach.http is not None:
+                names = [service.full_name for service, _ in _services(served)]
+                options = replace(options, extensions=(*options.extensions, own_services(names)))
             self._operations = Operations(
                 served.service,
                 lambda: card,
                 self._bindings,
-                self._reach.a2a,
+                options,
                 approvals=served.approvals,
                 access=self._reach.access,
             )
@@ -215,6 +229,36 @@ class Edges:
             await self._open_grpc(served, configured)
         if self._reach.http is not None:
             await self._open_http(served, self._reach.http, configured)
+        unguarded = self._unguarded()
+        if unguarded and served.toolbox.skills():
+            log.warning(
+                "%s has tools and listens on %s without authentication: anyone who reaches it can use them; give the agent an "
+                "authenticator, or listen on 127.0.0.1",
+                card.name,
+                " and ".join(unguarded),
+            )
+
+    def _unguarded(self) -> list[str]:
+        """The ports that other machines reach without credentials."""
+        if self._reach.authenticate is not None:
+            return []
+        found = []
+        if self._grpc is not None and not is_loopback(self._grpc.address.host):
+            found.append(self._grpc.address.url)
+        if self._reach.http is not None:
+            listen = Listen.parse(self._reach.http.listen, self._reach.http.tls)
+            found += [] if is_loopback(listen.host) else [listen.url]
+        return found
+
+    def _check_interfaces(self, *, serves_grpc: bool) -> None:
+        """Pass when the A2A card will list an interface. Raises InvalidArgumentError."""
+        options, http = self._reach.a2a, self._reach.http
+        if options is None or options.interfaces is None or (http is None and not serves_grpc):
+            return
+        if not any(serves_grpc if each == GRPC else http is not None for each in options.interfaces):
+            raise InvalidArgumentError(
+                f"names {', '.join(options.interfaces)}, and this agent has no port for that", field="a2a.interfaces"
+            )
 
     async def _open_grpc(self, served: Served, configured: str) -> None:
         card = served.card
@@ -291,19 +335,18 @@ class Edges:
         elif all(each.url != url for each in card.interfaces):
             card.interfaces.append(AgentInterface(url, "http"))
 
-    def _bindings(self) -> Sequence[Any]:
+    def _bindings(self) -> Sequence[Binding]:
         """What the A2A card says: v1.0 first, for readers that take the first of a kind."""
-        from protolink_grpc.a2a.values import V03, V1, Binding
-
-        found: list[Binding] = []
-        base, grpc = self.http_url, self._grpc
-        v03 = self._reach.a2a is not None and self._reach.a2a.v03
-        for version in (V1, V03) if v03 else (V1,):
-            if base:
-                found.append(Binding(f"{base}/", "JSONRPC", version))
-                found.append(Binding(base if version == V1 else f"{base}/", "HTTP+JSON", version))
-            if grpc is not None:
-                found.append(Binding(self._grpc_target, "GRPC", version))
+        options = self._reach.a2a
+        if options is None:
+            return []
+        base, found = self.http_url, list[Binding]()
+        for version in (V1, V03) if options.v03 else (V1,):
+            for binding in options.interfaces or BINDINGS:
+                if binding == GRPC and self._grpc is not None:
+                    found.append(Binding(self._grpc_target, GRPC, version))
+                elif binding != GRPC and base:
+                    found.append(Binding(base if (binding, version) == (REST, V1) else f"{base}/", binding, version))
         return found
 
     async def drain(self) -> None:

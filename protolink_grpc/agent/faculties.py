@@ -79,7 +79,7 @@ class Faculties:
             conversations=self._conversations,
         )
         self.executor = PartExecutor(self.actions, self.mind)
-        self._budgets: OrderedDict[str, BudgetEnforcer] = OrderedDict()
+        self._budgets: OrderedDict[tuple[str, str], BudgetEnforcer] = OrderedDict()
 
     def _conversations(self, principal: str) -> ConversationMemory | None:
         return self.state.of(principal).conversation if self.state is not None else None
@@ -96,18 +96,19 @@ class Faculties:
             if context is not None:
                 scene = Narrowed(run, context)
                 if context.budget != RunBudget():
-                    await charge_tool_call(scene, self._budget_of(context))
+                    await charge_tool_call(scene, self._budget_of(context, run.task_id))
             position = run.position(TOOL_CALL, tool_name, arguments)
             return (await self.actions.call_tool(scene, tool_name, arguments, position=position)).value()
         context = (context or RunContext()).with_agent(agent_name)
         scene = Detached(context, self._budget_of(context), self.controls, PRINCIPAL)
         return (await self.actions.call_tool(scene, tool_name, arguments, position="")).value()
 
-    def _budget_of(self, context: RunContext) -> BudgetEnforcer:
-        """One budget for all calls in the same context."""
-        known = self._budgets.get(context.run_id)
+    def _budget_of(self, context: RunContext, task_id: str = "") -> BudgetEnforcer:
+        """One budget for all calls in one context of one task. Callers choose run ids, so two tasks may have the same one."""
+        key = task_id, context.run_id
+        known = self._budgets.get(key)
         if known is None:
-            known = self._budgets[context.run_id] = BudgetEnforcer(effective(self.controls.budget, context.budget))
+            known = self._budgets[key] = BudgetEnforcer(effective(self.controls.budget, context.budget))
             if len(self._budgets) > BUDGETS:
                 self._budgets.popitem(last=False)
         return known

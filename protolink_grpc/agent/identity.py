@@ -123,7 +123,7 @@ def advertised(public: Address, taken: Address) -> str:
 
 
 def resolve_card(
-    card: AgentCard | dict[str, Any] | None,
+    card: AgentCard | dict[str, Any] | str | None,
     transport: str | None,
     *,
     name: str | None = None,
@@ -135,6 +135,12 @@ def resolve_card(
     Raises:
         InvalidArgumentError: Something required is missing, or URL and transport contradict each other; names the field.
     """
+    if isinstance(card, str):
+        if "://" in card:
+            raise InvalidArgumentError("is a URL; give the agent a name, and this as url", field="card")
+        if name is not None:
+            raise InvalidArgumentError("is a name, and name is given, too; leave one of both out", field="card")
+        card, name = None, card
     if card is None:
         if not name:
             raise InvalidArgumentError("an agent needs a card or a name", field="card")

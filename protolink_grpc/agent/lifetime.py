@@ -1,11 +1,14 @@
 """How servers are asked to stop: by a signal, or by a call from another thread."""
 
 import asyncio
+import logging
 import signal
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
 
+from protolink_grpc.logs import escape
 from protolink_grpc.runtime.loops import running_loop
 
 
@@ -15,6 +18,20 @@ def stop_on_signal(stopped: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, and threads that are not the main one
             loop.add_signal_handler(number, stopped.set)
+
+
+def log_listening(log: logging.Logger, what: str, urls: Iterable[str], *, foreground: bool) -> None:
+    """One line that says where a server listens.
+
+    Args:
+        what: The server, like `agent weather`.
+        urls: Of its ports, the first one first.
+        foreground: It is what the program does: where the program has no logging, the line goes to standard error.
+    """
+    where = " and ".join(urls)
+    log.info("%s listens on %s", what, where)
+    if foreground and not log.hasHandlers():
+        sys.stderr.write(escape(f"{what} listens on {where}") + "\n")
 
 
 def close_from_outside(

@@ -1,16 +1,16 @@
 """Other agents as an agent sees them: by URL or by name, calls made inside a run recorded, bounded and canceled with it."""
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from protolink_grpc.agent.trust import PeerClients, PeerTrust, Reached
 from protolink_grpc.auth.principal import ANONYMOUS
-from protolink_grpc.client.agent_client import AgentClient, answer_of
+from protolink_grpc.client.agent_client import answer_of
 from protolink_grpc.client.local_agent import PRINCIPAL, SCHEME
 from protolink_grpc.client.pauses import Pauses
 from protolink_grpc.client.registry_client import RegistryClient
@@ -23,6 +23,7 @@ from protolink_grpc.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import CONTEXT_KEY
 from protolink_grpc.models.events import RunEvent
@@ -35,24 +36,35 @@ from protolink_grpc.runtime.background import background
 from protolink_grpc.runtime.gate import AGENT_CALL
 from protolink_grpc.runtime.parts import asked_for
 from protolink_grpc.runtime.run import current_run
+from protolink_grpc.wire.address import comparable_url
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Peers:
     """Finds and calls peers.
 
+    A name may have several instances. This agent stays with the one that it has called before while that is registered, because
+    a task waits where it was begun; where that one cannot be reached, another one is called.
+
     Args:
+        clients: With and without what says who this agent is.
+        trust: Which peers are called with the former.
         own: The card of the agent itself, which is no peer.
     """
 
     def __init__(
-        self, client: AgentClient, registry: RegistryClient | None, own: Callable[[], AgentCard] | None = None
+        self,
+        clients: PeerClients,
+        registry: RegistryClient | None,
+        trust: PeerTrust,
+        own: Callable[[], AgentCard] | None = None,
     ) -> None:
-        self.client = client
+        self._clients = clients
         self._registry = registry
+        self._trust = trust
         self._own = own
         self._known: dict[str, AgentCard] = {}
         self._met: dict[str, str] = {}
@@ -61,33 +73,79 @@ class Peers:
         self._patience_ends = 0.0
         self._farewells: set[asyncio.Task[Any]] = set()
 
-    async def url_of(self, target: str) -> str:
-        """The URL of a peer. While the registry is away, that of a name is what it was when it was last asked for.
+    async def find(self, target: str) -> Reached:
+        """A peer by URL or by name, and the client that may call it. While the registry is away, a name leads where it led last.
 
         Raises:
             UnavailableError: The registry is away, and the name is new.
             AgentNotFoundError: The registry has no such name, or there is no registry.
-            AmbiguousAgentError: Several agents have that name.
         """
         if "://" in target:
-            return target
+            return self._clients.reach(target, trusted=self._clients.has_secrets and await self._trust.of_url(target))
+        return self._reach_instance(target, await self._url_of(target))
+
+    async def connect(self, target: str, task_id: str) -> Reached:
+        """As `find`, and connected. A task that one instance has begun is for no other one, which would do its work again.
+
+        Raises:
+            UnavailableError: No instance of the peer can be reached, or not the one that has the task.
+        """
+        found = await self.find(target)
+        try:
+            await self._connected(found)
+        except UnavailableError:
+            if found.client.has_begun(found.url, task_id):
+                raise
+            for other in await self._other_instances(target, found.url):
+                with suppress(UnavailableError):
+                    return await self._connected(self._reach_instance(target, other))
+            raise
+        return found
+
+    async def _connected(self, found: Reached) -> Reached:
+        with found.explained():
+            await found.client.connect(found.url)
+        return found
+
+    def _reach_instance(self, name: str, url: str) -> Reached:
+        self._met[name] = url
+        return self._clients.reach(url, trusted=self._trust.of_name(name) or self._trust.of_server(url))
+
+    async def _url_of(self, name: str) -> str:
+        """The URL of the instance of a name to call."""
         if self._registry is None:
             raise AgentNotFoundError(
-                f"{target!r} is a name and this agent has no registry; use a URL, or give the agent a registry",
-                name=target,
+                f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
             )
-        followed = [card.url for card in self._known.values() if card.name == target]
-        if len(followed) == 1 and self._is_following:
-            return followed[0]
+        met = self._met.get(name)
+        if self._is_following:
+            followed = [card.url for card in self._known.values() if card.name == name]
+            if followed:
+                return met if met in followed else followed[-1]
         try:
-            url = (await self._registry.get(target)).card.url
+            latest = (await self._registry.get(name)).card.url
+            return latest if met is None or met == latest or not await self._is_instance(met, name) else met
         except (UnavailableError, DeadlineExceededError):
-            known = self._met.get(target)
-            if known is None:
+            if met is None:
                 raise
-            return known
-        self._met[target] = url
-        return url
+            return met
+
+    async def _is_instance(self, url: str, name: str) -> bool:
+        if self._registry is None:
+            return False
+        try:
+            return (await self._registry.get(url)).card.name == name
+        except AgentNotFoundError:
+            return False
+
+    async def _other_instances(self, target: str, failed: str) -> list[str]:
+        if self._registry is None or "://" in target:
+            return []
+        try:
+            cards = await self._registry.discover({"name": target})
+        except ProtolinkError:
+            return []
+        return [card.url for card in cards if comparable_url(card.url) != comparable_url(failed)]
 
     @property
     def _is_following(self) -> bool:
@@ -118,8 +176,12 @@ class Peers:
         except TimeoutError:
             log.warning("the registry does not answer; %d peers are known", len(self._known))
         own = self._own() if self._own is not None else None
-        found = [card for card in self._known.values() if own is None or card.url != own.url]
-        return sorted(found, key=lambda card: (card.name, card.url))
+        # A registry may list it under an address of its HTTP port.
+        urls = {own.url, *(each.url for each in own.interfaces)} if own is not None else set[str]()
+        mine = {comparable_url(url) for url in urls}
+        # Instances of one service are one peer: work is delegated to a name.
+        found = {card.name: card for url, card in self._known.items() if url not in mine}
+        return sorted(found.values(), key=lambda card: card.name)
 
     async def _follow(self, registry: RegistryClient, complete: asyncio.Event) -> None:
         """Keep `_known` as the registry has it; through cuts, which the watch survives."""
@@ -135,9 +197,9 @@ class Peers:
     def _note(self, change: AgentChange) -> None:
         card = change.agent.card
         if change.kind is AgentChangeKind.UP:
-            self._known[card.url] = card
-        else:
-            self._known.pop(card.url, None)
+            self._known[comparable_url(card.url)] = card
+        elif change.kind.is_named:
+            self._known.pop(comparable_url(card.url), None)
 
     async def aclose(self) -> None:
         """Stop following the registry, and let cancellations that are on their way arrive."""
@@ -163,29 +225,29 @@ class Peers:
             sending: Called when the peer is there, and before it gets the task.
             relay: Is given the task's events.
         """
-        url = await self.url_of(target)
-        await self.client.connect(url)
+        peer = await self.connect(target, task.id)
         if sending is not None:
             sending()
         run, request = current_run(), request_id or new_request_id()
         if run is not None:
-            task = self._in_session_of(run.principal, task, url)
+            task = self._in_session_of(run.principal, task, peer)
         try:
-            if relay is not None:
-                return await self._relayed(url, task, request, relay)
-            return await self._sent(url, task, request)
+            with peer.explained():
+                if relay is not None:
+                    return await self._relayed(peer, task, request, relay)
+                return await self._sent(peer, task, request)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
-                self._spawn(self._cancel(url, task.id, run.token.reason if run is not None else None))
+                self._spawn(self._cancel(peer, task.id, run.token.reason if run is not None else None))
             raise
 
-    def _in_session_of(self, owner: str, task: Task, url: str) -> Task:
+    def _in_session_of(self, owner: str, task: Task, peer: Reached) -> Task:
         """The task in that owner's session at a peer, to whom all owners are this agent.
 
         A session keeps its name where the peer knows its owner by the same name as we do, so that no other owner's gets there.
         """
         session = task.session_id
-        there = PRINCIPAL if url.startswith(SCHEME) else ANONYMOUS if self.client.is_anonymous else None
+        there = PRINCIPAL if peer.url.startswith(SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
         if session is None or (owner == there and not _MARK.search(session)):
             return task
         named = {"session_id": marked_session(owner, session)}
@@ -194,48 +256,47 @@ class Peers:
             metadata[CONTEXT_KEY] = {**context, **named}
         return replace(task, metadata=metadata)
 
-    async def _sent(self, url: str, task: Task, request: str) -> Task:
+    async def _sent(self, peer: Reached, task: Task, request: str) -> Task:
         """In one call, as long as nothing goes wrong."""
         try:
-            return await self.client.send_task(url, task, request_id=request)
+            return await peer.client.send_task(peer.url, task, request_id=request)
         except (DeadlineExceededError, UnavailableError) as error:
             # The work goes on there; only our patience with one call is over, or the connection was cut.
             try:
-                return await self._ended(url, task.id)
+                return await self._ended(peer, task.id)
             except (TaskNotFoundError, UnimplementedError):
                 raise error from None  # an agent of another system may keep no tasks to ask for
 
-    async def _relayed(self, url: str, task: Task, request: str, relay: Relay) -> Task:
+    async def _relayed(self, peer: Reached, task: Task, request: str, relay: Relay) -> Task:
         task_id = task.id
-        stream = self.client.send_task_streaming(url, task, request_id=request, deltas=relay.deltas)
+        stream = peer.client.send_task_streaming(peer.url, task, request_id=request, deltas=relay.deltas)
         async with aclosing(stream) as events:
             async for event in events:
                 task_id = event.task_id or task_id
                 await relay.give(event)
-        return await self._ended(url, task_id)
+        return await self._ended(peer, task_id)
 
-    async def _ended(self, url: str, task_id: str) -> Task:
+    async def _ended(self, peer: Reached, task_id: str) -> Task:
         """Wait for the end of a task, through cuts and restarts; without sending it again, which might begin it anew."""
         pauses = Pauses(OUTAGE_S)
-        pauses.reset()
         while True:
             pauses.begin()
             try:
-                return await self.client.wait_task(task_id, agent_url=url)
+                return await peer.client.wait_task(task_id, agent_url=peer.url)
             except (DeadlineExceededError, UnavailableError) as error:
                 await pauses.after(error)
 
-    async def _cancel(self, url: str, task_id: str, reason: str | None) -> None:
+    async def _cancel(self, peer: Reached, task_id: str, reason: str | None) -> None:
         why = reason or "the work that delegated this was canceled"
         for pause_s in (*ARRIVAL_PAUSES_S, 0.0):
             try:
-                await self.client.cancel_task(url, task_id, reason=why)
+                await peer.client.cancel_task(peer.url, task_id, reason=why)
                 return
             except TaskNotFoundError:
                 # The task itself may still be on its way.
                 await asyncio.sleep(pause_s)
             except ProtolinkError as error:
-                log.info("task %s at %s could not be canceled: %s", task_id, url, error)
+                log.info("task %s at %s could not be canceled: %s", task_id, peer.url, error)
                 return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -285,10 +346,11 @@ async def stream_peer(
 ) -> AsyncGenerator[RunEvent, None]:
     """As `call_peer`, and yield the task's events as they come. Whoever stops reading leaves the task alone."""
     if current_run() is None:
-        plain = peers.client.send_task_streaming(await peers.url_of(target), task, deltas=deltas)
-        async with aclosing(plain) as stream:
-            async for each in stream:
-                yield each
+        peer = await peers.find(target)
+        with peer.explained():
+            async with aclosing(peer.client.send_task_streaming(peer.url, task, deltas=deltas)) as stream:
+                async for each in stream:
+                    yield each
         return
     events: asyncio.Queue[RunEvent | None] = asyncio.Queue(RELAYED_EVENTS)
     work = asyncio.ensure_future(call_peer(actions, peers, target, task, relay=Relay(events.put, deltas)))
@@ -324,7 +386,9 @@ class AgentPeer:
 
     async def card(self) -> AgentCard:
         """The peer's card, asked from the peer itself."""
-        return await self._peers.client.get_agent_card(await self._peers.url_of(self.target))
+        peer = await self._peers.find(self.target)
+        with peer.explained():
+            return await peer.client.get_agent_card(peer.url)
 
     async def run_task(self, task: Task) -> Task:
         """Send a task and return it when it ends or waits."""

@@ -1,33 +1,42 @@
 """Registry: the registry as a server that a user starts, beside agents or on its own, over gRPC, HTTP or both."""
 
 import asyncio
-import logging
 import os
 from dataclasses import replace
 from typing import Any, Self
 
-from protolink_pb.v1 import registry_service_pb2
+from plgrpc.v1 import registry_service_pb2
 
 from protolink_grpc.agent.edges import http_options, reach_of
-from protolink_grpc.agent.lifetime import close_from_outside, stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.registry_client import RegistryClient
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.registry.directory import DEFAULT_MAX_AGENTS, AgentDirectory
+from protolink_grpc.registry.names import DEFAULT_NAME_HOLD_S
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
-from protolink_grpc.registry.service import RegistryService
+from protolink_grpc.registry.service import MAX_SILENT_LEASE_S, SILENT_LEASE_S, OwnerOf, RegistryService
 from protolink_grpc.runtime.background import background as shared_loop
 from protolink_grpc.runtime.loops import run as run_loop
 from protolink_grpc.server.app import GrpcServer, ServerOptions
 from protolink_grpc.server.registry_servicer import RegistryServicer
 from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.registry import MIN_LEASE_TTL_S
 from protolink_grpc.wire.tls import TLSConfig
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
+REGISTRY_OUTAGE_S = 2.0
+"""How long one call to a registry is tried again. An agent can do without, and what keeps it registered begins again by itself."""
+
+
+@checks_arguments
 class Registry:
     """Agent cards under leases, served over gRPC, and over ProtoLink's HTTP routes and WebSocket where there is an HTTP port.
 
@@ -36,7 +45,17 @@ class Registry:
         url: Where to listen; port 0 takes a free one, and `url` then says which.
         http: Where to listen for HTTP, too: `host:port`, or HttpOptions.
         authenticator, access, rate_limit: Who may call, on every edge; see Agent.
-        path: SQLite file in which registrations survive a restart; None keeps them in memory, and agents register again.
+        path: SQLite file in which registrations and the owners of names survive a restart; None keeps them in memory, and agents
+            register again.
+        name_hold_s: How long a name stays its owner's after its last registration, seconds; 0 lets it go at once. Names of
+            anonymous callers are never held.
+        owner_of: Who owns what a caller registers: takes its Principal, returns a name. None means the principal's own name;
+            `lambda who: "fleet" if "fleet" in who.scopes else who.name` lets all callers with a scope share their names.
+        admin_scope: Callers with this scope may register names and URLs that belong to others, whose agents are then removed. A
+            name that such a caller has is free as soon as it deregisters. None means that no caller may.
+        max_agents_per_principal: Agents that one owner may have registered at a time.
+        protolink_lease_s: How long an agent that has registered over ProtoLink's routes may be silent. Its heartbeats renew the
+            lease; without them (ProtoLink's default) it is listed for this long. From 1 s to a year; a day by default.
         server: How the gRPC server behaves.
         tls: Certificates for `grpcs://`.
     """
@@ -47,12 +66,17 @@ class Registry:
         url: str = "grpc://127.0.0.1:0",
         *,
         path: str | os.PathLike[str] | None = None,
-        http: HttpOptions | str | None = None,
+        http: HttpOptions | str | int | None = None,
         authenticator: Authenticate | None = None,
         access: Admission | None = None,
         rate_limit: RateLimit | None = None,
         server: ServerOptions | None = None,
         tls: TLSConfig | None = None,
+        name_hold_s: float = DEFAULT_NAME_HOLD_S,
+        owner_of: OwnerOf | None = None,
+        admin_scope: str | None = None,
+        max_agents_per_principal: int = DEFAULT_MAX_AGENTS,
+        protolink_lease_s: float = SILENT_LEASE_S,
     ) -> None:
         if transport != "grpc":
             raise InvalidArgumentError(
@@ -70,13 +94,21 @@ class Registry:
             rate=rate_limit,
         )
         self._path = path
+        self._owner_of, self._admin_scope = owner_of, admin_scope
+        self._name_hold_s, self._max_agents = name_hold_s, max_agents_per_principal
+        self._new_directory()  # raises now what would be wrong with its options later
+        if not MIN_LEASE_TTL_S <= protolink_lease_s <= MAX_SILENT_LEASE_S:
+            raise InvalidArgumentError(
+                f"must be from {MIN_LEASE_TTL_S:g} to {MAX_SILENT_LEASE_S:,.0f} seconds", field="protolink_lease_s"
+            )
+        self._protolink_lease_s = protolink_lease_s
         self._service: RegistryService | None = None
         self._server: GrpcServer | None = None
         self._gateway: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._url = self._address.url
-        self._client = RegistryClient(self._url, tls=tls)
+        self._client = RegistryClient(self._url, tls=tls, outage_s=REGISTRY_OUTAGE_S)
 
     @property
     def url(self) -> str:
@@ -87,6 +119,11 @@ class Registry:
     def http_url(self) -> str:
         """Where its HTTP port is; empty where there is none."""
         return str(self._gateway.url) if self._gateway is not None else ""
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether it knows who registers; without an authenticator or client certificates, all callers are one owner."""
+        return self._reach.authenticate is not None
 
     @property
     def is_running(self) -> bool:
@@ -106,7 +143,12 @@ class Registry:
         """
         if self._loop is not None:
             return
-        service = RegistryService(file=SQLiteDirectoryFile(self._path) if self._path is not None else None)
+        service = RegistryService(
+            self._new_directory(),
+            SQLiteDirectoryFile(self._path) if self._path is not None else None,
+            owner_of=self._owner_of,
+            admin_scope=self._admin_scope,
+        )
         await service.start()
         self._service = service
         try:
@@ -115,7 +157,21 @@ class Registry:
             await self.aclose(0)
             raise
         self._loop = asyncio.get_running_loop()
-        log.info("registry serves at %s%s", self._url, self.http_url and f", and at {self.http_url}")
+        urls = filter(None, (self._url, self.http_url))
+        log_listening(log, "registry", urls, foreground=self._stopped is not None)
+
+    def _new_directory(self) -> AgentDirectory:
+        return AgentDirectory(name_hold_s=self._name_hold_s, max_agents=self._max_agents)
+
+    async def release_name(self, name: str) -> bool:
+        """Release a name and remove its registered agents, whoever owns it. Returns whether the name was owned.
+
+        Raises:
+            UnavailableError: The registry does not run.
+        """
+        if self._service is None:
+            raise UnavailableError("the registry is not running")
+        return await self._service.release_name(name)
 
     async def _listen(self, service: RegistryService) -> None:
         descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
@@ -135,7 +191,9 @@ class Registry:
                 challenges=self._reach.challenges,
             )
             methods = self._reach.procedures(services)
-            own = registry_routes(gateway.door, service, socket=behind_guard(gateway.options))
+            own = registry_routes(
+                gateway.door, service, lease_ttl_s=self._protolink_lease_s, socket=behind_guard(gateway.options)
+            )
             await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods)])
         server = GrpcServer(self._address, services, options=self._reach.grpc_options)
         address = await server.start()
@@ -147,6 +205,9 @@ class Registry:
 
     async def aclose(self, grace_s: float = 1.0) -> None:
         """Go down on the running loop: end the watches, close ports and file."""
+        was_running = self.is_running
+        if was_running:
+            log.info("registry is stopping")
         if self._server is not None:
             await self._server.drain()
         if self._gateway is not None:
@@ -158,6 +219,8 @@ class Registry:
         if self._gateway is not None:
             await self._gateway.stop(grace_s)
         self._service = self._server = self._gateway = self._loop = None
+        if was_running:
+            log.info("registry has stopped")
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
             stopped.set()

@@ -1,5 +1,6 @@
 """Bearer tokens that are JWTs: verified with a shared secret, or with the public keys of their issuer."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from protolink_grpc.auth.headers import authorization, blinded
 from protolink_grpc.auth.keys import ASYMMETRIC, FixedKeys, Keys, RemoteKeys
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 
 _SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Shared-secret algorithms, and how long a secret must be: as long as the hash. Source: RFC 7518, section 3.2."""
@@ -18,6 +20,9 @@ MAX_REMEMBERED = 4096
 
 REMEMBERED_S = 60.0
 """How long: then a token is verified again, so that a key that was withdrawn does not live on."""
+
+_TIMES = ("exp", "nbf", "iat")
+"""Claims that are times. Source: RFC 7519 section 4.1."""
 
 MAX_NAME_CHARS = 256
 """Longer names are no principals: they are kept with each task."""
@@ -30,6 +35,7 @@ class _Verified:
     version: int
 
 
+@checks_arguments
 class BearerTokenAuth:
     """Callers with a JWT in `Authorization: Bearer`. Give exactly one of `secret`, `jwks` and `jwks_url`.
 
@@ -129,6 +135,8 @@ class BearerTokenAuth:
                 audience=self._audience,
                 leeway=self._leeway,
             )
+            if not all(_is_time(claims[name]) for name in _TIMES if name in claims):
+                return None
             principal = self._principal(claims)
             end = float(claims["exp"]) + self._leeway if "exp" in claims else until
             return None if principal is None else _Verified(principal, min(until, end), version)
@@ -174,6 +182,11 @@ def _allowed(algorithms: str | Sequence[str] | None, secret: bytes | None) -> tu
     if secret is not None and len(secret) < needed:
         raise InvalidArgumentError(f"must have at least {needed} bytes for {', '.join(named)}", field="secret")
     return named
+
+
+def _is_time(value: object) -> bool:
+    """Whether a claim is a NumericDate: a finite JSON number. Libraries also take what they can turn into one."""
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number, as was just asked
 
 
 def _scopes(value: object) -> frozenset[str]:

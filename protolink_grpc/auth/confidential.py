@@ -1,44 +1,46 @@
 """Which URLs a secret may be sent to."""
 
-import ipaddress
+from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.wire.address import is_loopback
 
 SECURE_SCHEMES = frozenset({"https", "wss", "grpcs", "runtime"})
 """Nobody on the way can read along: TLS, or no way at all."""
 
 
-def is_loopback(host: str | None) -> bool:
-    """Whether a host is this machine, as far as its name says."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
+SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "cookie"})
+"""Headers whose values identify a caller, whoever has set them."""
 
 
-def demand_confidential(url: str, *, insecure_ok: bool) -> None:
+def check_headers(headers: Iterable[tuple[str, str]], url: str, *, insecure_ok: bool) -> None:
+    """Let headers that were set by hand go to `url`. Raises InvalidArgumentError as `demand_confidential`, for SECRET_HEADERS."""
+    if any(name.lower() in SECRET_HEADERS for name, _ in headers):
+        demand_confidential(url, insecure_ok=insecure_ok, field="metadata")
+
+
+def demand_confidential(url: str, *, insecure_ok: bool, field: str = "credentials") -> None:
     """Let a secret go to `url`.
 
     Raises:
-        InvalidArgumentError: Over this scheme, to another machine, everybody on the way could read it.
+        InvalidArgumentError: Over this scheme, to another machine, everybody on the way could read it; names `field`.
     """
-    if insecure_ok or _is_confidential(url):
+    if insecure_ok or is_confidential(url):
         return
-    split = _split(url, "credentials")
+    split = _split(url, field)
     where = f"{split.scheme}://{split.hostname}"
     raise InvalidArgumentError(
-        f"they would go to {where} in the clear: use TLS, or allow it with insecure_ok=True", field="credentials"
+        f"credentials would go to {where} in the clear: use TLS, or allow it with insecure_ok=True", field=field
     )
 
 
 @lru_cache(maxsize=256)  # asked for each call, about few peers
-def _is_confidential(url: str) -> bool:
+def is_confidential(url: str) -> bool:
+    """Whether nobody on the way to `url` can read or change what is sent. Raises InvalidArgumentError where it is no URL."""
     split = _split(url, "credentials")
-    return split.scheme in SECURE_SCHEMES or is_loopback(split.hostname)
+    return split.scheme in SECURE_SCHEMES or is_loopback(split.hostname or "")
 
 
 def endpoint(url: str, *, field: str) -> str:

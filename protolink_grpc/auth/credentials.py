@@ -9,6 +9,7 @@ from protolink_grpc.auth.confidential import demand_confidential
 from protolink_grpc.auth.headers import is_token
 from protolink_grpc.auth.schemes import header_name
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 
 
 class Credentials(Protocol):
@@ -36,6 +37,7 @@ class Credentials(Protocol):
         ...
 
 
+@checks_arguments
 class APIKey:
     """A key in a header of its own.
 
@@ -55,6 +57,7 @@ class APIKey:
         return False
 
 
+@checks_arguments
 class Basic:
     """A user name and a password (RFC 7617). `insecure_ok` as for APIKey."""
 
@@ -77,6 +80,7 @@ TokenSource = Callable[[str], str | Awaitable[str]]
 """Takes the URL of who will read the token; called for each call, so it should remember."""
 
 
+@checks_arguments
 class BearerToken:
     """A token, or what makes one.
 

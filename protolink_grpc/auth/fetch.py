@@ -13,8 +13,8 @@ from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from protolink_grpc.auth.confidential import is_loopback
 from protolink_grpc.errors import UnavailableError
+from protolink_grpc.wire.address import is_loopback
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def fetch_json(question: Question) -> tuple[int, Any]:
     where = f"{split.scheme}://{split.netloc}{split.path}"
     try:
         # Calls to this machine must not go through somebody's proxy.
-        with httpx.Client(timeout=question.timeout_s, trust_env=not is_loopback(split.hostname)) as client:
+        with httpx.Client(timeout=question.timeout_s, trust_env=not is_loopback(split.hostname or "")) as client:
             status, body = _exchange(client, question)
         return status, json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
@@ -98,7 +98,7 @@ class Shared(Generic[T]):
                 # From here on nobody who waits can cancel it for the others.
                 self._running.set_running_or_notify_cancel()
                 # A daemon: a provider that does not answer must not keep the process from ending.
-                Thread(target=self._run, args=(self._running,), name="protolink-auth", daemon=True).start()
+                Thread(target=self._run, args=(self._running,), name="plgrpc-auth", daemon=True).start()
             return self._running
 
     def _run(self, future: "Future[T]") -> None:

@@ -1,6 +1,5 @@
 """Public keys of token issuers (JWK Sets, RFC 7517): given once, or fetched and followed when they rotate."""
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,8 +8,9 @@ from typing import Any, Protocol
 from protolink_grpc.auth.confidential import endpoint
 from protolink_grpc.auth.fetch import Question, Shared, fetch_json
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
+from protolink_grpc.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """What keys of a set may sign with; shared secrets and `none` have no place there."""

@@ -1,7 +1,6 @@
 """Tokens that a client gets with its own id and secret (OAuth 2.0 client credentials, RFC 6749 section 4.4)."""
 
 import base64
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +12,10 @@ from protolink_grpc.auth.confidential import demand_confidential, endpoint
 from protolink_grpc.auth.fetch import Question, Shared, fetch_json
 from protolink_grpc.auth.headers import is_token
 from protolink_grpc.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 UNKNOWN_LIFETIME_S = 300.0
 """How long a token counts whose endpoint does not say (RFC 6749 only recommends it)."""
@@ -36,6 +37,7 @@ class _Token:
     ends_at: float
 
 
+@checks_arguments
 class OAuth2ClientCredentials:
     """A bearer token of a token endpoint, renewed before it ends. Calls go on with the old one meanwhile.
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from protolink_grpc.auth.headers import same
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
+from protolink_grpc.models.arguments import checks_arguments
 
 PREFIX = "scrypt$"
 
@@ -28,6 +29,7 @@ MAX_WAITING = 32
 """Checks that may be under way or wait: each costs much, and strangers cause them."""
 
 
+@checks_arguments
 def hash_password(password: str) -> str:
     """What to keep instead of a password: `scrypt$<cost>$<block>$<parallel>$<salt>$<hash>`, salt and hash in base64."""
     salt = secrets.token_bytes(16)
@@ -111,7 +113,7 @@ class PasswordChecks:
     """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(2, "protolink-passwords")
+        self._threads = ThreadPoolExecutor(2, "plgrpc-passwords")
         self._places = BoundedSemaphore(MAX_WAITING)
 
     async def matches(self, kept: PasswordHash, password: str) -> bool:

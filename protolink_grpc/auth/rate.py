@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
+from protolink_grpc.models.arguments import checks_arguments
 
 MAX_PRINCIPALS = 10_000
 """Callers whose use is remembered. Beyond them, those that were longest away begin anew with a full burst."""
 
 
+@checks_arguments
 class RateLimit:
     """A token bucket for each principal: `burst` calls at once, then `per_second`. Everybody anonymous shares one.
 

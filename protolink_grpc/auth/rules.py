@@ -6,9 +6,13 @@ from typing import Protocol, TypeAlias
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError, PermissionDeniedError
+from protolink_grpc.models.arguments import checks_arguments
 
 Demand: TypeAlias = str | Iterable[str] | bool
 """A scope, or several that are all needed; True lets every identified caller in, False nobody."""
+
+SENDS_A_TASK = {"/plgrpc.v1.ControlService/CallTool": "/plgrpc.v1.AgentService/SendTask"}
+"""Methods that need what another one needs, because they do the same: a tool that is called is a task that is sent."""
 
 MAX_METHODS = 1024
 """Methods whose rule is remembered: more than any server has."""
@@ -24,16 +28,20 @@ class Admission(Protocol):
     def __call__(self, method: str, principal: Principal) -> None: ...
 
 
+@checks_arguments
 class AccessRules:
     """Scopes that methods demand. Methods have full gRPC names on every edge: `/package.Service/Method`.
 
     The same work may be asked for by several services (both versions of A2A, ProtoLink's own): `*/CancelTask` means all of them. A
     message that registers a webhook, or that answers an approval, needs the right to `*/CreateTaskPushNotificationConfig`, or to
-    `/protolink.v1.ControlService/RespondApproval`, too.
+    `/plgrpc.v1.ControlService/RespondApproval`, too.
+
+    `ControlService/CallTool` sends a task, so it needs what `AgentService/SendTask` needs, unless a pattern names its method, such
+    as `*/CallTool`. `/plgrpc.v1.ControlService/*` alone does not.
 
     Args:
         rules: Pattern -> Demand. A pattern is a full name, in which `*` stands for any text within the service or the method:
-            `/protolink.v1.ControlService/*`, `*/CancelTask`, `*`. Of several that match, the one that says more of the method
+            `/plgrpc.v1.ControlService/*`, `*/CancelTask`, `*`. Of several that match, the one that says more of the method
             counts, then the one that says more of the service, then the first.
         default: For methods that no pattern matches.
 
@@ -59,14 +67,21 @@ class AccessRules:
             raise PermissionDeniedError(f"{method} needs the scope {missing}", method=method, scope=missing)
 
     def _look_up(self, method: str) -> frozenset[str] | None:
-        demand = next((each.demand for each in self._patterns if each.matches(method)), self._default)
+        pattern = next((each for each in self._patterns if each.matches(method)), None)
+        if method in SENDS_A_TASK and (pattern is None or not pattern.names_method):
+            demand = self._look_up(SENDS_A_TASK[method])
+        else:
+            demand = self._default if pattern is None else pattern.demand
         if len(self._found) < MAX_METHODS:
             self._found[method] = demand
         return demand
 
 
 class _Pattern:
-    """`rank` orders patterns by how much they say. `demand` is None where nobody may."""
+    """`rank` orders patterns by how much they say, `names_method` is whether the method is more than `*`.
+
+    `demand` is None where nobody may.
+    """
 
     def __init__(self, pattern: str, demand: frozenset[str] | None) -> None:
         service, slash, method = ("*", "/", "*") if pattern == "*" else pattern.rpartition("/")
@@ -75,6 +90,7 @@ class _Pattern:
                 "must look like /package.Service/Method; `*` may stand for parts of it", field=f"rules.{pattern}"
             )
         self.demand = demand
+        self.names_method = bool(method.replace("*", ""))
         self.rank = _rank(method) + _rank(service)
         self._regex = re.compile(f"/{_expression(service.removeprefix('/'))}/{_expression(method)}")
 

@@ -15,6 +15,7 @@ from protolink_grpc.auth.headers import authorization, blinded, header_value, is
 from protolink_grpc.auth.passwords import PREFIX, PasswordChecks, PasswordHash
 from protolink_grpc.auth.principal import Principal, unreserved
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, UnavailableError
+from protolink_grpc.models.arguments import checks_arguments
 
 
 class Authenticator(Protocol):
@@ -37,6 +38,7 @@ class Authenticator(Protocol):
         ...
 
 
+@checks_arguments
 class APIKeyAuth:
     """Callers with a key, in a header of its own or in `Authorization: ApiKey <key>`; the former counts where both are there.
 
@@ -76,6 +78,7 @@ _NO_MARK = bytes(32)
 """No secret is known to have this digest."""
 
 
+@checks_arguments
 class BasicAuth:
     """Callers with a user name, which becomes the principal's, and a password (RFC 7617).
 
@@ -138,6 +141,7 @@ class CertificateName(str):
     __slots__ = ()
 
 
+@checks_arguments
 class MutualTLS:
     """Callers with a client certificate that the server's authority has signed. Its name becomes the principal's.
 
@@ -158,6 +162,7 @@ class MutualTLS:
         return {"mutualTLS": _scheme("mutualTLS", None, "Client certificate")}
 
 
+@checks_arguments
 class AnyOf:
     """Callers that one of several authenticators knows, asked in this order. The names of all of them are one space: whoever
     issues names for one of them can name the principals of the others."""

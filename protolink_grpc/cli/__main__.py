@@ -1,4 +1,4 @@
-"""`python -m protolink_grpc.cli` is `protolink`."""
+"""`python -m protolink_grpc.cli` is `plgrpc`."""
 
 import sys
 

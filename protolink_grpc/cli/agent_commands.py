@@ -1,7 +1,6 @@
 """`card get` and `send`."""
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -12,11 +11,12 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import event_line, reason_of, task_blocks, task_fields
 from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on, show_question
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.events import RunEvent, TextDelta
+from protolink_grpc.models.events import ApprovalRequired, RunEvent, TextDelta
 from protolink_grpc.models.json_value import from_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
@@ -82,7 +82,7 @@ class Sending:
 def send(settings: Settings, agent: str, sending: Sending) -> None:
     """Send a message, and print the task as it is when it ends or waits, or its events as they come."""
     if sending.stream and not sending.wait:
-        raise usage("--stream and --async exclude each other", "protolink task subscribe follows a task later")
+        raise usage("--stream and --async exclude each other", "plgrpc task subscribe follows a task later")
     task = Task.create(_message(sending), session_id=sending.session or None)
     settled = run(_send(settings, agent, sending, task), agent)
     if not settings.json:
@@ -102,11 +102,12 @@ async def _send(settings: Settings, agent: str, sending: Sending, task: Task) ->
         return await client.submit_task(url, task, request_id=request_id)
     try:
         if sending.stream:
-            return await _streamed(settings, client, url, task, request_id, EventPrinter(settings, sending.deltas))
-        return await client.send_task(url, task, request_id=request_id)
+            printer = EventPrinter(settings, sending.deltas, agent=agent)
+            return await _streamed(settings, client, url, task, request_id, printer)
+        async with approvals_shown(settings, agent, client, url, task.id):
+            return await client.send_task(url, task, request_id=request_id)
     except asyncio.CancelledError:
-        # Hanging up ends the wait, not the run.
-        output.note("hint", f"the task goes on; follow it with: {_command('task subscribe', settings, agent, task.id)}")
+        say_that_it_goes_on(settings, agent, task.id)
         raise
 
 
@@ -141,9 +142,12 @@ class EventPrinter:
 
     Args:
         deltas: Whether to show such text; None means where people read it as it comes, on a terminal.
+        agent: As it was typed, where an approval is to be shown with the commands that answer it; empty for a log of the past.
     """
 
-    def __init__(self, settings: Settings, deltas: bool | None = None) -> None:
+    def __init__(self, settings: Settings, deltas: bool | None = None, *, agent: str = "") -> None:
+        self._settings = settings
+        self._agent = agent
         self.deltas = (not settings.json and sys.stdout.isatty()) if deltas is None else deltas
         self._json = settings.json
         self._call_id = ""
@@ -156,6 +160,8 @@ class EventPrinter:
         else:
             self.end()
             output.line(event_line(event), word=str(event.state or ""))
+        if self._agent and isinstance(event.payload, ApprovalRequired):
+            show_question(self._settings, self._agent, event.payload.request)
 
     def _grow(self, delta: TextDelta) -> None:
         if delta.call_id != self._call_id or not delta.offset:
@@ -201,15 +207,10 @@ def advise(settings: Settings, agent: str, task: Task) -> None:
     if task.state in INTERRUPTED:
         wants = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
         output.note("warning", f"the task waits for {wants}")
-        answer = _command("send", settings, agent, "--task", task.id, "your answer")
+        answer = settings.command("send", agent, "--task", task.id, "your answer")
         output.note("hint", f"go on with: {answer}")
     elif task.state in TERMINAL and task.state is not TaskState.COMPLETED:
         reason = reason_of(task)
         output.note("warning", f"the task was not successful: {task.state}" + (f", {reason}" if reason else ""))
     elif task.state not in TERMINAL:
-        output.note("hint", f"follow it with: {_command('task subscribe', settings, agent, task.id)}")
-
-
-def _command(verb: str, settings: Settings, agent: str, *arguments: str) -> str:
-    """A command to be typed as it is shown, but for the values of headers."""
-    return f"protolink {verb} {shlex.join([agent, *arguments, *settings.flags()])}"
+        output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task.id)}")

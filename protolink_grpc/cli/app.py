@@ -1,4 +1,4 @@
-"""`protolink`: the commands and their options. What they do is in a module each, loaded when the command runs.
+"""`plgrpc`: the commands and their options. What they do is in a module each, loaded when the command runs.
 
 So `--help` and completion do not pay for gRPC; that is why every command imports its own work.
 """
@@ -35,7 +35,7 @@ DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
 
 # Help is plain text: it reads the same in a pipe, and does not load rich.
 app = typer.Typer(
-    name="protolink",
+    name="plgrpc",
     help="Talk to agents, run them, and find out what is wrong with them.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -55,29 +55,36 @@ app.command()(gen)
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
 RequestIdOption = Annotated[
-    str, typer.Option("--request-id", metavar="ID", help="The same id again is the same request: never a second run.")
+    str, typer.Option("--request-id", metavar="ID", help="Idempotency key: the same id never starts a second run.")
 ]
 DeltasOption = Annotated[
     bool | None,
     typer.Option(
         "--deltas/--no-deltas",
-        help="Show text while a model produces it. Default: on a terminal.",
+        help="Show the text of a model as it is produced. Default: only on a terminal.",
         show_default=False,
     ),
 ]
-TLSCertOption = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Certificate, for a grpcs:// URL.")]
-TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
-TLSCaOption = Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Who signs clients, peers and registry.")]
+TLSCertOption = Annotated[
+    str, typer.Option("--tls-cert", metavar="FILE", help="Server certificate (PEM), for a grpcs:// URL.")
+]
+TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key of --tls-cert (PEM).")]
+TLSCaOption = Annotated[
+    str, typer.Option("--tls-ca", metavar="FILE", help="CA certificate (PEM) of clients, peers and registry.")
+]
 HttpOption = Annotated[
-    str, typer.Option("--http", metavar="HOST:PORT", help="Where to listen for HTTP, too: A2A, health, metrics.")
+    str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port beside the gRPC port: A2A, health, metrics.")
 ]
 ClientCertOption = Annotated[bool, typer.Option("--require-client-cert", help="Refuse clients without a certificate.")]
-NameOption = Annotated[str, typer.Option("--name", help="Its name.")]
-RoleOption = Annotated[str, typer.Option("--role", help="Its role, for instance worker.")]
-TagOption = Annotated[list[str] | None, typer.Option("--tag", help="A tag that it has; repeatable, all must match.")]
-SkillOption = Annotated[list[str] | None, typer.Option("--skill", help="A skill that it has; repeatable.")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the agent.")]
+RoleOption = Annotated[str, typer.Option("--role", help="Role of the agent, for instance worker.")]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the agent; repeatable, all must match.")]
+SkillOption = Annotated[
+    list[str] | None, typer.Option("--skill", help="Skill of the agent; repeatable, all must match.")
+]
 MetaOption = Annotated[
-    list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata that it has; repeatable.")
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=VALUE", help="Metadata of the agent; repeatable, all must match."),
 ]
 
 
@@ -93,7 +100,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from protolink_grpc import __version__
 
-        output.line(f"protolink {__version__}")
+        output.line(f"plgrpc {__version__}")
         raise typer.Exit
 
 
@@ -127,7 +134,7 @@ def version(output_format: OutputOption = Output.TEXT) -> None:
 @card_app.command("get")
 @with_settings
 def card_get(settings: Settings, agent: AgentArgument) -> None:
-    """Show who an agent is and what it can do."""
+    """Show the card of an agent."""
     from protolink_grpc.cli.agent_commands import get_card
 
     get_card(settings, agent)
@@ -146,11 +153,17 @@ def send(
         str, typer.Option("--session", "--context-id", metavar="ID", help="The session of a new task.")
     ] = "",
     request_id: RequestIdOption = "",
-    asynchronous: Annotated[bool, typer.Option("--async", help="Do not wait: print the ids and return.")] = False,
+    asynchronous: Annotated[
+        bool, typer.Option("--async", help="Do not wait: print the id of the task and return.")
+    ] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print the events as they come.")] = False,
     deltas: DeltasOption = None,
 ) -> None:
-    """Send a message and wait until the task ends or needs an answer."""
+    """Send a message and wait for the result.
+
+    The wait also ends when the agent asks for more input. An approval that the task needs is shown
+    with the command that answers it.
+    """
     from protolink_grpc.cli.agent_commands import Sending
     from protolink_grpc.cli.agent_commands import send as run_send
 
@@ -165,7 +178,9 @@ def call(  # noqa: PLR0917 -- one per option
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE|KEY:=JSON", help="Its arguments, read by the tool's schema, or as JSON."),
+        typer.Argument(
+            metavar="KEY=VALUE|KEY:=JSON", help="Arguments: text read by the tool's schema, or JSON after :=."
+        ),
     ] = None,
     session: Annotated[
         str, typer.Option("--session", "--context-id", metavar="ID", help="The session of the call.")
@@ -184,9 +199,9 @@ def task_get(
     settings: Settings,
     agent: AgentArgument,
     task_id: TaskArgument,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it ends or needs an answer.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the task ends or needs input.")] = False,
 ) -> None:
-    """Show a task: where it stands and what came out."""
+    """Show the state and the results of a task."""
     from protolink_grpc.cli import task_commands
 
     task_commands.get(settings, agent, task_id, wait=wait)
@@ -199,10 +214,15 @@ def task_list(
     agent: AgentArgument,
     *,
     state: Annotated[
-        list[str] | None, typer.Option("--state", "--status", metavar="STATE", help="Tasks in this state; repeatable.")
+        list[str] | None,
+        typer.Option("--state", "--status", metavar="STATE", help="Only tasks in this state; repeatable."),
     ] = None,
-    session: Annotated[str, typer.Option("--session", "--context", metavar="ID", help="Tasks of this session.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Changed after this ISO 8601 time.")] = "",
+    session: Annotated[
+        str, typer.Option("--session", "--context", metavar="ID", help="Only tasks of this session.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Only tasks changed after this ISO 8601 time.")
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Tasks on one page.")] = 50,
     page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
 ) -> None:
@@ -218,7 +238,7 @@ def task_cancel(
     settings: Settings,
     agent: AgentArgument,
     task_id: TaskArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")] = "",
 ) -> None:
     """Cancel a task."""
     from protolink_grpc.cli import task_commands
@@ -233,13 +253,18 @@ def task_subscribe(
     agent: AgentArgument,
     task_id: TaskArgument,
     after: Annotated[
-        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Last sequence that you have; 0 is the beginning.")
+        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Start after this event; 0 is the beginning.")
     ] = 0,
-    until: Annotated[Until, typer.Option("--until", help="Where to end.")] = Until.TERMINAL,
+    until: Annotated[
+        Until,
+        typer.Option(
+            "--until", help="When to stop: the task ended, it ended or waits for input, or no event is left now."
+        ),
+    ] = Until.TERMINAL,
     *,
     deltas: DeltasOption = None,
 ) -> None:
-    """Show the events of a task: those that are stored, then those that come."""
+    """Show the events of a task, stored and new."""
     from protolink_grpc.cli import task_commands
 
     task_commands.subscribe(settings, agent, task_id, after=after, stop_at=until.value, deltas=deltas)
@@ -256,7 +281,7 @@ def agents_list(
     skill: SkillOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """List the agents in the registry that match."""
+    """List registered agents that match."""
     from protolink_grpc.cli import registry_commands
     from protolink_grpc.wire.registry import AgentFilter
 
@@ -275,7 +300,7 @@ def agents_watch(
     skill: SkillOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Show who is in the registry, then who comes and goes."""
+    """Show registered agents, then changes as they happen."""
     from protolink_grpc.cli import registry_commands
     from protolink_grpc.wire.registry import AgentFilter
 
@@ -289,7 +314,7 @@ def doctor(
     settings: Settings,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="URL of an agent or registry, or an agent's name.")],
 ) -> None:
-    """Find out what is wrong with an address, from its name to its card."""
+    """Check an address step by step: name, port, TLS, card."""
     from protolink_grpc.cli.doctor import doctor as run_doctor
 
     raise typer.Exit(run_doctor(settings, target))
@@ -297,10 +322,15 @@ def doctor(
 
 @app.command()
 def serve(
-    target: Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="An Agent, a class of it, or what makes one.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:AGENT", help="An Agent, a subclass of Agent, or a function that returns one."),
+    ],
     *,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen; port 0 takes a free one.")] = "",
-    listen: Annotated[str, typer.Option("--listen", metavar="URL", help="Where to listen, if others use --url.")] = "",
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to listen at; port 0 takes a free port.")] = "",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="URL", help="URL to listen at, where it differs from --url.")
+    ] = "",
     http: HttpOption = "",
     registry: RegistryOption = "",
     store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
@@ -325,10 +355,10 @@ def serve(
 @app.command("registry")
 def run_registry(
     *,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where to listen.")] = DEFAULT_REGISTRY_URL,
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to listen at.")] = DEFAULT_REGISTRY_URL,
     path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="Serve ProtoLink's own routes here, too.")
+        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port for ProtoLink's own routes.")
     ] = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",
@@ -361,9 +391,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Errors go to standard error: `error:` and `hint:` lines, or one document."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    if not debug:
-        # The C core of gRPC writes its own lines to standard error, in the middle of ours.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if debug and os.environ["GRPC_VERBOSITY"] == "NONE":
+        os.environ["GRPC_VERBOSITY"] = "ERROR"  # the lines of gRPC's C core, which the package has turned off
     try:
         code = _run(given, debug)
         output.flush()
@@ -381,7 +410,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 def _run(given: list[str], debug: bool) -> int:
     as_json = _wants_json(given)
     try:
-        code = app(given, prog_name="protolink", standalone_mode=False)
+        code = app(given, prog_name="plgrpc", standalone_mode=False)
         return code if isinstance(code, int) else ExitCode.OK
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
@@ -407,7 +436,7 @@ def _run(given: list[str], debug: bool) -> int:
 def _as_usage(error: Exception) -> CommandError:
     context = getattr(error, "ctx", None)
     message = getattr(error, "format_message", error.__str__)()
-    path = context.command_path if context is not None else "protolink"
+    path = context.command_path if context is not None else "plgrpc"
     return usage(message.strip().rstrip("."), f"{path} --help shows what it takes")
 
 

@@ -1,4 +1,4 @@
-"""`protolink approvals`: its commands and their options. What they do is in `approvals_commands`, loaded when one runs."""
+"""`plgrpc approvals`: its commands and their options. What they do is in `approvals_commands`, loaded when one runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,13 +7,18 @@ import typer
 
 from protolink_grpc.cli.settings import Settings, with_settings
 
-approvals_app = typer.Typer(help="What agents ask before they act.", rich_markup_mode=None)
+approvals_app = typer.Typer(help="Approvals that actions of an agent wait for.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST_ID", help="Id of the approval.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the log.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")]
 FingerprintOption = Annotated[
-    str, typer.Option("--fingerprint", metavar="HEX", help="Of the action as you saw it; another one is refused.")
+    str,
+    typer.Option(
+        "--fingerprint",
+        metavar="HEX",
+        help="Fingerprint of the action as shown; if the action has changed, the answer is refused.",
+    ),
 ]
 
 
@@ -35,13 +40,13 @@ def approvals_list(
     agent: AgentArgument,
     *,
     state: Annotated[
-        list[State] | None, typer.Option("--state", help="Those in this state; repeatable. Default: pending.")
+        list[State] | None, typer.Option("--state", help="Only approvals in this state; repeatable. Default: pending.")
     ] = None,
-    task: Annotated[str, typer.Option("--task", metavar="TASK_ID", help="Those of this task.")] = "",
+    task: Annotated[str, typer.Option("--task", metavar="TASK_ID", help="Only approvals of this task.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Approvals on one page.")] = 50,
     page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
 ) -> None:
-    """List what waits for an answer, oldest first."""
+    """List approvals, oldest first."""
     from protolink_grpc.cli import approvals_commands
 
     states = [
@@ -53,7 +58,7 @@ def approvals_list(
 @approvals_app.command("show")
 @with_settings
 def approvals_show(settings: Settings, agent: AgentArgument, request_id: RequestArgument) -> None:
-    """Show one in full, with what it would run with."""
+    """Show an approval with arguments and preview."""
     from protolink_grpc.cli import approvals_commands
 
     approvals_commands.show(settings, agent, request_id)
@@ -68,11 +73,12 @@ def approvals_approve(
     *,
     reason: ReasonOption = "",
     edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON", help="All arguments to run with, where policy allows it.")
+        str | None,
+        typer.Option("--edit", metavar="JSON", help="Run with these arguments instead, where the policy allows edits."),
     ] = None,
     fingerprint: FingerprintOption = "",
 ) -> None:
-    """Let it be done."""
+    """Approve a pending action."""
     from protolink_grpc.cli import approvals_commands
 
     approvals_commands.respond(
@@ -90,7 +96,7 @@ def approvals_deny(
     reason: ReasonOption = "",
     fingerprint: FingerprintOption = "",
 ) -> None:
-    """Refuse it."""
+    """Deny a pending action."""
     from protolink_grpc.cli import approvals_commands
 
     approvals_commands.respond(settings, agent, request_id, approved=False, reason=reason, fingerprint=fingerprint)

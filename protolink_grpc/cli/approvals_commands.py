@@ -1,6 +1,5 @@
 """`approvals list`, `approvals show`, `approvals approve`, `approvals deny`."""
 
-import shlex
 from collections.abc import Sequence
 from time import time_ns
 from typing import Any
@@ -40,7 +39,7 @@ def list_approvals(  # noqa: PLR0917 -- one per option
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
     elif any(each.state is ApprovalState.PENDING for each in page.approvals):
-        output.note("hint", f"look at one with: {_command('show', settings, agent, 'REQUEST')}")
+        output.note("hint", f"look at one with: {settings.command('approvals show', agent, 'REQUEST')}")
 
 
 def _row(approval: Approval) -> tuple[str, ...]:
@@ -78,7 +77,7 @@ def show(settings: Settings, agent: str, request_id: str) -> None:
     if approval.state is ApprovalState.PENDING:
         seen = ("--fingerprint", approval.fingerprint)
         for verb in ("approve", "deny"):
-            output.note("hint", f"{verb} it with: {_command(verb, settings, agent, request_id, *seen)}")
+            output.note("hint", f"{verb} it with: {settings.command(f'approvals {verb}', agent, request_id, *seen)}")
 
 
 def show_approval(approval: Approval) -> None:
@@ -184,8 +183,11 @@ def _when(moment: str) -> str:
 def _expiry(approval: Approval) -> str:
     """When it goes stale, as far as that still matters."""
     expires_at = approval.request.expires_at
-    if expires_at is None or approval.state is not ApprovalState.PENDING:
-        return ""
+    return "" if expires_at is None or approval.state is not ApprovalState.PENDING else time_left(expires_at)
+
+
+def time_left(expires_at: str) -> str:
+    """How long it is until then: `in 3 h`."""
     seconds = micros_from_iso(expires_at) / 1e6 - _now()
     return f"in {span(seconds)}" if seconds > 0 else "overdue"
 
@@ -200,8 +202,3 @@ def span(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{int(seconds)} s"
-
-
-def _command(verb: str, settings: Settings, agent: str, *arguments: str) -> str:
-    """A command to be typed as it is shown, but for the values of headers."""
-    return f"protolink approvals {verb} {shlex.join([agent, *arguments, *settings.flags()])}"

@@ -1,10 +1,10 @@
-"""`protolink conformance`: its commands and their options. What they do is in `conformance_command`, loaded when one runs."""
+"""`plgrpc conformance`: its commands and their options. What they do is in `conformance_command`, loaded when one runs."""
 
 from typing import Annotated
 
 import typer
 
-conformance_app = typer.Typer(help="Does a client behave? The same cases for every language.", rich_markup_mode=None)
+conformance_app = typer.Typer(help="Conformance tests for clients in any language.", rich_markup_mode=None)
 
 VectorsOption = Annotated[
     str | None,
@@ -24,7 +24,10 @@ def conformance_serve(
         str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port of the agent that anybody may call.")
     ] = "127.0.0.1:0",
 ) -> None:
-    """Run the scripted agents and a registry, say in one JSON line where, and stop when standard input is closed."""
+    """Run scripted agents and a registry for a client under test.
+
+    Prints one JSON line with their addresses, and stops when standard input is closed.
+    """
     from protolink_grpc.cli import conformance_command
 
     conformance_command.serve(vectors, http)
@@ -40,9 +43,11 @@ def conformance_run(
         typer.Option("--timeout", metavar="SECONDS", help="A program that takes longer is ended, and has failed."),
     ] = 300.0,
 ) -> None:
-    """Start a conformance program against a stage of its own, and check that it passes every case.
+    """Run a client's program against every case.
 
-    The program finds the stage in its environment (PROTOLINK_AGENT, ...) and prints a line per case: PASS CASE, FAIL CASE: WHY or
+    The program gets agents and a registry of its own.
+
+    The program finds the stage in its environment (PLGRPC_AGENT, ...) and prints a line per case: PASS CASE, FAIL CASE: WHY or
     SKIP CASE: WHY. docs/polyglot.md lists the cases.
     """
     from protolink_grpc.cli import conformance_command

@@ -33,7 +33,7 @@ def run_program(command: Sequence[str], vectors: str | None, timeout_s: float) -
     if shutil.which(command[0]) is None:
         there = bool(os.path.dirname(command[0])) and Path(command[0]).exists()
         said = f"{command[0]!r} is not an executable file" if there else f"there is no program {command[0]!r}"
-        raise usage(said, "protolink conformance run -- ./my-program its-arguments")
+        raise usage(said, "plgrpc conformance run -- ./my-program its-arguments")
     if not timeout_s > 0:
         raise usage("--timeout must be above 0", "it is in seconds")
     vectors = _folder(vectors)

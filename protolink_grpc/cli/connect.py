@@ -26,6 +26,9 @@ QUICK_S = 30.0
 WAIT_S = 300.0
 """How long to wait for a task, where `--timeout` says nothing."""
 
+OUTAGE_S = 3.0
+"""How long a command tries again what was cut: a restart of an agent takes less, and a wrong address is noticed soon."""
+
 HOST_AND_PORT = re.compile(r"[^\s:/]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
 
 
@@ -56,7 +59,13 @@ def tls_of(settings: Settings) -> TLSConfig | None:
 
 
 def agent_client(settings: Settings, default_s: float) -> AgentClient:
-    return AgentClient("grpc", timeout=settings.timeout_s or default_s, tls=tls_of(settings), metadata=settings.headers)
+    return AgentClient(
+        "grpc",
+        timeout=settings.timeout_s or default_s,
+        tls=tls_of(settings),
+        metadata=settings.headers,
+        outage_s=OUTAGE_S,
+    )
 
 
 def registry_client(settings: Settings) -> RegistryClient:
@@ -69,7 +78,11 @@ def registry_client(settings: Settings) -> RegistryClient:
         raise usage("no registry was named", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
     parse_address(settings.registry)
     return RegistryClient(
-        settings.registry, timeout=settings.timeout_s or QUICK_S, tls=tls_of(settings), metadata=settings.headers
+        settings.registry,
+        timeout=settings.timeout_s or QUICK_S,
+        tls=tls_of(settings),
+        metadata=settings.headers,
+        outage_s=OUTAGE_S,
     )
 
 
@@ -81,7 +94,7 @@ def parse_address(url: str) -> Address:
     """
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "runtime":
-        raise usage(f"{url} exists inside one process only", "protolink serve module:agent gives an agent a gRPC URL")
+        raise usage(f"{url} exists inside one process only", "plgrpc serve module:agent gives an agent a gRPC URL")
     try:
         return Address.parse(url)
     except InvalidArgumentError as error:

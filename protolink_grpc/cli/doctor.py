@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.cli import output, probe
 from protolink_grpc.cli.connect import (
     agent_client,
@@ -24,13 +25,13 @@ from protolink_grpc.cli.failure import CommandError, ExitCode
 from protolink_grpc.cli.probe import Handshake, Speech
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
-from protolink_grpc.errors import ProtolinkError, UnauthenticatedError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnauthenticatedError, UnimplementedError
 from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCard
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, is_loopback
 from protolink_grpc.wire.registry import AgentFilter
 
-AGENT_SERVICE = "protolink.v1.AgentService"
-REGISTRY_SERVICE = "protolink.v1.RegistryService"
+AGENT_SERVICE = "plgrpc.v1.AgentService"
+REGISTRY_SERVICE = "plgrpc.v1.RegistryService"
 
 RPC_S = 5.0
 """How long one question to the server may take, where `--timeout` says nothing."""
@@ -105,7 +106,12 @@ class Examination:
             self._problem(name, str(error), error.hint)
             return None
         except ProtolinkError as error:
-            self._problem(name, str(error), "protolink agents list shows who is registered")
+            self._problem(name, str(error), "plgrpc agents list shows who is registered")
+            return None
+        try:
+            check_headers(self._settings.headers, address.url, insecure_ok=False)
+        except InvalidArgumentError as error:
+            self._problem(name, error.detail, "use grpcs://, or leave that --header out")
             return None
         self.url = address.url
         self._ok(name, address.url)
@@ -182,7 +188,7 @@ class Examination:
             async with typed_errors(address):
                 answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=self._timeout_s)
         except UnimplementedError:
-            hint = "balancers and orchestrators cannot see whether it is well; is this a protolink server?"
+            hint = "balancers and orchestrators cannot see whether it is well; is this a plgrpc server?"
             return self._problem("health", "the server has no health service", hint)
         except ProtolinkError as error:
             return self._problem(
@@ -258,7 +264,7 @@ class Examination:
         except CommandError as error:
             return self._problem("registry", str(error), error.hint)
         except ProtolinkError as error:
-            return self._problem("registry", str(error), f"protolink doctor {self._settings.registry} looks closer")
+            return self._problem("registry", str(error), f"plgrpc doctor {self._settings.registry} looks closer")
         urls = [agent.card.url for agent in named]
         if card.url not in urls:
             found = f"is registered at {', '.join(urls)}, not here" if urls else "is not registered"
@@ -302,14 +308,7 @@ def _is_wildcard(host: str) -> bool:
 
 
 def _same_host(one: str, other: str) -> bool:
-    return one == other or (_is_loopback(one) and _is_loopback(other))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return one == other or (is_loopback(one) and is_loopback(other))
 
 
 def doctor(settings: Settings, target: str) -> ExitCode:

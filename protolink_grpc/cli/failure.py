@@ -71,24 +71,24 @@ _EXIT_CODES = {
 }
 
 _HINTS = {
-    "UNAVAILABLE": "is it running, and is the address right? protolink doctor {target} looks closer",
+    "UNAVAILABLE": "is it running, and is the address right? plgrpc doctor {target} looks closer",
     "UNAUTHENTICATED": "pass credentials with --header, for instance --header 'authorization=Bearer TOKEN'",
     "PERMISSION_DENIED": "these credentials do not allow it; pass others with --header",
-    "AGENT_NOT_FOUND": "protolink agents list shows who is registered",
+    "AGENT_NOT_FOUND": "plgrpc agents list shows who is registered",
     "AGENT_AMBIGUOUS": "use the URL of the one you mean",
-    "TASK_NOT_FOUND": "protolink task list {target} shows your tasks",
-    "SESSION_NOT_FOUND": "protolink state describe {target} counts what it remembers of you",
+    "TASK_NOT_FOUND": "plgrpc task list {target} shows your tasks",
+    "SESSION_NOT_FOUND": "plgrpc state describe {target} counts what it remembers of you",
     "TASK_FINISHED": "a finished task takes no more messages; leave out --task to begin a new one",
-    "TASK_ALREADY_RUNNING": "follow it with: protolink task subscribe {target} {task_id}",
-    "TASK_NOT_CANCELABLE": "see how it ended with: protolink task get {target} {task_id}",
-    "APPROVAL_NOT_FOUND": "protolink approvals list {target} shows what you may answer",
-    "APPROVAL_CHANGED": "look at it again: protolink approvals show {target} {request_id}",
+    "TASK_ALREADY_RUNNING": "follow it with: plgrpc task subscribe {target} {task_id}",
+    "TASK_NOT_CANCELABLE": "see how it ended with: plgrpc task get {target} {task_id}",
+    "APPROVAL_NOT_FOUND": "plgrpc approvals list {target} shows what you may answer",
+    "APPROVAL_CHANGED": "look at it again: plgrpc approvals show {target} {request_id}",
     "APPROVAL_REQUIRED": "this agent has nobody to ask: its author gives it an approval_handler, or approvals for remote answers",
     "ACTION_DENIED": "the agent's policy, or whoever was asked, does not allow it",
     "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
     "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
-    "UNIMPLEMENTED": "is there an agent at this address? protolink doctor {target} looks closer",
+    "UNIMPLEMENTED": "is there an agent at this address? plgrpc doctor {target} looks closer",
     "RESOURCE_EXHAUSTED": "it is busy; try again later",
     "ADDRESS_IN_USE": "choose another port with --url or --http; port 0 takes a free one",
     "STORE_READ_ONLY": "choose a file that may be written with --store or --path",
@@ -113,7 +113,7 @@ def _hint(error: ProtolinkError, target: str) -> str:
     target = target or error.metadata.get("url", "AGENT")
     task_id, request_id = error.metadata.get("task_id", ""), error.metadata.get("request_id", "")
     if error.reason == "DEADLINE_EXCEEDED" and task_id:
-        return f"follow it with: protolink task subscribe {target} {task_id}"
+        return f"follow it with: plgrpc task subscribe {target} {task_id}"
     if isinstance(error, InvalidArgumentError):
         return ""
     hint = _HINTS.get(error.reason, "")

@@ -1,4 +1,4 @@
-"""`protolink gen` and its options. What it does is in `gen_command`, loaded when it runs."""
+"""`plgrpc gen` and its options. What it does is in `gen_command`, loaded when it runs."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -24,13 +24,13 @@ class Lang(StrEnum):
 def gen(
     *,
     lang: Annotated[Lang, typer.Option("--lang", help="The language; proto writes the contract itself.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write into.")],
     proto: Annotated[
         list[Path] | None,
         typer.Option(
             "--proto",
             metavar="FILE",
-            help="Your own proto, which may import protolink/v1; repeatable. Needs the language's protoc plugins.",
+            help="Your own proto, which may import plgrpc/v1; repeatable. Needs the language's protoc plugins.",
         ),
     ] = None,
     include: Annotated[
@@ -47,7 +47,10 @@ def gen(
     output_format: OutputOption = Output.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Write stubs for a language: the contract's, or those of your own protos."""
+    """Generate client stubs for a language.
+
+    Of the contract, or of your own protos that import it.
+    """
     from protolink_grpc.cli.gen_command import write_stubs
 
     write_stubs(lang, out, proto or (), include or (), force=force, as_json=output_format is Output.JSON)

@@ -1,4 +1,4 @@
-"""`protolink gen`: the contract's stubs for a language, copied; those of somebody's own protos, generated. Nothing is fetched here.
+"""`plgrpc gen`: the contract's stubs for a language, copied; those of somebody's own protos, generated. Nothing is fetched here.
 
 The stubs and protos travel in the package (pyproject.toml says where to), so that copying needs no toolchain. Generating starts
 protoc and the language's plugins, which are the user's; a missing one is named together with the command that installs it.
@@ -61,8 +61,8 @@ _CARGO = "cargo install --locked {pin}@{version}"
 _PIP = "pip install {pin}=={version}"
 
 _BESIDE = ("paths=source_relative",)
-_PACKAGE = ("target=ts", "import_extension=js", "rewrite_imports=./protolink/v1/*_pb.js:@protolink-grpc/protocol")
-_EXTERN = ("extern_path=.protolink.v1=::protolink_protocol::v1",)
+_PACKAGE = ("target=ts", "import_extension=js", "rewrite_imports=./plgrpc/v1/*_pb.js:@protolink-grpc/protocol")
+_EXTERN = ("extern_path=.plgrpc.v1=::plgrpc_protocol::v1",)
 
 PLUGINS: Mapping[Lang, Sequence[Tool]] = {
     Lang.GO: (
@@ -139,9 +139,9 @@ def _report(lang: Lang, out: Path, files: Sequence[Path], as_json: bool) -> None
 def _copy(lang: Lang, made: Path) -> None:
     match lang:
         case Lang.PYTHON:
-            shutil.copytree(_module_folder("protolink_pb"), made / "protolink_pb", ignore=LEFT_OUT)
+            shutil.copytree(_module_folder("plgrpc"), made / "plgrpc", ignore=LEFT_OUT)
         case Lang.PROTO:
-            shutil.copytree(contract(lang) / "protolink", made / "protolink")
+            shutil.copytree(contract(lang) / "plgrpc", made / "plgrpc")
         case _:
             shutil.copytree(contract(lang), made, ignore=LEFT_OUT, dirs_exist_ok=True)
 
@@ -174,7 +174,7 @@ def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence
         words += [f"--{plugin.name}_opt={option}" for option in plugin.options]
     _protoc([*words, *map(str, protos)])
     if lang is Lang.PYTHON:
-        _point_at_protolink_pb(made)
+        _drop_empty_services(made)
 
 
 def _check(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None:
@@ -212,7 +212,7 @@ _LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
 """protoc's own log, which is about itself."""
 _PROTOC_HINTS = {
     "does not reside": "with -I, the protos themselves must be in one of its folders, too",
-    "File not found": "-I names a folder where imports are looked for; protolink/v1 is found without",
+    "File not found": "-I names a folder where imports are looked for; plgrpc/v1 is found without",
 }
 """What to do about what protoc says, by words of it."""
 
@@ -271,11 +271,8 @@ def _maven_platform() -> str:
     return f"{system}-{MACHINES.get(machine, machine)}"
 
 
-def _point_at_protolink_pb(made: Path) -> None:
-    """The contract's Python stubs are `protolink_pb.v1`: `protolink` is a module of another project."""
-    for path in made.rglob("*.py*"):
-        text = path.read_text(encoding="utf-8")
-        if path.name.endswith("_pb2_grpc.py") and re.search(r"^class \w+Stub\b", text, flags=re.M) is None:
-            path.unlink()  # nothing in it: the file has no service
-            continue
-        path.write_text(re.sub(r"^from protolink\.v1 import", "from protolink_pb.v1 import", text, flags=re.M), "utf-8")
+def _drop_empty_services(made: Path) -> None:
+    """Remove the service modules of protos that define no service."""
+    for path in made.rglob("*_pb2_grpc.py"):
+        if re.search(r"^class \w+Stub\b", path.read_text(encoding="utf-8"), flags=re.M) is None:
+            path.unlink()

@@ -1,6 +1,6 @@
 """What is printed, and how: results on standard output, everything else on standard error. What they say is decided elsewhere.
 
-Text from peers is untrusted: control characters never reach a terminal.
+Text from peers is untrusted: control characters never reach a terminal, they are shown as escapes.
 """
 
 import json
@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from protolink_grpc.cli.failure import CommandError, ReaderGoneError
-
-CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""Deleted from shown text: C0, DEL and C1, which terminals take for commands."""
+from protolink_grpc.logs import escape
 
 STYLES = {
     "completed": "green",
@@ -35,8 +33,8 @@ STYLES = {
 
 
 def printable(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
-    return text.translate(CONTROL)
+    """The text with control characters as escapes; line ends and tabs stay. See `logs.escape`."""
+    return escape(text, keep_lines=True)
 
 
 def one_line(text: str, limit: int = 120) -> str:
@@ -52,12 +50,18 @@ def pretty(value: Any) -> str:
 
 def document(value: Any) -> None:
     """The one JSON document of a command."""
-    _write(json.dumps(value, ensure_ascii=False, indent=2))
+    _write(_json(value, indent=2))
 
 
 def json_line(value: Any) -> None:
     """One line of JSON Lines, flushed: readers act on it as it comes."""
-    _write(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    _write(_json(value))
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON that a terminal can show: what JSON leaves as it is and a terminal obeys is spelled as an escape of JSON."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    return escape(text, keep_lines=True, form="\\u{:04x}")
 
 
 def line(text: str = "", *, word: str = "") -> None:
@@ -117,7 +121,7 @@ def note(kind: str, text: str) -> None:
 def failure(error: CommandError, *, as_json: bool) -> None:
     """Why the command failed, on standard error."""
     if as_json:
-        print(json.dumps(error.to_dict(), ensure_ascii=False, indent=2), file=sys.stderr, flush=True)
+        print(_json(error.to_dict(), indent=2), file=sys.stderr, flush=True)
         return
     note("error", str(error))
     if error.hint:

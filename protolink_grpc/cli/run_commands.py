@@ -1,4 +1,4 @@
-"""`protolink run`: the commands and their options. What they do is in `runs`, loaded when one of them runs."""
+"""`plgrpc run`: the commands and their options. What they do is in `runs`, loaded when one of them runs."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -7,12 +7,12 @@ import typer
 
 from protolink_grpc.cli.settings import Settings, with_settings
 
-run_app = typer.Typer(help="What runs did.", rich_markup_mode=None)
+run_app = typer.Typer(help="Reports and replays of runs.", rich_markup_mode=None)
 
 StoreOption = Annotated[
     str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks, instead of an agent.")
 ]
-RunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Which run of a task with several.")]
+RunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show; default: the latest.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
@@ -21,15 +21,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")
 def run_list(
     settings: Settings,
     agent: Annotated[
-        str, typer.Argument(metavar="[AGENT]", help="URL or name of an agent; none with --store.", show_default=False)
+        str,
+        typer.Argument(metavar="AGENT", help="URL or name of an agent; leave it out with --store.", show_default=False),
     ] = "",
     *,
     store: StoreOption = "",
-    session: Annotated[str, typer.Option("--session", metavar="ID", help="Runs of this session.")] = "",
+    session: Annotated[str, typer.Option("--session", metavar="ID", help="Only runs of this session.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs to show at most.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """List the latest run of each task, last changed first: yours on an agent, or everybody's in a file."""
+    """List the latest run of each task.
+
+    Last changed first; of your tasks on an agent, or of all tasks in a file.
+    """
     from protolink_grpc.cli import runs
 
     runs.list_runs(_joined(settings, as_json), agent, store, session, limit)
@@ -39,15 +43,18 @@ def run_list(
 @with_settings
 def run_report(
     settings: Settings,
-    first: Annotated[str, typer.Argument(metavar="[AGENT]", help="URL or name of an agent; none with --store.")],
+    first: Annotated[str, typer.Argument(metavar="AGENT", help="URL or name of an agent; with --store, the TASK_ID.")],
     second: Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.", show_default=False)] = "",
     *,
     store: StoreOption = "",
     run_id: RunOption = "",
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write the report there, as JSON.")] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write the report to, as JSON.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a run did: steps, actions, approvals, tokens, budget. By default the latest run of the task."""
+    """Show the report of a run.
+
+    Steps, actions, approvals, tokens, budget; by default of the latest run of the task.
+    """
     from protolink_grpc.cli import runs
 
     runs.report(_joined(settings, as_json), runs.Source.of(first, second, store, "report"), run_id, out)
@@ -58,7 +65,10 @@ def run_report(
 def run_replay(
     settings: Settings,
     first: Annotated[
-        str, typer.Argument(metavar="FILE|[AGENT]", help="A report or an export; or an agent, none with --store.")
+        str,
+        typer.Argument(
+            metavar="FILE|AGENT", help="File of a report or an export, or an agent; with --store, the TASK_ID."
+        ),
     ],
     second: Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.", show_default=False)] = "",
     *,
@@ -66,7 +76,10 @@ def run_replay(
     run_id: RunOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the events of a run, or of all runs of a task, as a timeline. Nothing is run again."""
+    """Show the events of a run as a timeline.
+
+    Or of all runs of a task. Nothing is run again.
+    """
     from protolink_grpc.cli import runs
 
     runs.replay(_joined(settings, as_json), runs.Source.of(first, second, store, "replay"), run_id)

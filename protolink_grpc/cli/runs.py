@@ -35,18 +35,18 @@ class Source:
     def of(cls, first: str, second: str, store: str, command: str) -> "Source":
         """What the arguments of `run report` or `run replay` mean."""
         if store and second:
-            raise usage("--store takes no agent", f"for instance protolink run {command} TASK_ID --store FILE")
+            raise usage("--store takes no agent", f"for instance plgrpc run {command} TASK_ID --store FILE")
         if store:
             return cls("", first, store)
         if not second and command == "report":
-            raise usage("name an agent and a task", "for instance protolink run report grpc://127.0.0.1:50051 TASK_ID")
+            raise usage("name an agent and a task", "for instance plgrpc run report grpc://127.0.0.1:50051 TASK_ID")
         return cls(first, second)
 
 
 def list_runs(settings: Settings, agent: str, store: str, session: str, limit: int) -> None:
     """Print the latest run of each task, last changed first."""
     if bool(agent) == bool(store):
-        raise usage("name an agent, or a file with --store", "for instance protolink run list grpc://127.0.0.1:50051")
+        raise usage("name an agent, or a file with --store", "for instance plgrpc run list grpc://127.0.0.1:50051")
     rows = _stored(store, session, limit) if store else _at_agent(settings, agent, session, limit)
     if settings.json:
         output.document({"runs": rows})
@@ -131,7 +131,7 @@ def _stored_report(source: Source, run_id: str, *, whole: bool) -> RunReport:
         missing = f"run {run_id} of {source.task_id}" if run_id else source.task_id
         raise CommandError(
             f"{source.store} has no {missing}",
-            hint=f"protolink run list --store {source.store} shows what it has",
+            hint=f"plgrpc run list --store {source.store} shows what it has",
             code="TASK_NOT_FOUND",
         )
     return record.report
@@ -196,6 +196,6 @@ def _in_file(path: str) -> RunReport:
     except InvalidArgumentError as error:
         raise CommandError(
             f"{path} is no report and no export: {error}",
-            hint="protolink run report --out writes one",
+            hint="plgrpc run report --out writes one",
             code=error.reason,
         ) from None

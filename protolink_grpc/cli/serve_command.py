@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import inspect
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -19,8 +18,6 @@ from protolink_grpc.cli.failure import CommandError, usage
 from protolink_grpc.client.local_agent import SCHEME
 from protolink_grpc.store import SQLiteStore
 from protolink_grpc.wire.tls import TLSConfig
-
-log = logging.getLogger(__name__)
 
 FREE_PORT = "grpc://127.0.0.1:0"
 """Where an agent listens that names no gRPC URL: this machine, a free port."""
@@ -87,7 +84,7 @@ def serve(target: str, serving: Serving) -> None:
             http=serving.http or None,
         )
     except RuntimeError:
-        raise CommandError(f"{target} is running already", hint="leave starting it to protolink serve") from None
+        raise CommandError(f"{target} is running already", hint="leave starting it to plgrpc serve") from None
     run(_until_stopped(agent, lambda: _announced({"name": agent.card.name}, agent), serving), url)
 
 
@@ -127,7 +124,6 @@ async def _until_stopped(
         if serving.json:
             output.document(announcement())
         await asked
-        log.info("stopping")
     finally:
         asked.cancel()
         await server.aclose()

@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ import typer
 
 from protolink_grpc.cli.failure import usage
 
-REGISTRY_VARIABLE = "PROTOLINK_REGISTRY"
+REGISTRY_VARIABLE = "PLGRPC_REGISTRY"
 
 P = ParamSpec("P")
 
@@ -43,6 +44,10 @@ class Settings:
     cert_file: str = ""
     key_file: str = ""
 
+    def command(self, verb: str, agent: str, *arguments: str) -> str:
+        """A command to be typed as it is shown, but for the values of headers."""
+        return f"plgrpc {verb} {shlex.join([agent, *arguments, *self.flags()])}"
+
     def flags(self) -> list[str]:
         """The options to repeat in a command that is shown as a hint. Values of headers may be secret and are not repeated."""
         found = []
@@ -56,9 +61,15 @@ class Settings:
         return found
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text, or json: one document, or lines of it.")]
+OutputOption = Annotated[
+    Output,
+    typer.Option(
+        "--output", "-o", help="Output format; json is one document, or one JSON object per line for streams."
+    ),
+]
 RegistryOption = Annotated[
-    str, typer.Option("--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that knows agents by name.")
+    str,
+    typer.Option("--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that resolves names of agents."),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")]
 
@@ -67,15 +78,30 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
     output: OutputOption = Output.TEXT,
     registry: RegistryOption = "",
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long to wait at most.")
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0.001,
+            metavar="SECONDS",
+            help="Time limit. Default: none for streams, 300 for other waits for a task, 30 otherwise.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "--svc-param", metavar="KEY=VALUE", help="Metadata of every call; repeatable."),
+        typer.Option(
+            "--header",
+            "--svc-param",
+            metavar="KEY=VALUE",
+            help="Metadata of every call, for instance x-api-key=KEY; repeatable.",
+        ),
     ] = None,
-    tls_ca: Annotated[str, typer.Option("--tls-ca", metavar="FILE", help="Whom to trust, for grpcs:// URLs.")] = "",
-    tls_cert: Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Own certificate, for mTLS.")] = "",
-    tls_key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = "",
+    tls_ca: Annotated[
+        str, typer.Option("--tls-ca", metavar="FILE", help="CA certificate (PEM), for grpcs:// URLs.")
+    ] = "",
+    tls_cert: Annotated[
+        str, typer.Option("--tls-cert", metavar="FILE", help="Client certificate (PEM), for mTLS.")
+    ] = "",
+    tls_key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key of --tls-cert (PEM).")] = "",
     debug: DebugOption = False,
 ) -> Settings:
     # `debug` is acted upon by `app.main`, before anything is parsed.

@@ -1,4 +1,4 @@
-"""`protolink state`: its commands and their options. What they do is in `state_commands`, loaded when one of them runs."""
+"""`plgrpc state`: its commands and their options. What they do is in `state_commands`, loaded when one of them runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,12 +8,12 @@ import typer
 from protolink_grpc.cli.failure import usage
 from protolink_grpc.cli.settings import Settings, with_settings
 
-state_app = typer.Typer(help="What an agent remembers.", rich_markup_mode=None)
+state_app = typer.Typer(help="Memory of an agent: describe, reset, compact.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session; your own ones only.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of one of your sessions.")]
 StoreOption = Annotated[
-    list[str] | None, typer.Option("--store", metavar="NAME", help="Only this: conversation or tools; repeatable.")
+    list[str] | None, typer.Option("--store", metavar="NAME", help="Only this part: conversation or tools; repeatable.")
 ]
 
 
@@ -35,7 +35,10 @@ def state_describe(
     store: StoreOption = None,
     data: Annotated[bool, typer.Option("--data", help="Show the content too.")] = False,
 ) -> None:
-    """Show what an agent remembers of a session, or of all your sessions."""
+    """Show what is remembered of your sessions.
+
+    Of one session, or of all of yours.
+    """
     from protolink_grpc.cli import state_commands
 
     state_commands.describe(settings, agent, session, store or (), include_data=data)
@@ -51,11 +54,11 @@ def state_reset(
     store: StoreOption = None,
     every: Annotated[bool, typer.Option("--all", help="All your sessions.")] = False,
 ) -> None:
-    """Make an agent forget a session."""
+    """Delete what is remembered of a session."""
     from protolink_grpc.cli import state_commands
 
     if every == bool(session):
-        raise usage("name a session, or --all for all of yours", f"protolink state reset {agent} SESSION")
+        raise usage("name a session, or --all for all of yours", f"plgrpc state reset {agent} SESSION")
     state_commands.reset(settings, agent, session, store or ())
 
 
@@ -66,17 +69,19 @@ def state_compact(
     agent: AgentArgument,
     session: SessionArgument,
     *,
-    strategy: Annotated[Strategy, typer.Option("--strategy", help="How.")] = Strategy.RECENT,
-    max_messages: Annotated[int, typer.Option("--max-messages", min=2, help="Of recent: messages to keep.")] = 20,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Of tokens: tokens to keep.")] = 4000,
+    strategy: Annotated[
+        Strategy, typer.Option("--strategy", help="What to keep: the latest messages, the latest tokens, or a summary.")
+    ] = Strategy.RECENT,
+    max_messages: Annotated[int, typer.Option("--max-messages", min=2, help="For recent: messages to keep.")] = 20,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="For tokens: tokens to keep.")] = 4000,
     preserve_recent: Annotated[
-        int, typer.Option("--preserve-recent", min=1, help="Of summary: latest messages that stay as they are.")
+        int, typer.Option("--preserve-recent", min=1, help="For summary: latest messages that stay as they are.")
     ] = 6,
     summary_max_tokens: Annotated[
-        int, typer.Option("--summary-max-tokens", min=1, help="Of summary: its length at most.")
+        int, typer.Option("--summary-max-tokens", min=1, help="For summary: its maximum length in tokens.")
     ] = 512,
 ) -> None:
-    """Make the conversation of a session smaller."""
+    """Shorten the conversation of a session."""
     from protolink_grpc.cli import state_commands
     from protolink_grpc.models.conversation import HistoryCompactionRequest
 

@@ -12,7 +12,7 @@ from protolink_grpc.models.state import StateOperationRequest, StateOperationRes
 
 def describe(settings: Settings, agent: str, session: str, stores: Sequence[str], *, include_data: bool) -> None:
     """Print what is remembered, store by store."""
-    request = StateOperationRequest(session or None, tuple(stores) or None, include_data)
+    request = StateOperationRequest(session or None, tuple(stores), include_data)
 
     async def work() -> StateOperationResult:
         return await agent_client(settings, QUICK_S).describe_state(await url_of(settings, agent), request)
@@ -30,7 +30,7 @@ def describe(settings: Settings, agent: str, session: str, stores: Sequence[str]
 
 def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -> None:
     """Forget, and print what is left."""
-    request = StateOperationRequest(session or None, tuple(stores) or None)
+    request = StateOperationRequest(session or None, tuple(stores))
 
     async def work() -> StateOperationResult:
         return await agent_client(settings, QUICK_S).reset_state(await url_of(settings, agent), request)
@@ -71,7 +71,7 @@ def _row(store: StateStoreReport) -> tuple[str, str, str, str]:
         return store.name, "problem", "-", "-"
     # A reset says in its metadata how much there was.
     told = StateStoreReport.from_dict(store.metadata["before"]) if store.cleared else store
-    state = "cleared" if store.cleared else "kept" if store.exists else "empty"
+    state = "cleared" if store.cleared and told.exists else "kept" if store.exists else "empty"
     return store.name, state, str(told.item_count), str(told.message_count)
 
 

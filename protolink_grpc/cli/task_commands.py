@@ -1,5 +1,6 @@
 """`task get`, `task list`, `task cancel`, `task subscribe`."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import task_fields
 from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
 from protolink_grpc.errors import InvalidArgumentError
@@ -27,8 +29,15 @@ def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
         client = agent_client(settings, QUICK_S)
         if not wait:
             return await client.get_task(task_id, agent_url=url)
-        async with within(settings.timeout_s or WAIT_S, f"task {task_id}", task_id=task_id, url=url):
-            return await client.wait_task(task_id, agent_url=url)
+        try:
+            async with (
+                within(settings.timeout_s or WAIT_S, f"task {task_id}", task_id=task_id, url=url),
+                approvals_shown(settings, agent, client, url, task_id),
+            ):
+                return await client.wait_task(task_id, agent_url=url)
+        except asyncio.CancelledError:
+            say_that_it_goes_on(settings, agent, task_id)
+            raise
 
     task = run(work(), agent)
     if settings.json:

@@ -6,14 +6,15 @@ compared with what was shown.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
 
-from protolink_grpc.a2a.pb_codec import task_from_pb, update_from_pb
-from protolink_grpc.a2a.values import MessageReply, TaskView, Update
+from protolink_grpc.a2a.pb_codec import push_config_from_pb, push_config_pb, task_from_pb, update_from_pb
+from protolink_grpc.a2a.values import MessageReply, PushConfig, TaskView, Update
 from protolink_grpc.client.a2a_messages import list_request_of, request_of, summary_of, tidied, tidied_task
 from protolink_grpc.client.a2a_peer import A2APeer, Link
 from protolink_grpc.client.a2a_way import Way, a2a_errors
@@ -39,7 +40,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, finished_error
 
 KIND: Final = "an A2A agent"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
@@ -55,6 +56,7 @@ _SETTLED = TERMINAL | INTERRUPTED
 
 
 _Answer = tuple[Update, bool]
+_Configs = list[PushConfig]  # below, `list` is a verb
 
 
 class A2AAgent(WithoutControl):
@@ -78,12 +80,25 @@ class A2AAgent(WithoutControl):
         # The rest of it is nowhere: not in the request, and not remembered.
         partial = must_exist and self._peer.reading_of(task.id) is None
         async with within(timeout_s, self.url, task_id=task.id):
-            turn = self._turn(task, must_exist=must_exist, at_once=not wait)
-            await (self._through(task.id, turn) if wait else _exhausted(turn))
+            await self._sent(task, request_id, must_exist=must_exist, wait=wait)
         fold = self._seen[task.id].fold
         if partial:
             return Sent(fold.to_task(turn=True), -1, -1)
         return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
+
+    async def _sent(self, task: Task, request_id: str, *, must_exist: bool, wait: bool) -> None:
+        """Send a task, again under the same idempotency key where a peer that knows those was cut off."""
+        pauses = Pauses(OUTAGE_S)
+        while True:
+            pauses.begin()
+            turn = self._turn(task, request_id, must_exist=must_exist, at_once=not wait)
+            try:
+                await (self._through(task.id, turn) if wait else _exhausted(turn))
+                return
+            except UnavailableError as error:
+                if task.id in self._seen or not self._peer.knows_keys:
+                    raise  # what was begun is watched, not sent again
+                await pauses.after(error)
 
     async def _through(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
         """To the end of the turn, through cuts."""
@@ -111,10 +126,10 @@ class A2AAgent(WithoutControl):
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        return paced(self._turn(task, must_exist=must_exist), timeout_s, self.url, task_id=task.id)
+        return paced(self._turn(task, request_id, must_exist=must_exist), timeout_s, self.url, task_id=task.id)
 
     async def _turn(
-        self, task: Task, *, must_exist: bool, at_once: bool = False
+        self, task: Task, request_id: str, *, must_exist: bool, at_once: bool = False
     ) -> AsyncGenerator[list[RunEvent], None]:
         """The events of a turn, from the first answer on.
 
@@ -124,14 +139,17 @@ class A2AAgent(WithoutControl):
         Raises:
             UncertainExecutionError: Cut before the first answer: nobody knows whether it began, and sending again might begin
                 another one.
-            UnavailableError: Cut later, or it ended before the turn did: to be watched.
+            UnavailableError: Cut later, or it ended before the turn did: to be watched. Or cut before the first answer of a peer
+                that knows idempotency keys: to be sent again with the same request id.
         """
         link = self._peer.link_of(task)
         if link is None and must_exist:
             raise TaskNotFoundError(f"{self.url} was not given task {task.id} by this client", task_id=task.id)
+        if task.is_terminal and (link is None or not link.task_id):
+            raise finished_error(task.state)  # A2A's messages do not say where a task stands
         reading: Reading | None = None
         try:
-            async with aclosing(self._answers(task, link or Link(), at_once)) as answers:
+            async with aclosing(self._answers(task, link or Link(), request_id, at_once)) as answers:
                 answer = await self._first(task.id, answers)
                 while answer is not None:
                     update, stale = answer
@@ -145,7 +163,8 @@ class A2AAgent(WithoutControl):
                             return
                     answer = await anext(answers, None)
         except (UnavailableError, DeadlineExceededError) as error:
-            if reading is None and not _is_harmless(error):
+            can_repeat = isinstance(error, UnavailableError) and self._peer.knows_keys
+            if reading is None and not can_repeat and not _is_harmless(error):
                 raise UncertainExecutionError(
                     f"{error}; whether it has begun task {task.id} is not known", task_id=task.id, url=self.url
                 ) from None
@@ -173,18 +192,19 @@ class A2AAgent(WithoutControl):
                 coming.cancel()
                 await asyncio.wait([coming])
 
-    async def _answers(self, task: Task, link: Link, at_once: bool) -> AsyncGenerator[_Answer, None]:
+    async def _answers(self, task: Task, link: Link, request_id: str, at_once: bool) -> AsyncGenerator[_Answer, None]:
         """The peer's answers to a message, each with whether it may be from before the message."""
         way = await self._peer.way()
         request = request_of(task, task_id=link.task_id, context_id=link.context_id, tenant=way.tenant, at_once=at_once)
         if at_once or not way.streaming:
-            response = await self._peer.ask(way, "send_message", request, task.id)
+            response = await self._peer.ask(way, "send_message", request, task.id, key=request_id)
             with a2a_errors(self.url, way.grpc, task_id=task.id):
                 update = update_from_pb(tidied(response))
             yield update, False
             return
         first = bool(link.task_id)
-        async with aclosing(self._peer.follow(way, "send_message_streaming", request, task.id)) as updates:
+        stream = self._peer.follow(way, "send_message_streaming", request, task.id, key=request_id)
+        async with aclosing(stream) as updates:
             async for update in updates:
                 yield update, first
                 first = False
@@ -351,6 +371,53 @@ class A2AAgent(WithoutControl):
             with a2a_errors(self.url, way.grpc, task_id=link.task_id):
                 view = task_from_pb(tidied_task(task))
             return await self._shown(task_id, link, view)
+
+    # -- webhooks ------------------------------------------------------------------------------------------------------------
+
+    async def set_push(self, config: PushConfig, timeout_s: float | None) -> PushConfig:
+        """Register a webhook for `config.task_id`, and show it with its id."""
+        async with within(timeout_s, self.url, task_id=config.task_id):
+            way, task_id = await self._peer.way(), self._remote_id(config.task_id)
+            request = push_config_pb(replace(config, task_id=task_id, tenant=way.tenant))
+            found = await self._peer.ask(way, "create_task_push_notification_config", request, task_id)
+        return self._push_config(found, way, config.task_id)
+
+    async def get_push(self, task_id: str, config_id: str, timeout_s: float | None) -> PushConfig:
+        async with within(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.GetTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
+            found = await self._peer.ask(way, "get_task_push_notification_config", request, remote_id)
+        return self._push_config(found, way, task_id)
+
+    async def list_push(self, task_id: str, timeout_s: float | None) -> Sequence[PushConfig]:
+        """All of them, page by page."""
+        async with within(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.ListTaskPushNotificationConfigsRequest(tenant=way.tenant, task_id=remote_id)
+            configs: _Configs = []
+            while True:
+                page = await self._peer.ask(way, "list_task_push_notification_configs", request, remote_id)
+                configs += [self._push_config(found, way, task_id) for found in page.configs]
+                if not page.next_page_token or page.next_page_token == request.page_token:
+                    return configs
+                request.page_token = page.next_page_token
+
+    async def delete_push(self, task_id: str, config_id: str, timeout_s: float | None) -> None:
+        async with within(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.DeleteTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
+            await self._peer.ask(way, "delete_task_push_notification_config", request, remote_id)
+
+    def _remote_id(self, task_id: str) -> str:
+        """What the peer calls a task. Raises TaskNotFoundError: it answered without a task."""
+        link = self._link(task_id)
+        if not link.task_id:
+            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+        return link.task_id
+
+    def _push_config(self, found: pb.TaskPushNotificationConfig, way: Way, task_id: str) -> PushConfig:
+        with a2a_errors(self.url, way.grpc, task_id=task_id):
+            return replace(push_config_from_pb(found), task_id=task_id)
 
     async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
         """A task whose message is the call: agents of this package run it, others read it as data."""

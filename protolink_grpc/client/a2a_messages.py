@@ -1,13 +1,13 @@
 """What goes to an A2A peer and what comes from it, as the official classes: requests made, answers made readable."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from a2a.types import a2a_pb2 as pb
 
 from protolink_grpc.a2a.pb_codec import STATES, message_pb
 from protolink_grpc.a2a.struct_pb import put_metadata
-from protolink_grpc.a2a.values import A2A_KEY, MAX_PAGE_SIZE, TaskView
+from protolink_grpc.a2a.values import A2A_KEY, MAX_PAGE_SIZE, OWN_KEY, TaskView
 from protolink_grpc.client.foreign_reading import WITHOUT_SUCCESS
 from protolink_grpc.client.port import ListFilter, TaskSummary
 from protolink_grpc.errors import InvalidArgumentError
@@ -18,9 +18,6 @@ from protolink_grpc.models.fold import DERIVED_KEYS
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.wire.scalars import timestamp_to_pb
-
-PROTOLINK_KEY: Final = "protolink"
-"""Where the metadata of a request keep what only agents of this package read."""
 
 _PRIVATE = ("workspace_uri", "trace_id", "metadata", "principal", "scopes", "session_id")
 """What a run's context says about this side alone."""
@@ -44,7 +41,7 @@ def request_of(task: Task, *, task_id: str, context_id: str, tenant: str, at_onc
     metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS and key != A2A_KEY}
     if CONTEXT_KEY in task.metadata:
         context = RunContext.from_task(task).to_dict()
-        metadata[PROTOLINK_KEY] = {CONTEXT_KEY: {key: context[key] for key in context if key not in _PRIVATE}}
+        metadata[OWN_KEY] = {CONTEXT_KEY: {key: context[key] for key in context if key not in _PRIVATE}}
     if metadata:
         put_metadata(request.metadata, metadata)
     return request

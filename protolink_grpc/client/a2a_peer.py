@@ -9,13 +9,14 @@ from typing import Any
 from protolink_grpc.a2a.pb_codec import update_from_pb
 from protolink_grpc.a2a.values import A2A_KEY, Update
 from protolink_grpc.client.a2a_messages import tidied
-from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, chosen, fetch_card, way_to
+from protolink_grpc.client.a2a_way import Card, Way, a2a_errors, chosen, fetch_card, grpc_way, way_to
 from protolink_grpc.client.card_places import Guide, Place
 from protolink_grpc.client.foreign_reading import Reading
 from protolink_grpc.client.http_channel import Sender
 from protolink_grpc.client.recent import Recent
 from protolink_grpc.errors import UnauthenticatedError, UnavailableError
 from protolink_grpc.models.task import Task
+from protolink_grpc.wire.address import Address
 
 KNOWN_LINKS = 10_000
 """Tasks whose A2A names are remembered."""
@@ -34,13 +35,20 @@ class Link:
 
 @dataclass(slots=True)
 class A2APeer:
-    """What a client knows of one peer, from whichever loop it asks: its card, and the tasks that it was given."""
+    """What a client knows of one peer, from whichever loop it asks: its card, and the tasks that it was given.
+
+    Attributes:
+        binding: The binding to speak; empty leaves the choice to the peer.
+        knows_keys: Whether a request with an idempotency key can be repeated there, by its latest card.
+    """
 
     sender: Sender
+    binding: str = ""
     links: Recent[Link] = field(default_factory=lambda: Recent(KNOWN_LINKS))
     names: Recent[str] = field(default_factory=lambda: Recent(KNOWN_LINKS))
     _unfinished: Recent[Reading] = field(default_factory=lambda: Recent(OPEN_READINGS))
     _finished: Recent[Reading] = field(default_factory=lambda: Recent(DONE_READINGS))
+    knows_keys: bool = False
     _card: Card | None = None
     _chosen: tuple[Card, Place, Guide] | None = None
 
@@ -53,6 +61,7 @@ class A2APeer:
         known = self._card
         if known is None or asked or time.monotonic() >= known.fresh_until:
             known = self._card = await fetch_card(self.sender, known)
+            self.knows_keys = known.has_own_services
         return known
 
     async def way(self) -> Way:
@@ -64,7 +73,7 @@ class A2APeer:
         card = await self.card()
         known = self._chosen
         if known is None or known[0] is not card:
-            known = self._chosen = (card, *await chosen(card, self.sender))
+            known = self._chosen = (card, *await chosen(card, self.sender, self.binding))
         return way_to(known[1], known[2], card, self.sender)
 
     def note(self, task_id: str, link: Link) -> None:
@@ -97,11 +106,15 @@ class A2APeer:
             context_id if isinstance(context_id, str) else "",
         )
 
-    async def ask(self, way: Way, verb: str, request: Any, task_id: str = "") -> Any:
-        """The one answer to a request; with new credentials where the peer refuses the ones that it was shown."""
+    async def ask(self, way: Way, verb: str, request: Any, task_id: str = "", *, key: str = "") -> Any:
+        """The one answer to a request; with new credentials where the peer refuses the ones that it was shown.
+
+        Args:
+            key: Idempotency key of a request that sends.
+        """
         renewed = False
         while True:
-            call = await way.call(self.sender)
+            call = await way.call(self.sender, key)
             try:
                 with a2a_errors(self.url, way.grpc, **_named(task_id)):
                     return await getattr(way.transport, verb)(request, context=call)
@@ -113,11 +126,13 @@ class A2APeer:
                 self._card = None  # it may have moved
                 raise
 
-    async def follow(self, way: Way, verb: str, request: Any, task_id: str) -> AsyncGenerator[Update, None]:
+    async def follow(
+        self, way: Way, verb: str, request: Any, task_id: str, *, key: str = ""
+    ) -> AsyncGenerator[Update, None]:
         """The same for a stream, before its first answer."""
         renewed = begun = False
         while True:
-            call = await way.call(self.sender)
+            call = await way.call(self.sender, key)
             try:
                 with a2a_errors(self.url, way.grpc, **_named(task_id)):
                     async with aclosing(getattr(way.transport, verb)(request, context=call)) as responses:
@@ -134,6 +149,19 @@ class A2APeer:
             except UnavailableError:
                 self._card = None  # it may have moved
                 raise
+
+
+class GrpcPeer(A2APeer):
+    """The A2A service on the gRPC port of one of our agents, called without a card."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, sender: Sender, address: Address) -> None:
+        super().__init__(sender)
+        self.address = address
+
+    async def way(self) -> Way:
+        return grpc_way(self.address, self.sender)
 
 
 def _named(task_id: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError
 
 from protolink_grpc import errors
 from protolink_grpc.a2a.card import card_from_a2a
-from protolink_grpc.a2a.values import V03, V1
+from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, OWN_SERVICES, V03, V1
 from protolink_grpc.client.card_places import GRPC, Guide, Place, guide_to, place_of
 from protolink_grpc.client.channel import channel_to, typed
 from protolink_grpc.client.http_channel import Sender, came_from, http_channel_to, http_errors, late, typed_http
@@ -53,6 +53,11 @@ class Card:
     etag: str
     fresh_until: float
     came_from: str = ""
+
+    @property
+    def has_own_services(self) -> bool:
+        """Whether the peer is one of our agents, whose services answer over gRPC-Web where this card was found."""
+        return any(each.uri == OWN_SERVICES for each in self.a2a.capabilities.extensions)
 
 
 async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
@@ -121,17 +126,22 @@ class Way:
         """A subscription begins with a snapshot, so that nothing is missed and nothing told twice; that of v0.3 does not."""
         return self.streaming and self.version != V03
 
-    async def call(self, sender: Sender) -> ClientCallContext:
+    async def call(self, sender: Sender, idempotency_key: str = "") -> ClientCallContext:
         """What goes with one call."""
         parameters = await sender.headers(self.web)
+        if idempotency_key:
+            parameters[IDEMPOTENCY_KEY] = idempotency_key
         if self.version != V03 and self.grpc is None:
             parameters[VERSION_HEADER] = V1
         return ClientCallContext(service_parameters=parameters)
 
 
-async def chosen(card: Card, sender: Sender) -> tuple[Place, Guide]:
+async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Place, Guide]:
     """The best interface that both sides speak and that may be followed: A2A v1.0 before v0.3, then as the peer prefers; first
     those of the origin that the caller named where there are credentials, which go to no other.
+
+    Args:
+        binding: The only one that the caller wants; empty takes any.
 
     Raises:
         UnimplementedError: There is none.
@@ -140,8 +150,11 @@ async def chosen(card: Card, sender: Sender) -> tuple[Place, Guide]:
     """
     places = [place for each in card.a2a.supported_interfaces if (place := place_of(each, sender)) is not None]
     spoken = [place for place in places if (place.binding, place.version) in _TRANSPORTS]
+    if binding:
+        spoken = [place for place in spoken if place.binding == binding]
     if not spoken:
-        raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface that is spoken here")
+        over = f" over {binding}" if binding else ""
+        raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface{over} that is spoken here")
     spoken.sort(key=lambda place: (sender.has_secrets and not sender.may_have(place.web.origin), place.version != V1))
     refusals: list[ProtolinkError] = []
     for place in spoken:
@@ -162,6 +175,12 @@ def way_to(place: Place, guide: Guide, card: Card, sender: Sender) -> Way:
         transport = make(client, card.a2a, place.url, is_shared_httpx=True)
     streaming = card.a2a.capabilities.streaming
     return Way(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)
+
+
+def grpc_way(address: Address, sender: Sender) -> Way:
+    """The way to A2A v1.0 at a gRPC address, of which there is no card."""
+    transport = GrpcTransport(channel_to(address, sender.options), pb.AgentCard())
+    return Way(transport, sender.address, address, GRPC, V1, "", streaming=True)
 
 
 _TRANSPORTS: dict[tuple[str, str], Any] = {

@@ -10,12 +10,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from protolink_grpc.a2a.values import PushConfig
+from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.approvals import follow_approvals
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.local_agent import SCHEME, LocalAgent
-from protolink_grpc.client.pauses import Pauses
+from protolink_grpc.client.pauses import OUTAGE_S, Pauses, is_cut
 from protolink_grpc.client.port import (
     AgentPort,
     ApprovalAnswer,
@@ -29,15 +31,16 @@ from protolink_grpc.client.sync import SyncFacade
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
-    RemoteError,
     TaskExecutionError,
     TaskNotFoundError,
+    UnimplementedError,
 )
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
@@ -49,13 +52,18 @@ from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.deltas import TextsRead
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.runtime.tool_task import value_of
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, comparable_url
 from protolink_grpc.wire.tls import TLSConfig
 
 Item = TypeVar("Item", Message, Artifact)
 
+A2ABinding = Literal["JSONRPC", "HTTP+JSON", "GRPC"]
+
 KNOWN_TASKS = 1000
 """Unfinished tasks of which a client remembers what their agents have."""
+
+CONNECT_S = 2.0
+"""How long `connect` looks for an agent: an answer that it is away is wanted soon, while another one may do the work."""
 
 _SETTLED = TERMINAL | INTERRUPTED
 
@@ -66,23 +74,29 @@ _SCHEMES = {"grpc": "grpc://", "runtime": SCHEME, **_WEB_SCHEMES}
 _WEB = ("http://", "https://", "ws://", "wss://")
 
 
+@checks_arguments
 class AgentClient:
     """Talks to agents by URL.
 
     Args:
         transport: How URLs that name no scheme are spoken to: "grpc", "runtime", "a2a", "http", "sse" or "websocket". A URL's own
             scheme always wins; behind `http(s)://` the last four say what kind of agent is there, with the others it is asked.
-        url: Agent to use where a method names none.
-        timeout: Seconds that a call with one answer may wait; None means without bound. It bounds the wait, not the run. Streams
-            and the waiting of `wait_task` are bounded by `outage_s` alone.
+        url: Agent to use where a method names none. It may also stand in the place of `transport`.
+        timeout: Seconds that a call with one answer may wait, its repetitions included; None means without bound. It bounds the
+            wait, not the run. Streams and the waiting of `wait_task` are bounded by `outage_s` alone.
         tls: Certificates for `grpcs://`.
-        metadata: Sent with every call; over HTTP as headers.
+        metadata: Sent with every call; over HTTP as headers. Those that hold credentials (`authorization`, `x-api-key`, ...) never
+            go in the clear to another machine, unless `insecure_ok` says so.
         credentials: What is shown to the agents: APIKey, Basic, BearerToken, OAuth2ClientCredentials.
-        outage_s: How long a stream may be cut before it gives up.
+        outage_s: How long a call or a stream that was cut is tried again without progress: an answer, an event, or a stream that
+            was open for a second. 0 tries nothing again.
         trusted_origins: URLs whose origins get metadata and credentials, too, where the card of an agent on the web points there.
             Without them, what identifies the caller goes to the origin that the caller named and to no other. They are also
             followed wherever they are, while a card from a public place leads to none in a private network or on this machine.
-        insecure_ok: The card of an agent that was found over TLS may lead to a place in the clear; without credentials, as above.
+        insecure_ok: Credentials in `metadata` may go in the clear to other machines; and the card of an agent that was found over
+            TLS may lead to a place in the clear, to which no credentials go, as above.
+        binding: Speak A2A, over this interface of the agent's card: "JSONRPC", "HTTP+JSON" or "GRPC". None speaks A2A only to
+            agents that offer nothing better, over the interface that they prefer.
 
     Every method raises the typed errors of `protolink_grpc.errors`: what the agent answered, `UnavailableError` when it cannot be
     reached, `DeadlineExceededError` when the wait was over first.
@@ -97,57 +111,99 @@ class AgentClient:
         tls: TLSConfig | None = None,
         metadata: Sequence[tuple[str, str]] = (),
         credentials: Credentials | None = None,
-        outage_s: float = 60.0,
+        outage_s: float = OUTAGE_S,
         trusted_origins: Sequence[str] = (),
         insecure_ok: bool = False,
+        binding: A2ABinding | None = None,
     ) -> None:
+        if "://" in transport:
+            if url is not None:
+                raise InvalidArgumentError("is a URL, and url is given, too; leave one of both out", field="transport")
+            transport, url = "grpc", transport
         if transport not in _SCHEMES:
             raise InvalidArgumentError(f"{transport!r} is not one of {', '.join(_SCHEMES)}", field="transport")
+        if binding is not None and transport not in ("a2a", "grpc"):
+            raise InvalidArgumentError(f"is for A2A agents, and the transport is {transport}", field="binding")
         self.transport = transport
         self.url = url
         self.timeout = timeout
-        self.outage_s = outage_s
-        self._options = ChannelOptions(tls, tuple(metadata), credentials)
+        self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
         self._trusted = tuple(trusted_origins)
         self._insecure_ok = insecure_ok
-        self._web: Any = None
+        self._binding = binding
+        self._foreign: Any = None
         # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     @property
     def is_anonymous(self) -> bool:
         """Whether nothing that goes with its calls can say who calls."""
-        return self._options == ChannelOptions()
+        return self._options.is_anonymous
+
+    @property
+    def outage_s(self) -> float:
+        """How long it tries again what was cut."""
+        return self._options.outage_s
 
     @property
     def sync(self) -> SyncFacade:
         """The same verbs for code that does not await: scripts, threads, notebooks."""
         return SyncFacade(self)
 
-    def _agent(self, agent_url: str | None) -> AgentPort:
+    def _url(self, agent_url: str | None) -> str:
         url = agent_url or self.url
         if not url:
             raise InvalidArgumentError("name an agent, or give the client a url", field="agent_url")
         if "://" not in url:
             url = _SCHEMES[self.transport] + url
+        scheme, _, rest = url.partition("://")
+        return f"{scheme.lower()}://{rest}"
+
+    def _agent(self, agent_url: str | None, *, outage_s: float | None = None) -> AgentPort:
+        url = self._url(agent_url)
+        check_headers(self._options.metadata, url, insecure_ok=self._insecure_ok)
+        if url.startswith(_WEB):
+            agent: AgentPort = self._web.agent(url, self.transport)
+            return agent
+        if self._binding is not None:
+            raise InvalidArgumentError(
+                f"chooses among the interfaces of an A2A card, and {url} has none: use the agent's http:// URL",
+                field="binding",
+            )
         if url.startswith(SCHEME):
             return LocalAgent(url)
-        if url.startswith(_WEB):
-            return self._on_the_web(url)
-        return GrpcAgent(Address.parse(url, field="agent_url"), self._options)
+        options = self._options if outage_s is None else replace(self._options, outage_s=outage_s)
+        return GrpcAgent(Address.parse(url, field="agent_url"), options)
 
-    def _on_the_web(self, url: str) -> AgentPort:
-        if self._web is None:
+    @property
+    def _web(self) -> Any:
+        if self._foreign is None:
             # Here: the official A2A client takes a second to load.
             from protolink_grpc.client.foreign import ForeignAgents
 
-            self._web = ForeignAgents(self._options, self._trusted, self._insecure_ok)
-        agent: AgentPort = self._web.agent(url, self.transport)
-        return agent
+            self._foreign = ForeignAgents(self._options, self._trusted, self._insecure_ok, self._binding or "")
+        return self._foreign
+
+    def _over_a2a(self, agent_url: str | None) -> Any:
+        """The agent as an A2A agent: webhooks are a matter of A2A, for our own agents, too."""
+        url = self._url(agent_url)
+        if url.startswith(SCHEME):
+            raise UnimplementedError(
+                f"{url} is in this process and posts to no webhook: subscribe to the task", url=url
+            )
+        return self._web.a2a_agent(url)
+
+    def has_begun(self, agent_url: str | None, task_id: str) -> bool:
+        """Whether that agent has this task and has not ended it, as far as this client knows."""
+        return self._key(agent_url, task_id) in self._known
 
     async def connect(self, agent_url: str | None = None) -> None:
-        """Make sure that the agent can be reached; what fails after this may have reached it. Raises UnavailableError."""
-        agent = self._agent(agent_url)
+        """Make sure that the agent can be reached; what fails after this may have reached it.
+
+        Raises:
+            UnavailableError: It cannot be within `CONNECT_S`.
+        """
+        agent = self._agent(agent_url, outage_s=min(self.outage_s, CONNECT_S))
         if not agent.is_connected:
             await agent.card(self.timeout)
 
@@ -155,31 +211,56 @@ class AgentClient:
         """Who the agent is and what it can do."""
         return await self._agent(agent_url).card(self.timeout)
 
-    async def send_task(self, agent_url: str | None, task: Task, *, request_id: str | None = None) -> Task:
+    async def send_task(
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Task:
         """Start or continue a task and wait until it ends or waits for input.
 
         Args:
-            task: A new task, or one that an agent returned with a further message added. It is not changed.
+            task: A new task, or one that an agent returned with a further message added. It is not changed. A message or a text
+                begins a new task.
             request_id: Give the same one to repeat a request safely from another process.
+            task_id: The task to continue with a message or a text. It must exist.
 
         Returns:
             The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
 
         Raises:
-            TaskNotFoundError: The agent had the task and has lost it; the last message alone would begin another one.
+            TaskNotFoundError: There is no task with that `task_id`; or the agent had the task and has lost it: the last message
+                alone would begin another one.
         """
-        return await self._send(agent_url, task, request_id, wait=True)
+        return await self._send(agent_url, task, request_id, task_id, wait=True)
 
-    async def submit_task(self, agent_url: str | None, task: Task, *, request_id: str | None = None) -> Task:
-        """Start or continue a task and return as soon as the agent has accepted it."""
-        return await self._send(agent_url, task, request_id, wait=False)
+    async def submit_task(
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Task:
+        """Start or continue a task, as `send_task`, and return as soon as the agent has accepted it."""
+        return await self._send(agent_url, task, request_id, task_id, wait=False)
 
-    async def _send(self, agent_url: str | None, task: Task, request_id: str | None, *, wait: bool) -> Task:
-        agent = self._agent(agent_url)
+    async def _send(
+        self,
+        agent_url: str | None,
+        given: Task | Message | str,
+        request_id: str | None,
+        task_id: str | None,
+        *,
+        wait: bool,
+    ) -> Task:
+        agent, task = self._agent(agent_url), _addressed(given, task_id)
         key = self._key(agent_url, task.id)
         had = self._had(key, task)
         # What this agent had is continued or not found. A state says nothing: the task may wait at another agent.
-        must_exist = key in self._known
+        must_exist = task_id is not None or key in self._known
         request = request_id or new_request_id()
         try:
             sent = await agent.send(_news(task, had), request, must_exist=must_exist, wait=wait, timeout_s=self.timeout)
@@ -189,7 +270,8 @@ class AgentClient:
         return self._noted(agent_url, await self._whole(agent, task, had, sent))
 
     def _key(self, agent_url: str | None, task_id: str) -> tuple[str, str]:
-        return agent_url or self.url or "", task_id
+        url = agent_url or self.url or ""
+        return url and comparable_url(url), task_id
 
     def _noted(self, agent_url: str | None, answer: Task) -> Task:
         """Remember what the agent has of a task that it has just shown whole."""
@@ -225,20 +307,28 @@ class AgentClient:
         return answer
 
     async def send_task_streaming(
-        self, agent_url: str | None, task: Task, *, request_id: str | None = None, deltas: bool = False
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        deltas: bool = False,
     ) -> AsyncGenerator[RunEvent, None]:
         """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
 
         A cut is survived: the events go on where they stopped, each exactly once.
 
         Args:
+            task_id: The task to continue with a message or a text. It must exist.
             deltas: Yield the text that models are producing, too: events `llm.stream` without a sequence whose payload is a
                 TextDelta. Those of one call, put together in order, are a beginning of its text, without gap or repetition; an
                 `llm.call.started` of the same call voids them. `llm.call.completed` has the whole text.
         """
+        task = _addressed(task, task_id)
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), _Known.of(task)
-        news, must_exist = _news(task, self._had(key, task)), key in self._known
+        news, must_exist = _news(task, self._had(key, task)), task_id is not None or key in self._known
         # A repeated request shows the task of the first one, whatever the id of this one.
         watched, seen, settled = task.id, 0, False
 
@@ -247,7 +337,7 @@ class AgentClient:
                 return agent.watch(watched, seen, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
             return agent.stream(news, request, must_exist=must_exist, deltas=deltas, timeout_s=None)
 
-        pauses, texts = Pauses(self.outage_s), TextsRead()
+        pauses, texts = Pauses(self.outage_s, streams=True), TextsRead()
         while True:
             pauses.begin()
             texts.reopened()
@@ -267,7 +357,7 @@ class AgentClient:
             except ProtolinkError as error:
                 if isinstance(error, TaskNotFoundError):
                     self._known.pop(key, None)
-                if not error.rule.retryable:
+                if not is_cut(error):
                     raise
                 if settled:
                     return  # only the end of the stream was cut off
@@ -294,7 +384,7 @@ class AgentClient:
         agent = self._agent(agent_url)
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
         ended = False
-        pauses, texts = Pauses(self.outage_s), TextsRead()
+        pauses, texts = Pauses(self.outage_s, streams=True), TextsRead()
         while True:
             pauses.begin()
             texts.reopened()
@@ -307,7 +397,7 @@ class AgentClient:
                             yield event
                 return
             except ProtolinkError as error:
-                if not error.rule.retryable:
+                if not is_cut(error):
                     raise
                 if ended and stop_at is not StopAt.CURRENT:
                     return  # only the end of the stream was cut off
@@ -398,7 +488,9 @@ class AgentClient:
         try:
             wanted = tuple(ApprovalState(state) for state in states)
         except ValueError:
-            raise InvalidArgumentError(f"must be among {', '.join(ApprovalState)}", field="states") from None
+            wanted = ()
+        if len(wanted) < len(states) or not all(state.is_named for state in wanted):
+            raise InvalidArgumentError(f"must be among {', '.join(ApprovalState)}", field="states")
         page = ApprovalFilter(wanted, task_id, page_size, page_token)
         return await self._agent(agent_url).list_approvals(page, self.timeout)
 
@@ -455,7 +547,7 @@ class AgentClient:
         include_data: bool = False,
     ) -> StateOperationResult:
         """What the agent remembers of a session, or of all sessions of the caller; `request` stands for the rest."""
-        wanted = request or StateOperationRequest(session_id, tuple(stores or ()) or None, include_data)
+        wanted = request or StateOperationRequest(session_id, tuple(stores or ()), include_data)
         return await self._agent(agent_url).describe_state(wanted, self.timeout)
 
     async def reset_state(
@@ -467,25 +559,70 @@ class AgentClient:
         stores: Sequence[str] | None = None,
     ) -> StateOperationResult:
         """Make the agent forget a session, or all sessions of the caller; `request` stands for the rest."""
-        wanted = request or StateOperationRequest(session_id, tuple(stores or ()) or None)
+        wanted = request or StateOperationRequest(session_id, tuple(stores or ()))
         return await self._agent(agent_url).reset_state(wanted, self.timeout)
 
     async def compact_state(
-        self, agent_url: str | None, request: StateOperationRequest | HistoryCompactionRequest
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | HistoryCompactionRequest | None = None,
+        *,
+        session_id: str | None = None,
+        strategy: CompactionStrategy | None = None,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        preserve_recent: int | None = None,
+        summary_max_tokens: int | None = None,
     ) -> StateOperationResult:
-        """Make the conversation of a session smaller, and say what the agent remembers afterwards."""
-        if isinstance(request, HistoryCompactionRequest):
-            request = StateOperationRequest.of_compaction(request)
-        return await self._agent(agent_url).compact_state(request, self.timeout)
+        """Make the conversation of a session smaller; arguments that are given replace the fields of `request`."""
+        wanted = StateOperationRequest.of(
+            request,
+            session_id=session_id,
+            strategy=strategy,
+            max_messages=max_messages,
+            max_tokens=max_tokens,
+            preserve_recent=preserve_recent,
+            summary_max_tokens=summary_max_tokens,
+        )
+        return await self._agent(agent_url).compact_state(wanted, self.timeout)
 
     async def compact_history(
         self, agent_url: str | None, request: HistoryCompactionRequest | None = None, **fields: Any
     ) -> HistoryCompactionResult:
         """Make the conversation of a session smaller. `fields` are those of a HistoryCompactionRequest, instead of one."""
-        done = await self.compact_state(agent_url, request or HistoryCompactionRequest(**fields))
-        if done.compaction is None:
-            raise RemoteError("the agent did not say what it did")
-        return done.compaction
+        wanted = request or HistoryCompactionRequest(**fields)
+        return await self._agent(agent_url).compact_history(wanted, self.timeout)
+
+    async def set_push_config(self, agent_url: str | None, task_id: str, config: PushConfig) -> PushConfig:
+        """Register a webhook that the agent posts the task's updates to; one with the same id is replaced.
+
+        It goes over A2A, to agents of this package, too. What is posted is what A2A says.
+
+        Args:
+            config: Its `task_id` is ignored. Without an `id` the agent chooses one.
+
+        Raises:
+            PushNotSupportedError: The agent sends no notifications.
+            InvalidArgumentError: The agent does not post to that URL.
+            TaskNotFoundError: No such task of the caller's.
+            UnimplementedError: The agent does not speak A2A.
+        """
+        agent = self._over_a2a(agent_url)
+        found: PushConfig = await agent.set_push(replace(config, task_id=task_id), self.timeout)
+        return found
+
+    async def get_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> PushConfig:
+        """One webhook of a task. Raises TaskNotFoundError where there is no such task or webhook, else as `set_push_config`."""
+        found: PushConfig = await self._over_a2a(agent_url).get_push(task_id, config_id, self.timeout)
+        return found
+
+    async def list_push_configs(self, agent_url: str | None, task_id: str) -> list[PushConfig]:
+        """All webhooks of a task. Raises as `set_push_config`."""
+        return list(await self._over_a2a(agent_url).list_push(task_id, self.timeout))
+
+    async def delete_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> None:
+        """Remove a webhook of a task. Raises as `set_push_config`."""
+        await self._over_a2a(agent_url).delete_push(task_id, config_id, self.timeout)
 
     async def get_run_report(self, agent_url: str | None, task_id: str, run_id: str | None = None) -> RunReport:
         """What a run did, without what its agent hides.
@@ -506,10 +643,22 @@ class AgentClient:
         format: Literal["protolink", "agentruntime"] = "protolink",  # noqa: A002 -- the field's name
     ) -> AsyncGenerator[str, None]:
         """Yield the log of a task, as it is now, as JSON lines: RunEvents, or the events of the Agent Runtime contract."""
-        async with aclosing(self._agent(agent_url).export(task_id, format, None)) as batches:
-            async for lines in batches:
-                for line in lines:
-                    yield line
+        agent, shown, pauses = self._agent(agent_url), 0, Pauses(self.outage_s)
+        while True:
+            again = shown  # lines of a log do not change: those that were shown before come first
+            try:
+                async with aclosing(agent.export(task_id, format, None)) as batches:
+                    async for lines in batches:
+                        for line in lines[again:]:
+                            pauses.reset()
+                            shown += 1
+                            yield line
+                        again = max(0, again - len(lines))
+                return
+            except ProtolinkError as error:
+                if not is_cut(error):
+                    raise
+                await pauses.after(error)
 
     async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Wait until a task ends or waits for input, through cuts and restarts, and return it."""
@@ -520,6 +669,18 @@ class AgentClient:
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after
         return self._noted(agent_url, task)
+
+
+def _addressed(given: Task | Message | str, task_id: str | None) -> Task:
+    """What is given, as a task; with that id where there is one. Raises InvalidArgumentError: it is a task with another id."""
+    task = Task.of(given)
+    if task_id is None or task.id == task_id:
+        return task
+    if not task_id or isinstance(given, Task):
+        raise InvalidArgumentError(
+            "must be the id of the task that is given, or stand beside a message", field="task_id"
+        )
+    return replace(task, id=task_id)
 
 
 def answer_of(task: Task) -> Message:

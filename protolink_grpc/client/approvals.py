@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 
-from protolink_grpc.client.pauses import Pauses
+from protolink_grpc.client.pauses import Pauses, is_cut
 from protolink_grpc.client.port import AgentPort, ApprovalFilter
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.action import Approval, ApprovalState
@@ -24,7 +24,7 @@ async def follow_approvals(
         outage_s: How long a cut may last.
     """
     waiting: dict[str, str] = {}
-    pauses = Pauses(outage_s)
+    pauses = Pauses(outage_s, streams=True)
     while True:
         pauses.begin()
         unseen, told = dict(waiting), set[str]()
@@ -52,7 +52,7 @@ async def follow_approvals(
                         unseen = {}
             return
         except ProtolinkError as error:
-            if not error.rule.retryable:
+            if not is_cut(error):
                 raise
             await pauses.after(error)
 

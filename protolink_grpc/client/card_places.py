@@ -14,10 +14,9 @@ from ipaddress import ip_address
 from a2a.types import a2a_pb2 as pb
 
 from protolink_grpc.a2a.values import V1
-from protolink_grpc.auth.confidential import is_loopback
 from protolink_grpc.client.http_channel import Sender
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, UnavailableError
-from protolink_grpc.wire.address import Address, WebAddress
+from protolink_grpc.wire.address import Address, WebAddress, is_loopback
 from protolink_grpc.wire.guarded import Judge
 from protolink_grpc.wire.reach import Network, is_permitted, networks
 

@@ -1,7 +1,6 @@
-"""Channels to peers: one per event loop and address, shared by all clients, with the retries that are safe."""
+"""Channels to peers: one per event loop and address, shared by all clients. Calls over them, repeated where they were cut."""
 
 import asyncio
-import json
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -15,51 +14,38 @@ from google.protobuf.message import Message
 from grpc_status import rpc_status
 
 from protolink_grpc.auth.credentials import Credentials
+from protolink_grpc.client.pauses import OUTAGE_S, Pauses, is_cut
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError
-from protolink_grpc.wire.address import Address
-from protolink_grpc.wire.status import from_code, from_status
+from protolink_grpc.wire.address import Address, Endpoint
+from protolink_grpc.wire.status import from_code, from_status, has_reason, requested_pause_s
 from protolink_grpc.wire.tls import TLSConfig
 from protolink_grpc.wire.tracing import joined_to_trace
 
-# Every write carries a request_id, so that repeating it is safe. UNAVAILABLE says "not reached"; CANCELLED, where we have not
-# canceled ourselves, that an overloaded server let go of the call unread.
-_SERVICE_CONFIG = json.dumps(
-    {
-        "methodConfig": [
-            {
-                "name": [
-                    {"service": "protolink.v1.AgentService"},
-                    {"service": "protolink.v1.RegistryService"},
-                    # A second answer to an approval changes nothing, what is forgotten or small is so once, and a call of a
-                    # tool carries a request_id, too.
-                    {"service": "protolink.v1.ControlService"},
-                ],
-                "retryPolicy": {
-                    "maxAttempts": 5,
-                    "initialBackoff": "0.1s",
-                    "maxBackoff": "2s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
-                },
-            }
-        ]
-    }
-)
+CUT_CODES = frozenset({"UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"})
+"""How calls end whose connection broke, where the agent itself has not said anything. CANCELLED is by another party: a call that
+its own caller cancels raises CancelledError."""
 
 MAX_RESPONSE_BYTES = 64 << 20
 """Bound of one response: a whole task may be larger than what gRPC receives by default."""
 
-RETRY_BYTES = 8 << 20
-"""How much of a request is kept until it is answered, so that it can be repeated: more than an agent accepts by default."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """How to connect, and what goes with every call: `metadata` as it is, headers that `credentials` make."""
+    """How to connect, and what goes with every call: `metadata` as it is, headers that `credentials` make.
+
+    Args:
+        outage_s: How long a call that was cut is repeated.
+    """
 
     tls: TLSConfig | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     credentials: Credentials | None = None
+    outage_s: float = OUTAGE_S
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nothing that goes with a call can say who calls."""
+        return self.tls is None and not self.metadata and self.credentials is None
 
 
 MAX_JUDGED = 256
@@ -112,10 +98,6 @@ def _make_room(loop: asyncio.AbstractEventLoop, channels: dict[Key, grpc.aio.Cha
 
 def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> grpc.aio.Channel:
     arguments: list[tuple[str, Any]] = [
-        ("grpc.service_config", _SERVICE_CONFIG),
-        ("grpc.enable_retries", 1),
-        # A request that does not fit in here is never retried; the default is 256 KiB.
-        ("grpc.per_rpc_retry_buffer_size", RETRY_BYTES),
         ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.keepalive_time_ms", 30_000),
@@ -123,8 +105,7 @@ def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> 
         # Without these two, gRPC waits a minute for the answer, and stops asking while a stream is quiet.
         ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
-        # An agent that comes back is found within this time, however long it was away: sooner than the retries above give up, so
-        # that a call right after a restart does not fail.
+        # An agent that comes back is found within this time, however long it was away.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 500),
@@ -159,67 +140,72 @@ async def close_channels() -> None:
         await channel.close()
 
 
-async def ask(method: Any, request: Message, address: Address, options: ChannelOptions, timeout_s: float | None) -> Any:
-    """The one answer to a request. Credentials that are refused are renewed once, where they can be.
+async def ask(
+    method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
+) -> Any:
+    """The one answer to a request, which is sent again where it was cut: every write has a request id.
+
+    Credentials that are refused are renewed once, where they can be.
 
     Args:
         method: Of an asynchronous stub.
+        timeout_s: Bound of all attempts and of the pauses between them.
     """
-    if options.credentials is None:
-        return await method(request, timeout=timeout_s, metadata=joined_to_trace(options.metadata))
-    signed = _Signed(options.credentials, address, options, timeout_s)
+    attempts = _Attempts(address, options, timeout_s, options.outage_s)
     while True:
-        metadata = await signed.metadata()
+        metadata = await attempts.metadata()
         try:
-            return await method(request, timeout=signed.left_s, metadata=metadata)
+            return await method(request, timeout=attempts.left_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            if not await signed.may_try_again(error):
+            if not await attempts.may_go_on(error):
                 raise
 
 
 async def answers(
-    method: Any, request: Message, address: Address, options: ChannelOptions, timeout_s: float | None
+    method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> AsyncGenerator[Any, None]:
-    """The answers to a request, as `ask`. Closing this cancels the call."""
-    signed, has_begun = None, False
-    if options.credentials is not None:
-        signed = _Signed(options.credentials, address, options, timeout_s)
+    """The answers to a request. Closing this cancels the call. A stream that was cut is for its reader to go on with."""
+    attempts, has_begun = _Attempts(address, options, timeout_s, 0.0), False
     while True:
-        metadata = await signed.metadata() if signed is not None else joined_to_trace(options.metadata)
-        call = method(request, timeout=timeout_s if signed is None else signed.left_s, metadata=metadata)
+        metadata = await attempts.metadata()
+        call = method(request, timeout=attempts.left_s, metadata=metadata)
         try:
             async for answer in call:
                 has_begun = True
                 yield answer
             return
         except grpc.aio.AioRpcError as error:
-            if signed is None or has_begun or not await signed.may_try_again(error):
+            if has_begun or not await attempts.may_go_on(error):
                 raise
         finally:
-            call.cancel()
+            if isinstance(call, AsyncGenerator):
+                await call.aclose()  # a call over HTTP, whose connection is closed by this
+            else:
+                call.cancel()
 
 
-class _Signed:
-    """One request with credentials, through both of its attempts and within one bound of time."""
+class _Attempts:
+    """One request, through all of its attempts and within one bound of time."""
 
-    def __init__(
-        self, credentials: Credentials, address: Address, options: ChannelOptions, timeout_s: float | None
-    ) -> None:
-        self._credentials = credentials
+    def __init__(self, address: Endpoint, options: ChannelOptions, timeout_s: float | None, outage_s: float) -> None:
         self._address = address
         self._options = options
         self._end = None if timeout_s is None else time.monotonic() + timeout_s
         self._headers: Mapping[str, str] = {}
-        self._is_last = False
+        self._was_renewed = False
+        self._pauses = Pauses(outage_s)
 
     @property
     def left_s(self) -> float | None:
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     async def metadata(self) -> tuple[tuple[str, str], ...] | None:
+        credentials = self._options.credentials
+        if credentials is None:
+            return joined_to_trace(self._options.metadata)
         try:
             async with asyncio.timeout(self.left_s):
-                self._headers = await self._credentials.headers(self._address.url)
+                self._headers = await credentials.headers(self._address.url)
         except TimeoutError:
             raise DeadlineExceededError(
                 f"there were no credentials for {self._address.url} in time", url=self._address.url
@@ -228,15 +214,25 @@ class _Signed:
         own = tuple((key.lower(), value) for key, value in self._headers.items())
         return joined_to_trace(self._options.metadata + own)
 
-    async def may_try_again(self, error: grpc.aio.AioRpcError) -> bool:
-        if self._is_last or error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+    async def may_go_on(self, error: grpc.aio.AioRpcError) -> bool:
+        """Whether to make one more attempt, once it is time for it."""
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            if self._was_renewed or self._options.credentials is None:
+                return False
+            self._was_renewed = True
+            return await self._options.credentials.refresh(self._headers)
+        meant = typed(error, self._address)
+        pause_s = self._pauses.next_s(meant) if is_cut(meant) else None
+        if pause_s is None:
             return False
-        self._is_last = True
-        return await self._credentials.refresh(self._headers)
+        left_s = self.left_s
+        # Where no time is left after that, the next attempt ends with DEADLINE_EXCEEDED at once.
+        await asyncio.sleep(pause_s if left_s is None else min(pause_s, left_s))
+        return True
 
 
 @asynccontextmanager
-async def typed_errors(address: Address, **metadata: str) -> AsyncIterator[None]:
+async def typed_errors(address: Endpoint, **metadata: str) -> AsyncIterator[None]:
     """Turn what gRPC raises into the errors of this package, unreachable peers named by their URL."""
     try:
         yield
@@ -244,17 +240,19 @@ async def typed_errors(address: Address, **metadata: str) -> AsyncIterator[None]
         raise typed(error, address, **metadata) from None
 
 
-def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> ProtolinkError:
+def typed(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) -> ProtolinkError:
     """The error that a failed call means."""
     status = rpc_status.from_call(error)
-    if status is not None:
-        return from_status(status)
     code, details = error.code().name, error.details() or ""
-    if code in ("UNAVAILABLE", "CANCELLED"):
+    if code in CUT_CODES and (status is None or not has_reason(status)):
         if "failed to connect" in details:
             metadata["unreached"] = "true"
             details += _hint(details, address)
-        return UnavailableError(f"{address.url} is not reachable: {details or code}", url=address.url, **metadata)
+        cut = UnavailableError(f"{address.url} is not reachable: {details or code}", url=address.url, **metadata)
+        cut.retry_after_s = requested_pause_s(status) if status is not None else None
+        return cut
+    if status is not None:
+        return from_status(status)
     if code == "DEADLINE_EXCEEDED":
         rest = "; the task goes on there" if "task_id" in metadata else ""
         return DeadlineExceededError(f"{address.url} did not answer in time{rest}", url=address.url, **metadata)
@@ -263,16 +261,17 @@ def typed(error: grpc.aio.AioRpcError, address: Address, **metadata: str) -> Pro
 
 _HINTS = (
     # What the details contain, on a secure address or not, what it usually means.
-    ("Socket closed", False, "it may serve TLS: try grpcs://"),
+    ("Socket closed", False, "it may serve TLS: try {secure}"),
     ("Socket closed", True, "it may ask for a client certificate that it trusts"),
-    ("WRONG_VERSION_NUMBER", True, "it may serve in the clear: try grpc://"),
+    ("WRONG_VERSION_NUMBER", True, "it may serve in the clear: try {clear}"),
     ("CERTIFICATE_VERIFY_FAILED", True, "its certificate is not trusted: name the authority as tls.cafile"),
     ("Hostname Verification", True, "its certificate is not for this host"),
 )
 
 
-def _hint(details: str, address: Address) -> str:
+def _hint(details: str, address: Endpoint) -> str:
+    scheme = "grpc" if isinstance(address, Address) else "http"
     for fragment, secure, meaning in _HINTS:
         if fragment in details and secure == address.secure:
-            return f" ({meaning})"
+            return f" ({meaning.format(clear=f'{scheme}://', secure=f'{scheme}s://')})"
     return ""

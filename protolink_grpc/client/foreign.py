@@ -1,7 +1,7 @@
 """Agents on the web: what kind of agent answers at a URL, and the port that speaks with it.
 
-`ws(s)://` is ProtoLink's own wire. Behind `http(s)://` may be an A2A agent or one of ProtoLink: the caller says it, or the cards
-do.
+`ws(s)://` is ProtoLink's own wire. Behind `http(s)://` may be one of our agents, another A2A agent, or one of ProtoLink: the caller
+says it, or the cards do. One of ours is spoken to over gRPC-Web, which loses nothing; A2A has no place for much of a task.
 """
 
 import time
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from protolink_grpc.client.a2a_agent import A2AAgent
-from protolink_grpc.client.a2a_peer import A2APeer
+from protolink_grpc.client.a2a_peer import A2APeer, GrpcPeer
 from protolink_grpc.client.a2a_way import CARD_PATH
 from protolink_grpc.client.channel import ChannelOptions
+from protolink_grpc.client.grpc_web import GrpcWebAgent
 from protolink_grpc.client.http_channel import CONNECT_S, Sender
+from protolink_grpc.client.patience import within
 from protolink_grpc.client.port import AgentPort
 from protolink_grpc.client.protolink_agent import CARD_PATH as PROTOLINK_CARD_PATH
 from protolink_grpc.client.protolink_agent import ProtolinkPeer
@@ -23,16 +25,20 @@ from protolink_grpc.client.protolink_ws_agent import ProtolinkSocketAgent
 from protolink_grpc.client.recent import Recent
 from protolink_grpc.errors import (
     AgentNotFoundError,
+    ContentTypeNotSupportedError,
     InvalidAgentResponseError,
+    InvalidArgumentError,
     PermissionDeniedError,
     ProtolinkError,
     RemoteError,
     UnauthenticatedError,
     UnimplementedError,
 )
-from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.wire.address import Address, WebAddress, origin_of
 
 A2A: Final = "a2a"
+OWN: Final = "grpc-web"
 WEB_TRANSPORTS: Final = ("a2a", "http", "sse", "websocket")
 """What `AgentClient(transport=...)` may say of agents on the web."""
 
@@ -43,6 +49,9 @@ KIND_S: Final = 300.0
 _STREAMS: Final = frozenset({"stream", "watch", "export", "watch_approvals"})
 _NO_CARD = (UnimplementedError, InvalidAgentResponseError, RemoteError)
 """Answers to the question for a card that mean: there is none of this kind."""
+
+_NOT_SERVED = (UnimplementedError, InvalidAgentResponseError, PermissionDeniedError, ContentTypeNotSupportedError)
+"""Answers of our own services that mean: this caller does not get through to them, for instance because of a proxy."""
 
 
 @dataclass(slots=True)
@@ -63,11 +72,13 @@ class ForeignAgents:
         options: What goes with every call, to the origin that the caller named alone.
         trusted: URLs whose origins may have it, too, should a card point there.
         insecure_ok: A card that was found over TLS may point to a place in the clear.
+        binding: The A2A binding to speak; empty leaves the choice to the agent.
     """
 
     options: ChannelOptions
     trusted: tuple[str, ...] = ()
     insecure_ok: bool = False
+    binding: str = ""
     _peers: Recent[_Peer] = field(default_factory=lambda: Recent(KNOWN_PEERS))
 
     def agent(self, url: str, transport: str) -> AgentPort:
@@ -79,13 +90,12 @@ class ForeignAgents:
         Raises:
             InvalidArgumentError: The URL is none of the web's.
         """
-        address = WebAddress.parse(url, field="agent_url")
-        for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
-            # Whoever has the URL of its card means the agent.
-            address = replace(address, path=address.path.removesuffix(card_path))
+        address = _address(url)
         if transport == "websocket" and address.scheme in ("http", "https"):
             address = replace(address, scheme="wss" if address.secure else "ws")
         peer = self._peer(address)
+        if self.binding:
+            return self.a2a_agent(url)
         if address.scheme in ("ws", "wss"):
             return ProtolinkSocketAgent(peer.protolink)
         if transport in WEB_TRANSPORTS:
@@ -94,17 +104,68 @@ class ForeignAgents:
             return _port(peer, peer.kind)
         return cast(AgentPort, _Unmet(lambda: _meet(peer)))
 
+    def a2a_agent(self, url: str) -> A2AAgent:
+        """The agent at a URL over A2A; at a `grpc(s)://` URL over the A2A service of its gRPC port.
+
+        Raises:
+            InvalidArgumentError: No URL of either kind.
+        """
+        if not url.startswith(("grpc://", "grpcs://")):
+            address = _address(url)
+            if address.scheme in ("ws", "wss"):
+                raise InvalidArgumentError(f"{url} is ProtoLink's wire, not A2A", field="agent_url")
+            return A2AAgent(self._peer(address).a2a)
+        target = Address.parse(url, field="agent_url")
+        web = WebAddress("https" if target.secure else "http", target.host, target.port)
+        return A2AAgent(GrpcPeer(Sender(web, self.options), target))
+
     def _peer(self, address: WebAddress) -> _Peer:
         peer = self._peers.get(address.url)
         if peer is None:
-            origins = frozenset(WebAddress.parse(each, field="trusted_origins").origin for each in self.trusted)
+            origins = frozenset(origin_of(each, field="trusted_origins") for each in self.trusted)
             sender = Sender(address, self.options, origins, self.insecure_ok)
-            peer = _Peer(A2APeer(sender), ProtolinkPeer(sender))
+            peer = _Peer(A2APeer(sender, self.binding), ProtolinkPeer(sender))
             self._peers.keep(address.url, peer)
         return peer
 
 
+def _address(url: str) -> WebAddress:
+    """The base URL of an agent; whoever has the URL of its card means the agent."""
+    address = WebAddress.parse(url, field="agent_url")
+    for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
+        address = replace(address, path=address.path.removesuffix(card_path))
+    return address
+
+
+class OwnAgent(GrpcWebAgent):
+    """One of our agents, whose public card is on the web."""
+
+    def __init__(self, peer: A2APeer) -> None:
+        super().__init__(peer.sender.address, peer.sender.options)
+        self._peer = peer
+
+    async def is_served(self) -> bool:
+        """Whether our own services can be reached there: a proxy may stand before them, or a rule about who may call."""
+        try:
+            await super().card(CONNECT_S)
+        except UnauthenticatedError:
+            return True  # A2A would ask for credentials, too
+        except _NOT_SERVED:
+            return False
+        return True
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        try:
+            return await super().card(timeout_s)
+        except (UnauthenticatedError, PermissionDeniedError):
+            # The public card needs no credentials.
+            async with within(timeout_s, self.address.url):
+                return (await self._peer.card(asked=True)).own
+
+
 def _port(peer: _Peer, kind: str) -> AgentPort:
+    if kind == OWN:
+        return OwnAgent(peer.a2a)
     return A2AAgent(peer.a2a) if kind == A2A else ProtolinkHttpAgent(peer.protolink)
 
 
@@ -117,18 +178,18 @@ async def _meet(peer: _Peer) -> AgentPort:
         UnauthenticatedError, PermissionDeniedError: It does not say without other credentials.
     """
     refusal: ProtolinkError | None = None
-    port: AgentPort
     for kind in (A2A, "http"):
-        port = _port(peer, kind)
         try:
-            await port.card(CONNECT_S)
+            await _port(peer, kind).card(CONNECT_S)
         except _NO_CARD:
             continue
         except (UnauthenticatedError, PermissionDeniedError) as error:
             refusal = error
             continue
+        if kind == A2A and (await peer.a2a.card()).has_own_services and await OwnAgent(peer.a2a).is_served():
+            kind = OWN  # noqa: PLW2901 -- the better way to the same agent
         peer.kind, peer.believed_until = kind, time.monotonic() + KIND_S
-        return port
+        return _port(peer, kind)
     url = peer.a2a.url
     raise refusal or AgentNotFoundError(
         f"no agent answers at {url}: it has neither {CARD_PATH} nor {PROTOLINK_CARD_PATH}", url=url

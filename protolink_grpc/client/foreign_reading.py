@@ -9,9 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from protolink_grpc.a2a.values import A2A_KEY, ArtifactUpdate, MessageReply, Status, StatusUpdate, TaskView, Update
+from protolink_grpc.a2a.values import (
+    A2A_KEY,
+    OWN_KEY,
+    TASK_METADATA,
+    ArtifactUpdate,
+    MessageReply,
+    Status,
+    StatusUpdate,
+    TaskView,
+    Update,
+)
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso, utc_now
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.events import (
     Payload,
     RunEvent,
@@ -25,6 +36,7 @@ from protolink_grpc.models.fold import DERIVED_KEYS, TaskFold, copy_artifact, co
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.models.task import Task
 
 
@@ -39,12 +51,14 @@ class Reading:
     Attributes:
         fold: What the events so far add up to; empty before the first.
         remote_id, context_id: What the task and its session are called there; empty until that is known.
+        run_id: What the caller calls the run; empty where it leaves that to the agent, and the events then name the task there.
         busy: Somebody is reading; he alone may change it.
     """
 
     def __init__(self, task_id: str, agent_name: str, sequence: int = 0) -> None:
         self.fold = TaskFold(task_id)
-        self.agent_name = agent_name
+        self.fold.agent_name = self.agent_name = agent_name
+        self.run_id = ""
         self.sequence = sequence
         self.remote_id = ""
         self.context_id = ""
@@ -65,6 +79,8 @@ class Reading:
             link: What `metadata["a2a"]` says from now on; nothing where it is empty.
         """
         if self.fold.sequence == 0:
+            if CONTEXT_KEY in task.metadata:
+                self.run_id = RunContext.from_task(task).run_id
             yield self._append(TaskSubmitted(_copy(task, self.context_id, link)))
         else:
             unseen = [copy_message(each) for each in task.messages if each.id not in self.fold.message_ids]
@@ -92,18 +108,19 @@ class Reading:
     def _append(self, payload: Payload, micros: int = 0, metadata: Mapping[str, Any] | None = None) -> RunEvent:
         when = iso_from_micros(micros) if micros else utc_now()
         self.sequence += 1
-        self.fold.apply(payload, self.sequence, micros_from_iso(when), self.remote_id)
+        run_id = self.run_id or self.remote_id
+        self.fold.apply(payload, self.sequence, micros_from_iso(when), run_id)
         changed = payload if isinstance(payload, TaskStatusChanged) else None
         return RunEvent(
             payload=payload,
             task_id=self.fold.task_id,
             sequence=self.sequence,
-            run_id=self.remote_id,
+            run_id=run_id,
             session_id=self.fold.session_id,
             agent_name=self.agent_name,
             timestamp=when,
             severity="error" if changed is not None and changed.new_state is TaskState.FAILED else "info",
-            summary=changed.reason if changed is not None else "",
+            summary=summary_of(payload),
             final=changed is not None and changed.new_state in TERMINAL,
             metadata=dict(metadata or {}),
         )
@@ -118,8 +135,10 @@ class Reading:
                     return
                 yield from self._entered(status, _told(update.metadata))
             case StatusUpdate(status=status):
+                yield from self._patched(_task_metadata(update.metadata))
                 yield from self._entered(status)
             case ArtifactUpdate():
+                yield from self._patched(_task_metadata(update.metadata))
                 artifact = update.whole_artifact
                 known = self.fold.artifact(artifact.id)
                 if update.append and known is not None:
@@ -180,6 +199,13 @@ def _reason(status: Status) -> str:
     if status.message is None or status.state not in WITHOUT_SUCCESS:
         return ""
     return status.message.text
+
+
+def _task_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The changes of the task's metadata that an update brings; only agents of this package send any."""
+    own = metadata.get(OWN_KEY)
+    found = own.get(TASK_METADATA) if isinstance(own, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _told(metadata: Mapping[str, Any]) -> str:

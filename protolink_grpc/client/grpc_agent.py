@@ -1,13 +1,13 @@
-"""One agent over gRPC."""
+"""One of our agents over gRPC, or over whatever else carries the same services."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
-from protolink_pb.v1 import control_service_pb2 as control
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
+from plgrpc.v1 import control_service_pb2 as control
 
 from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, is_connected, typed_errors
 from protolink_grpc.client.port import (
@@ -18,18 +18,22 @@ from protolink_grpc.client.port import (
     Sent,
     TaskList,
     TaskSummary,
+    compaction_of,
 )
+from protolink_grpc.errors import UnavailableError
 from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.submission import StopAt
-from protolink_grpc.wire.actions import approval_decision_to_pb, approval_from_pb, approval_state_to_pb
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_to_pb, approval_from_pb
+from protolink_grpc.wire.address import Address, Endpoint
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.parts import tool_call_to_pb, tool_output_from_pb
@@ -40,7 +44,7 @@ from protolink_grpc.wire.state import (
     reset_request_to_pb,
     result_from_pb,
 )
-from protolink_grpc.wire.tasks import STATES, state_from_pb, task_from_pb, task_to_pb
+from protolink_grpc.wire.tasks import STATES, task_from_pb, task_to_pb
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -48,33 +52,37 @@ _STOPS = {
     StopAt.CURRENT: pb.STOP_AT_CURRENT,
 }
 
+_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: TERMINAL | INTERRUPTED}
+"""States with which a stream ends."""
 
-class GrpcAgent:
-    """The agent behind an address. Channels are shared, so making one of these costs nothing."""
 
-    def __init__(self, address: Address, options: ChannelOptions) -> None:
+class RpcAgent:
+    """The agent behind an address. A subclass has the channel to it."""
+
+    def __init__(self, address: Endpoint, options: ChannelOptions) -> None:
         self.address = address
         self._options = options
 
     @property
+    def _channel(self) -> Any:
+        """What the generated async stubs take as a channel."""
+        raise NotImplementedError
+
+    @property
     def _stub(self) -> Any:
         # The async flavour of the stub: generated types tell it from the sync one by the channel only.
-        return agent_service_pb2_grpc.AgentServiceStub(channel_to(self.address, self._options))
+        return agent_service_pb2_grpc.AgentServiceStub(self._channel)
 
     @property
     def _control(self) -> Any:
         # As above.
-        return control_service_pb2_grpc.ControlServiceStub(channel_to(self.address, self._options))
+        return control_service_pb2_grpc.ControlServiceStub(self._channel)
 
     async def _ask(self, method: Any, request: Message, timeout_s: float | None) -> Any:
         return await ask(method, request, self.address, self._options, timeout_s)
 
     def _answers(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
         return answers(method, request, self.address, self._options, timeout_s)
-
-    @property
-    def is_connected(self) -> bool:
-        return is_connected(self.address, self._options)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):
@@ -106,19 +114,41 @@ class GrpcAgent:
         request = pb.StreamTaskRequest(
             task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else "", deltas=deltas
         )
-        stream = self._answers(self._stub.StreamTask, request, timeout_s)
+        stream, last = self._answers(self._stub.StreamTask, request, timeout_s), None
         async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
             async for response in responses:
-                yield events_from_pb(response)
+                events = events_from_pb(response)
+                last = _last_state(events, last)
+                yield events
+        if last not in _ENDS[StopAt.INTERRUPTED]:
+            raise self._ended_early(task.id)
 
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=deltas)
-        stream = self._answers(self._stub.SubscribeTask, request, timeout_s)
+        stream, last, is_empty = self._answers(self._stub.SubscribeTask, request, timeout_s), None, True
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:
-                yield events_from_pb(response)
+                events, is_empty = events_from_pb(response), False
+                last = _last_state(events, last)
+                yield events
+        if stop_at is StopAt.CURRENT or last in _ENDS[stop_at]:
+            return
+        if not (is_empty and await self._has_ended(task_id, after, timeout_s)):
+            raise self._ended_early(task_id)
+
+    async def _has_ended(self, task_id: str, after: int, timeout_s: float | None) -> bool:
+        """Whether a task has ended and has nothing to show after that sequence."""
+        request = pb.GetTaskRequest(task_id=task_id, view=task_pb2.TASK_VIEW_HEADER)
+        async with typed_errors(self.address, task_id=task_id):
+            response = await self._ask(self._stub.GetTask, request, timeout_s)
+        return STATES.read(response.task.state) in TERMINAL and response.task.sequence <= after
+
+    def _ended_early(self, task_id: str) -> UnavailableError:
+        """The error for a stream that was ended, without an error, by something between here and the agent."""
+        url = self.address.url
+        return UnavailableError(f"{url} ended a stream too early", url=url, task_id=task_id)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async with typed_errors(self.address, task_id=task_id):
@@ -165,7 +195,7 @@ class GrpcAgent:
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         request = control.ListApprovalsRequest(
-            states=[approval_state_to_pb(state) for state in wanted.states],
+            states=[APPROVAL_STATES[state] for state in wanted.states],
             task_id=wanted.task_id,
             page_size=wanted.page_size,
             page_token=wanted.page_token,
@@ -179,6 +209,7 @@ class GrpcAgent:
         async with typed_errors(self.address), aclosing(stream) as responses:
             async for response in responses:
                 yield [approval_from_pb(each) for each in response.approvals]
+        raise self._ended_early(task_id)  # it does not end by itself
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
         request = control.RespondApprovalRequest(decision=approval_decision_to_pb(decision))
@@ -201,6 +232,28 @@ class GrpcAgent:
             response = await self._ask(self._control.CompactState, compact_request_to_pb(request), timeout_s)
         return result_from_pb(response, "compact", request.session_id)
 
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult:
+        return compaction_of(await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s))
+
+
+class GrpcAgent(RpcAgent):
+    """The agent behind a `grpc://` or `grpcs://` address. Channels are shared, so making one of these costs nothing."""
+
+    address: Address
+
+    def __init__(self, address: Address, options: ChannelOptions) -> None:
+        super().__init__(address, options)
+
+    @property
+    def _channel(self) -> Any:
+        return channel_to(self.address, self._options)
+
+    @property
+    def is_connected(self) -> bool:
+        return is_connected(self.address, self._options)
+
 
 def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -> list[RunEvent]:
     """The events of a response, then its deltas: what they tell comes after those events."""
@@ -208,11 +261,17 @@ def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -
     return events + [delta_from_pb(delta) for delta in response.deltas] if response.deltas else events
 
 
+def _last_state(events: Sequence[RunEvent], before: TaskState | None) -> TaskState | None:
+    """The state that the last committed event leads to, None where it leads to none; `before` where there is none."""
+    committed = [event for event in events if event.sequence]
+    return committed[-1].state if committed else before
+
+
 def summary_from_pb(task: task_pb2.Task) -> TaskSummary:
     """A task in header view."""
     return TaskSummary(
         id=task.id,
-        state=state_from_pb(task.state),
+        state=STATES.read(task.state),
         session_id=task.session_id,
         run_id=task.run_id,
         agent_name=task.agent_name,

@@ -49,6 +49,9 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 ]
 
 
+FRAMED = "plgrpc.framed"
+"""Key of a request's extensions: the body is read frame by frame, and the reader bounds each frame; the whole has no bound."""
+
 Key = tuple[TLSConfig | None, bool, bool, Judge | None]
 _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.AsyncClient]]" = (
     weakref.WeakKeyDictionary()
@@ -142,7 +145,8 @@ async def _bound(response: httpx.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise InvalidAgentResponseError(f"{response.request.url} answered in an encoding that was not asked for")
     stream = response.stream
-    if isinstance(stream, httpx.AsyncByteStream):
+    is_framed = response.is_success and FRAMED in response.request.extensions
+    if isinstance(stream, httpx.AsyncByteStream) and not is_framed:
         endless = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = _Bounded(stream, endless)
 

@@ -18,6 +18,7 @@ from protolink_grpc.client.port import (
     Sent,
     TaskList,
     TaskSummary,
+    compaction_of,
 )
 from protolink_grpc.errors import (
     AgentConflictError,
@@ -28,6 +29,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
@@ -156,7 +158,7 @@ class LocalAgent:
         submission = isolated(task, request_id, must_exist=must_exist)
 
         async def work(service: TaskService) -> Sent:
-            turn = await service.submit(submission, self._principal)
+            turn = await service.submit(submission, self._principal, waits=wait)
             fold = await (service.settled(turn) if wait else service.get(turn.task_id, self._principal))
             return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
 
@@ -304,6 +306,11 @@ class LocalAgent:
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         return await self._on_state(lambda state: state.compact(request, self._principal), timeout_s)
 
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult:
+        return compaction_of(await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s))
+
     async def _on_state(
         self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None
     ) -> StateOperationResult:
@@ -328,6 +335,8 @@ def isolated(task: Task, request_id: str, *, must_exist: bool = False) -> Submis
     check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "task.artifacts")
     check_id(task.id, "task.id")
     check_id(submission.session_id, "task.session_id")
+    if submission.context is not None:
+        check_id(submission.context.run_id, "task.context.run_id")
     check_id(request_id, "request_id")
     submission.messages = [copy_message(message) for message in task.messages]
     submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]

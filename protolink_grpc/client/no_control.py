@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.reports import RunReport
 
@@ -52,4 +53,9 @@ class WithoutControl:
         raise self.lacks("it does not let its memory be reset")
 
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        raise self.lacks("it does not let its memory be compacted")
+
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult:
         raise self.lacks("it does not let its memory be compacted")

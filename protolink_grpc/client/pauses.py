@@ -1,43 +1,67 @@
-"""The patience of a stream that was cut: how long to wait before it is taken up again, and when to give up."""
+"""When a call that was cut is repeated, and how long it is repeated. docs/polyglot.md has the rule, which every client follows."""
 
 import asyncio
 import random
 
-from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.errors import ProtolinkError, RemoteError
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
-"""Between attempts to take a stream up again: doubling, with jitter."""
+OUTAGE_S = 60.0
+"""How long what was cut is repeated, unless a client says otherwise."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+"""Between attempts: doubling, with jitter."""
+
+OPEN_S = 1.0
+"""A stream that was open for so long counts as progress."""
+
+
+def is_cut(error: ProtolinkError) -> bool:
+    """Whether the same request may be sent again: the connection broke, or the agent is away for a while."""
+    code = error.code if isinstance(error, RemoteError) else error.rule.grpc
+    return code == "UNAVAILABLE"
 
 
 class Pauses:
-    """How long to wait between attempts, and when to give up."""
+    """How long to wait between the attempts of one call, and when to give up.
 
-    def __init__(self, outage_s: float) -> None:
+    Args:
+        outage_s: How long to try without progress; 0 repeats nothing.
+        streams: An attempt is a stream, which may be open without showing anything.
+    """
+
+    def __init__(self, outage_s: float, *, streams: bool = False) -> None:
         self._outage_s = outage_s
+        self._streams = streams
         self._began = 0.0
         self.reset()
-        self._reached = False
 
     def begin(self) -> None:
         """An attempt begins."""
         self._began = asyncio.get_running_loop().time()
 
     def reset(self) -> None:
-        """The stream works: the next cut begins from the start."""
-        self._reached = True
+        """There was an answer or an event: the next cut is a first one."""
         self._pause_s = FIRST_PAUSE_S
-        self._since: float | None = None
+        self._first_cut: float | None = None
+
+    def next_s(self, error: ProtolinkError) -> float | None:
+        """Seconds to wait before the next attempt; None when it is time to give up and raise the error of the last one."""
+        now = asyncio.get_running_loop().time()
+        if self._streams and now - self._began >= OPEN_S and not error.metadata.get("unreached"):
+            self._first_cut = None  # the pauses go on growing, so that nothing spins
+        self._first_cut = now if self._first_cut is None else self._first_cut
+        left_s = self._first_cut + self._outage_s - now
+        least_s = error.retry_after_s or 0.0
+        if left_s <= 0 or least_s > left_s:
+            return None
+        pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311 -- jitter, not a secret
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        # The last attempt comes when the time is over, not before.
+        return min(max(pause_s, least_s), left_s)
 
     async def after(self, error: ProtolinkError) -> None:
-        """Wait before the next attempt; raises `error` when the outage has lasted too long, or nobody was there from the start."""
-        self._reached = self._reached or not error.metadata.get("unreached")
-        if not self._reached:
+        """Wait before the next attempt. Raises `error` when it is time to give up."""
+        pause_s = self.next_s(error)
+        if pause_s is None:
             raise error
-        now = asyncio.get_running_loop().time()
-        if now - self._began > LONGEST_PAUSE_S and not error.metadata.get("unreached"):
-            self.reset()  # there was a connection and nothing to tell
-        self._since = now if self._since is None else self._since
-        if now - self._since >= self._outage_s:
-            raise error
-        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        await asyncio.sleep(pause_s)

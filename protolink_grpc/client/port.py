@@ -4,8 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from protolink_grpc.errors import RemoteError
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
@@ -149,3 +151,14 @@ class AgentPort(Protocol):
     async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...
 
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...
+
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult: ...
+
+
+def compaction_of(done: StateOperationResult) -> HistoryCompactionResult:
+    """What a compaction of state did to the conversation. Raises RemoteError: the agent does not say."""
+    if done.compaction is None:
+        raise RemoteError("the agent did not say what it did")
+    return done.compaction

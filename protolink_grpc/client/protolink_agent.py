@@ -28,6 +28,8 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
@@ -35,7 +37,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, finished_error
 
 KIND: Final = "a ProtoLink agent"
 CARD_PATH: Final = "/.well-known/agent.json"
@@ -48,9 +50,14 @@ OUTAGE_S = 10.0
 
 @dataclass(slots=True)
 class ProtolinkPeer:
-    """What a client knows of one peer, from whichever loop it asks: the tasks as the peer last answered them."""
+    """What a client knows of one peer, from whichever loop it asks: the tasks as the peer last answered them.
+
+    Attributes:
+        name: The name on its card; empty before the client has asked for the card.
+    """
 
     sender: Sender
+    name: str = ""
     unfinished: Recent[Task] = field(default_factory=lambda: Recent(OPEN_TASKS))
     finished: Recent[Task] = field(default_factory=lambda: Recent(DONE_TASKS))
     streams: bool = True
@@ -97,10 +104,11 @@ class ProtolinkAgent(WithoutControl):
             card = AgentCard.from_dict(found)
         # Plain HTTP has no route for streams.
         self._peer.streams = card.transport != "http"
+        self._peer.name = card.name
         return card
 
-    def _legible(self) -> "_Legible":
-        return _Legible(self.url)
+    def _legible(self) -> "Legible":
+        return Legible(self.url)
 
     # -- sending -------------------------------------------------------------------------------------------------------------
 
@@ -111,6 +119,7 @@ class ProtolinkAgent(WithoutControl):
             raise self.lacks("it answers when a task is done, so a task cannot be submitted only")
         whole = self._whole(task, must_exist)
         async with within(timeout_s, self.url, task_id=task.id):
+            whole = await self._addressed(whole)
             answer = self._peer.note(await self._sent(whole, request_id))
         return Sent(answer, len(answer.messages), len(answer.artifacts))
 
@@ -128,13 +137,20 @@ class ProtolinkAgent(WithoutControl):
                 return Task.from_dict(found)
 
     def _whole(self, task: Task, must_exist: bool) -> Task:
-        """The task with all that the agent needs to go on: what it was shown last, and what the caller adds."""
+        """The task with all that the agent needs to go on: what it was shown last, and what the caller adds.
+
+        Raises:
+            TaskNotFoundError: The agent has had it, and this client knows it no more.
+            InvalidArgumentError: It has ended before the agent was given it.
+        """
         known = self._peer.unfinished.get(task.id)
         if known is None:
             if must_exist:
                 raise TaskNotFoundError(
                     f"{self.url} keeps no tasks, and this client has lost {task.id}", task_id=task.id
                 )
+            if task.is_terminal and self._peer.finished.get(task.id) is None:
+                raise finished_error(task.state)
             return task
         said = {message.id for message in known.messages}
         made = {artifact.id for artifact in known.artifacts}
@@ -144,6 +160,18 @@ class ProtolinkAgent(WithoutControl):
         whole.metadata |= task.metadata
         whole.flow_state |= task.flow_state
         return whole
+
+    async def _addressed(self, task: Task) -> Task:
+        """Delegated work with the receiver at the end of its chain, as ProtoLink's agents send it."""
+        if CONTEXT_KEY not in task.metadata:
+            return task
+        written, context = task.metadata[CONTEXT_KEY], RunContext.from_task(task)
+        if not context.parent_run_id:
+            return task
+        name = self._peer.name or (await self.card(None)).name
+        # Also where the chain ends with that name already: then an agent delegates to itself, and the receiver has to see that.
+        chain = [*context.agent_chain, name]
+        return replace(task, metadata={**task.metadata, CONTEXT_KEY: {**written, "agent_chain": chain}})
 
     def stream(
         self,
@@ -163,7 +191,7 @@ class ProtolinkAgent(WithoutControl):
             UncertainExecutionError: Cut before anything was said: sending it again might begin it again.
             UnavailableError: Cut later.
         """
-        whole = self._whole(task, must_exist)
+        whole = await self._addressed(self._whole(task, must_exist))
         if not self._peer.streams:
             async for events in self._all_at_once(task, whole, request_id):
                 yield events
@@ -289,6 +317,15 @@ class ProtolinkAgent(WithoutControl):
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         return await self._on_state("compact", request, timeout_s)
 
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult:
+        # By a route of its own: it works without a session, too, and says what it did.
+        async with within(timeout_s, self.url):
+            found = await self._ask("POST", "/llm/history/compact", request.to_dict(), key=new_request_id())
+        with self._legible():
+            return HistoryCompactionResult.from_dict(found)
+
     async def _on_state(
         self, operation: str, request: StateOperationRequest, timeout_s: float | None
     ) -> StateOperationResult:
@@ -298,7 +335,7 @@ class ProtolinkAgent(WithoutControl):
             return StateOperationResult.from_dict(found)
 
 
-class _Legible:
+class Legible:
     """What a peer sent cannot be what its caller got wrong."""
 
     def __init__(self, url: str) -> None:

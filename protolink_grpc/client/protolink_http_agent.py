@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
-from protolink_grpc.client.http_channel import http_channel_to, http_errors, refused
-from protolink_grpc.client.protolink_agent import ProtolinkAgent
+from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, refused
+from protolink_grpc.client.protolink_agent import Legible, ProtolinkAgent
 from protolink_grpc.errors import UnauthenticatedError
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.json_value import from_json
@@ -19,18 +19,7 @@ class ProtolinkHttpAgent(ProtolinkAgent):
     """Redirects are not followed: paths are exact, with the slash at their end where they have one."""
 
     async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
-        headers = {REQUEST_ID_HEADER: new_request_id()} | ({KEY_HEADER: key} if key else {})
-        renewed = False
-        while True:
-            shown = await self._sender.headers(self._sender.address)
-            with http_errors(self.url):
-                response = await self._client.request(method, self.url + path, headers=headers | shown, **_body(data))
-                if response.is_success:
-                    return self._value(response.content)
-                if response.status_code != 401 or renewed or not await self._sender.refresh(shown):
-                    response.raise_for_status()
-                    raise refused(response.status_code, self.url)
-            renewed = True
+        return await http_value(self._sender, method, path, data, key=key)
 
     @property
     def _client(self) -> httpx.AsyncClient:
@@ -70,6 +59,33 @@ class ProtolinkHttpAgent(ProtolinkAgent):
                     elif not line and lines:
                         frame, lines = "\n".join(lines), []
                         yield self._value(frame)
+
+
+async def http_value(sender: Sender, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+    """The JSON value that ProtoLink's HTTP wire answers; with new credentials where the ones that were shown are refused.
+
+    Args:
+        key: Under which the peer knows a repetition.
+
+    Raises:
+        InvalidAgentResponseError: The answer is no JSON.
+        ProtolinkError: As `http_errors`.
+    """
+    url = sender.address.url
+    headers = {REQUEST_ID_HEADER: new_request_id()} | ({KEY_HEADER: key} if key else {})
+    renewed = False
+    while True:
+        shown = await sender.headers(sender.address)
+        with http_errors(url):
+            client = http_channel_to(sender.address, sender.options)
+            response = await client.request(method, url + path, headers=headers | shown, **_body(data))
+            if response.is_success:
+                with Legible(url):
+                    return from_json(response.content)
+            if response.status_code != 401 or renewed or not await sender.refresh(shown):
+                response.raise_for_status()
+                raise refused(response.status_code, url)
+        renewed = True
 
 
 def _body(data: Any) -> dict[str, Any]:

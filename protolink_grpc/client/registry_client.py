@@ -1,22 +1,40 @@
-"""RegistryClient: find agents, watch them come and go, and keep one's own registration alive."""
+"""RegistryClient: find agents, watch them come and go, and keep one's own registration alive.
+
+A registry of this package is called over gRPC, or over gRPC-Web behind an `http(s)://` URL. The first call to such a URL finds out
+whether it is a ProtoLink 0.8.3 registry, which is called over its own wire.
+"""
 
 import asyncio
-import logging
 import random
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.message import Message
-from protolink_pb.v1 import registry_service_pb2 as pb
-from protolink_pb.v1 import registry_service_pb2_grpc
+from plgrpc.v1 import registry_service_pb2 as pb
+from plgrpc.v1 import registry_service_pb2_grpc
 
+from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, typed_errors
+from protolink_grpc.client.pauses import OUTAGE_S
 from protolink_grpc.client.sync import SyncFacade
-from protolink_grpc.errors import InvalidArgumentError, LeaseNotFoundError, ProtolinkError, UnavailableError
+from protolink_grpc.errors import (
+    AgentConflictError,
+    ContentTypeNotSupportedError,
+    DeadlineExceededError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    LeaseNotFoundError,
+    ProtolinkError,
+    UnavailableError,
+    UnimplementedError,
+)
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, Endpoint, WebAddress, canonical_url, comparable_url
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,
@@ -32,20 +50,28 @@ from protolink_grpc.wire.registry import (
 )
 from protolink_grpc.wire.tls import TLSConfig
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
+
+KIND_S = 300.0
+"""How long what was found out about a registry at an `http(s)://` URL is believed."""
+
+POLL_S = 5.0
+"""Between two looks at a ProtoLink registry, which does not say when its agents change."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 """Between attempts to reach a registry that is away: doubling, with jitter."""
 
 
+@checks_arguments
 class RegistryClient:
     """Talks to one registry.
 
     Args:
-        url: `grpc://host:port` or `grpcs://host:port`.
-        timeout: Seconds that a call may take.
+        url: `grpc(s)://host:port`, or the `http(s)://` URL of a registry of this package or of ProtoLink 0.8.3.
+        timeout: Seconds that a call may take, its repetitions included.
         metadata: Sent with every call.
         credentials: Who this client is; asked for each call.
+        outage_s, insecure_ok: As AgentClient.
     """
 
     def __init__(
@@ -56,12 +82,18 @@ class RegistryClient:
         tls: TLSConfig | None = None,
         metadata: Sequence[tuple[str, str]] = (),
         credentials: Credentials | None = None,
+        outage_s: float = OUTAGE_S,
+        insecure_ok: bool = False,
     ) -> None:
-        self.address = Address.parse(url, field="registry")
+        self.address: Endpoint = _endpoint(url)
         self.timeout = timeout
-        self._options = ChannelOptions(tls, tuple(metadata), credentials)
-        # Lease ids by URL: what `unregister` and `heartbeat` need, and nobody else may know.
+        self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
+        check_headers(self._options.metadata, self.address.url, insecure_ok=insecure_ok)
+        # Lease ids by canonical URL: what `unregister` and `heartbeat` need, and nobody else may know.
         self._leases: dict[str, str] = {}
+        self._protolink: Any = None
+        self._is_protolink = False
+        self._believed_until = 0.0
 
     @property
     def url(self) -> str:
@@ -74,7 +106,34 @@ class RegistryClient:
 
     @property
     def _stub(self) -> Any:
-        return registry_service_pb2_grpc.RegistryServiceStub(channel_to(self.address, self._options))
+        if isinstance(self.address, Address):
+            return registry_service_pb2_grpc.RegistryServiceStub(channel_to(self.address, self._options))
+        from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_other`
+
+        # Generated types tell the async stub from the sync one by the channel, and know gRPC's own only.
+        return registry_service_pb2_grpc.RegistryServiceStub(cast(Any, GrpcWebChannel(self.address, self._options)))
+
+    async def _other(self) -> Any:
+        """The `ProtolinkRegistry`, where there are no services of ours; None where there are. Raises UnavailableError."""
+        if isinstance(self.address, Address):
+            return None
+        if time.monotonic() >= self._believed_until:
+            try:
+                async with typed_errors(self.address):
+                    await self._ask(self._stub.ListAgents, pb.ListAgentsRequest(page_size=1))
+                self._is_protolink = False
+            except (UnimplementedError, InvalidAgentResponseError, ContentTypeNotSupportedError):
+                self._is_protolink = True
+            self._believed_until = time.monotonic() + KIND_S
+        if not self._is_protolink:
+            return None
+        if self._protolink is None:
+            # Here: most registries are at grpc://, and need no HTTP client.
+            from protolink_grpc.client.http_channel import Sender
+            from protolink_grpc.client.protolink_registry import ProtolinkRegistry
+
+            self._protolink = ProtolinkRegistry(Sender(self.address, self._options), self.timeout)
+        return self._protolink
 
     async def _ask(self, method: Any, request: Message) -> Any:
         return await ask(method, request, self.address, self._options, self.timeout)
@@ -83,16 +142,20 @@ class RegistryClient:
         """Add or replace the card under its URL; returns the length of the lease in seconds.
 
         Raises:
-            AgentConflictError: The URL is registered by somebody else.
+            AgentConflictError: The URL or the name belongs to another principal.
         """
+        if (other := await self._other()) is not None:
+            await other.register(card)
+            return lease_ttl_s
+        url = canonical_url(card.url, field="card.url")
         request = pb.RegisterAgentRequest(
             card=card_to_pb(card),
             lease_ttl=lease_ttl_to_pb(lease_ttl_s),
-            lease_id=self._leases.get(card.url, ""),
+            lease_id=self._leases.get(url, ""),
         )
         async with typed_errors(self.address):
             response = await self._ask(self._stub.RegisterAgent, request)
-        self._leases[card.url] = response.lease_id
+        self._leases[url] = response.lease_id
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def heartbeat(self, agent_url: str) -> float:
@@ -101,7 +164,10 @@ class RegistryClient:
         Raises:
             LeaseNotFoundError: The registry does not know the lease: register again.
         """
-        lease_id = self._leases.get(agent_url)
+        if (other := await self._other()) is not None:
+            await other.heartbeat(agent_url)
+            return DEFAULT_LEASE_TTL_S
+        lease_id = self._leases.get(canonical_url(agent_url, field="agent_url"))
         if lease_id is None:
             raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
         async with typed_errors(self.address):
@@ -110,7 +176,10 @@ class RegistryClient:
 
     async def unregister(self, agent_url: str) -> bool:
         """Remove a card that this client registered; whether there was one."""
-        lease_id = self._leases.pop(agent_url, None)
+        if (other := await self._other()) is not None:
+            removed: bool = await other.unregister(agent_url)
+            return removed
+        lease_id = self._leases.pop(canonical_url(agent_url, field="agent_url"), None)
         if lease_id is None:
             return False
         async with typed_errors(self.address):
@@ -118,18 +187,23 @@ class RegistryClient:
         return bool(response.removed)
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The one agent of that name or URL.
+        """The agent at that URL or of that name; of several instances with one name, the one that was registered last.
 
         Raises:
-            AgentNotFoundError: There is none; the message names the nearest.
-            AmbiguousAgentError: There are several; the message names their URLs.
+            AgentNotFoundError: There is none; the message has the nearest name.
+            AmbiguousAgentError: There are several, and the registry is one of an older version.
         """
+        if (other := await self._other()) is not None:
+            found: RegisteredAgent = await other.get(name_or_url)
+            return found
         async with typed_errors(self.address):
             response = await self._ask(self._stub.GetAgent, pb.GetAgentRequest(name=name_or_url))
         return registered_agent_from_pb(response.agent)
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
         """All agents that match, sorted by name and URL; pages are fetched as needed."""
+        if (other := await self._other()) is not None:
+            return list(await other.list_agents(wanted or AgentFilter()))
         agents: list[RegisteredAgent] = []
         request = pb.ListAgentsRequest(filter=filter_to_pb(wanted or AgentFilter()), page_size=1000)
         while True:
@@ -150,7 +224,8 @@ class RegistryClient:
         """Changes as they come, through restarts of the registry.
 
         Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that
-        went away meanwhile are then reported as DOWN by comparing, not forgotten.
+        went away meanwhile are then reported as DOWN by comparing, not forgotten. A
+        ProtoLink registry has no watch: it is listed every `POLL_S` seconds.
 
         Args:
             complete: Set once all that was there at the beginning has been yielded, and the next change is asked for.
@@ -163,7 +238,7 @@ class RegistryClient:
                     async for change in changes:
                         pause_s = FIRST_PAUSE_S
                         yield change
-            except UnavailableError as error:
+            except (UnavailableError, DeadlineExceededError) as error:
                 log.debug("watch of %s cut: %s", self.url, error)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -182,7 +257,8 @@ class RegistryClient:
             registered: Set while the registration stands.
 
         Raises:
-            InvalidArgumentError: The registry refused the card at the very first attempt. Later ones are logged and tried again.
+            InvalidArgumentError, AgentConflictError: The registry refused the card at the very first attempt. Later ones are
+                logged and tried again.
         """
         pause_s = FIRST_PAUSE_S
         current: AgentCard | None = None
@@ -206,7 +282,10 @@ class RegistryClient:
                 current = None
             except Exception as error:
                 # After the start nobody looks at how this task ends: whatever happens, it goes on.
-                if first and (isinstance(error, InvalidArgumentError) or not isinstance(error, ProtolinkError)):
+                if first and (
+                    isinstance(error, InvalidArgumentError | AgentConflictError)
+                    or not isinstance(error, ProtolinkError)
+                ):
                     raise
                 if registered is not None:
                     registered.clear()
@@ -215,6 +294,13 @@ class RegistryClient:
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- same
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             first = False
+
+
+def _endpoint(url: str) -> Endpoint:
+    """Raises InvalidArgumentError: a URL of another kind."""
+    if url.startswith(("http://", "https://")):
+        return WebAddress.parse(url, field="registry")
+    return Address.parse(url, field="registry")
 
 
 class _Follower:
@@ -229,29 +315,43 @@ class _Follower:
 
     async def once(self, complete: asyncio.Event | None = None) -> AsyncGenerator[AgentChange, None]:
         """The changes of one connection."""
-        client = self._client
-        request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
-        stream = answers(client._stub.WatchAgents, request, client.address, client._options, None)
-        async with typed_errors(client.address), aclosing(stream) as responses:
-            async for response in responses:
-                for change in self._take(response):
+        async with aclosing(self._parts()) as parts:
+            async for found, revision, is_snapshot in parts:
+                for change in self._take(found, revision, is_snapshot=is_snapshot):
                     yield change
-                if complete is not None and response.revision:
+                if complete is not None and revision:
                     complete.set()
 
-    def _take(self, response: pb.WatchAgentsResponse) -> list[AgentChange]:
-        changes = [agent_change_from_pb(change) for change in response.changes]
-        if response.snapshot:
+    async def _parts(self) -> AsyncGenerator[tuple[list[AgentChange], int, bool], None]:
+        """Changes, the revision that they lead to (0 where more of it follows), and whether a snapshot begins."""
+        client = self._client
+        other = await client._other()
+        if other is None:
+            request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
+            stream = answers(client._stub.WatchAgents, request, client.address, client._options, None)
+            async with typed_errors(client.address), aclosing(stream) as responses:
+                async for response in responses:
+                    found = [agent_change_from_pb(change) for change in response.changes]
+                    yield found, response.revision, response.snapshot
+            return
+        while True:
+            agents = await client.list_agents(self._wanted)
+            revision = self._revision + 1
+            yield [AgentChange(AgentChangeKind.UP, agent, revision) for agent in agents], revision, True
+            await asyncio.sleep(POLL_S)
+
+    def _take(self, changes: list[AgentChange], revision: int, *, is_snapshot: bool) -> list[AgentChange]:
+        if is_snapshot:
             self._snapshot = {}
         if self._snapshot is not None:
-            changes = self._compare(changes, response.revision)
+            changes = self._compare(changes, revision)
         for change in changes:
             if change.kind is AgentChangeKind.UP:
-                self._known[change.agent.card.url] = change.agent
-            else:
-                self._known.pop(change.agent.card.url, None)
-        if response.revision:
-            self._revision = response.revision
+                self._known[comparable_url(change.agent.card.url)] = change.agent
+            elif change.kind.is_named:
+                self._known.pop(comparable_url(change.agent.card.url), None)
+        if revision:
+            self._revision = revision
         return changes
 
     def _compare(self, changes: list[AgentChange], revision: int) -> list[AgentChange]:
@@ -259,7 +359,7 @@ class _Follower:
         snapshot = self._snapshot if self._snapshot is not None else {}
         news = []
         for change in changes:
-            url = change.agent.card.url
+            url = comparable_url(change.agent.card.url)
             snapshot[url] = change.agent
             known = self._known.get(url)
             if known is None or known.card != change.agent.card:

@@ -19,7 +19,8 @@ class SyncFacade:
         method = getattr(self._client, name, None) if not name.startswith("_") else None
         if inspect.iscoroutinefunction(method):
             return functools.wraps(method)(lambda *args, **kwargs: background.run(method(*args, **kwargs)))
-        if inspect.isasyncgenfunction(method):
+        # Their check of arguments is a plain function around them.
+        if method is not None and inspect.isasyncgenfunction(inspect.unwrap(method)):
             return functools.wraps(method)(lambda *args, **kwargs: iterate(method(*args, **kwargs)))
         raise AttributeError(f"{type(self._client).__name__}.sync has no {name}")
 

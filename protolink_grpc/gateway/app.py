@@ -16,8 +16,9 @@ from protolink_grpc.gateway.hygiene import hygienic
 from protolink_grpc.gateway.metrics import Metrics, metrics_server
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.sse import OpenStreams
+from protolink_grpc.logs import records_left_out
 
-METRICS_METHOD = "/protolink.v1.Metrics/GetMetrics"
+METRICS_METHOD = "/plgrpc.v1.Metrics/GetMetrics"
 """Name of `/metrics` for access rules, on a port that asks who calls: there is no such RPC."""
 
 
@@ -70,6 +71,12 @@ class Gateway:
         url = await server.start()
         self._server = server
         self.metrics.observe(server)
+        self.metrics.gauge(
+            "log_records_left_out_total",
+            "Records of this package that were counted instead of logged.",
+            records_left_out,
+            kind="counter",
+        )
         self._metrics_server = metrics_server(self.metrics, self.options)
         if self._metrics_server is not None:
             try:

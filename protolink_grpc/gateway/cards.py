@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from protolink_grpc.a2a.card import card_json, dual_card_json, etag
 from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.values import V1
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import JSON, write_json
 
@@ -22,35 +23,41 @@ class CardRoute:
     def __init__(self, door: Door, operations: Operations) -> None:
         self._door = door
         self._operations = operations
-        self._shown: tuple[str, bytes, str] | None = None
+        self._shown: dict[bool, tuple[str, bytes, str]] = {}
 
     async def show(self, request: Request) -> Response:
         """Answer one request."""
         options = self._operations.options
         if not options.public_card:
             await self._door.principal(request, CARD_METHOD)
-        tag, body, changed = self._current()
+        tag, body, changed = self._current(dual=options.dual_card and options.v03 and not _speaks_v1(request))
         headers = {
             "cache-control": f"{'public' if options.public_card else 'private'}, max-age={options.card_max_age_s}",
             "etag": tag,
             "last-modified": changed,
-            "vary": "Accept-Encoding",
+            "vary": "Accept-Encoding, A2A-Version",
         }
         if _has_it(request, tag, changed):
             return Response(None, 304, headers)
         return Response(body, 200, headers, JSON)
 
-    def _current(self) -> tuple[str, bytes, str]:
+    def _current(self, *, dual: bool) -> tuple[str, bytes, str]:
         """Tag, text and time of change of the card as it is now; an equal card keeps its time."""
         options = self._operations.options
         public = self._operations.public_card()
-        card: dict[str, Any] = dual_card_json(public) if options.dual_card and options.v03 else card_json(public)
+        card: dict[str, Any] = dual_card_json(public) if dual else card_json(public)
         tag = etag(card)
-        if self._shown is None or self._shown[0] != tag:
+        shown = self._shown.get(dual)
+        if shown is None or shown[0] != tag:
             if options.signer is not None:
                 card = options.signer.sign(card)
-            self._shown = tag, write_json(card), formatdate(time(), usegmt=True)
-        return self._shown
+            shown = self._shown[dual] = tag, write_json(card), formatdate(time(), usegmt=True)
+        return shown
+
+
+def _speaks_v1(request: Request) -> bool:
+    """Whether the reader says that it wants v1.0, so that v0.3's fields are of no use to it."""
+    return ".".join(request.headers.get("a2a-version", "").strip().split(".")[:2]) == V1
 
 
 def _has_it(request: Request, tag: str, changed: str) -> bool:

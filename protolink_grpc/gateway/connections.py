@@ -7,8 +7,9 @@ from collections.abc import Callable
 from uvicorn.server import ServerState
 
 from protolink_grpc.gateway.options import ConnectionLimits
+from protolink_grpc.logs import get_logger
 
-log = logging.getLogger("protolink_grpc.gateway.connection")
+log = get_logger("protolink_grpc.gateway.connection")
 # What a peer does wrong is counted by its reason and not logged, which would be a way to fill a disk; and below this level uvicorn
 # tells of each WebSocket, with its query.
 log.setLevel(logging.CRITICAL)

@@ -15,8 +15,10 @@ from protolink_grpc.a2a.values import Asked
 from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
+from protolink_grpc.auth.shares import Shares
 from protolink_grpc.errors import (
     ContentTypeNotSupportedError,
+    InvalidArgumentError,
     MessageTooLargeError,
     PermissionDeniedError,
     RequestTimeoutError,
@@ -25,10 +27,12 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.gateway.connections import PEER_CERTIFICATE
 from protolink_grpc.gateway.options import Bounds
-from protolink_grpc.gateway.shares import Shares
 from protolink_grpc.gateway.waiting import Waiting, Waits
+from protolink_grpc.wire.tracing import WAITING_RUNS, receive_waiting_runs
 
-NO_CALL = "/protolink.v1.NoService/NoMethod"
+_WAITING_RUNS = WAITING_RUNS.encode()
+
+NO_CALL = "/plgrpc.v1.NoService/NoMethod"
 """What rates are told of a request that is no call; no rule is about it."""
 
 SMALL_BYTES = 16 << 10
@@ -121,7 +125,7 @@ class Door:
     async def asked(self, request: HTTPConnection, method: str = "") -> Asked:
         """The caller of an A2A operation with its service parameters; with a method, as `principal`, else as `identify`."""
         principal = await (self.principal(request, method) if method else self.identify(request))
-        version, named = "", b""
+        version, named, key, waiting_runs = "", b"", "", ""
         # As bytes: starlette looks a header up by decoding all of them.
         for name, value in request.scope["headers"]:
             if name == b"a2a-version":
@@ -131,9 +135,18 @@ class Door:
                 version = said
             elif name in (b"a2a-extensions", b"x-a2a-extensions"):
                 named = b"%b,%b" % (named, value) if named else value
+            elif name == _WAITING_RUNS:
+                waiting_runs = value.decode("latin-1")
+            elif name == b"idempotency-key":
+                said = value.decode("latin-1").strip()
+                if key and said != key:
+                    raise InvalidArgumentError("is there twice, with two values", field="Idempotency-Key")
+                key = said
+        receive_waiting_runs(waiting_runs)
         if not version and request.scope["query_string"]:
             version = request.query_params.get("A2A-Version", "")
-        return Asked(principal, self._authenticate is not None, version, _names(named) if named else NO_EXTENSIONS)
+        extensions = _names(named) if named else NO_EXTENSIONS
+        return Asked(principal, self._authenticate is not None, version, extensions, key)
 
     def reads_first(self, request: Request) -> bool:
         """Whether the body is read before it is known who sends it: nobody has to be known, or it is small."""

@@ -1,16 +1,13 @@
 """gRPC-Web: the services of the gRPC port for web pages, over HTTP/1.1, with server streaming.
 
-A body is a row of frames: one byte of flags, four of length, the rest. Messages have the flags 0; what gRPC sends as trailers is
-the last frame, with 0x80 set. An answer has status 200 whatever became of the call: how it went stands in the last frame. What is
-wrong with the HTTP around it is answered as everywhere on this port. Source: the gRPC project's PROTOCOL-WEB.md.
+An answer has status 200 whatever became of the call: how it went stands in the last frame. What is wrong with the HTTP around it is
+answered as everywhere on this port. The frames are those of `wire.grpc_web`.
 """
 
 import asyncio
-from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
-from urllib.parse import quote
 
 from google.rpc import status_pb2
 from starlette.requests import ClientDisconnect, Request
@@ -29,23 +26,20 @@ from protolink_grpc.errors import (
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.json_body import media_type
 from protolink_grpc.gateway.sse import Batches, Form, OpenStreams, opened
+from protolink_grpc.wire.grpc_web import (
+    COMPRESSED,
+    HEAD_BYTES,
+    MAX_TIMEOUT_DIGITS,
+    MEDIA_TYPE,
+    MEDIA_TYPES,
+    frame,
+    has_trailers,
+    trailers,
+)
 from protolink_grpc.wire.incidents import answerable
-
-MEDIA_TYPE: Final = "application/grpc-web+proto"
-
-SPOKEN = frozenset({"application/grpc-web", MEDIA_TYPE})
-"""Media types of requests. The text form, for browsers that cannot read a body while it arrives, has died out with them."""
-
-COMPRESSED, TRAILERS = 0x01, 0x80
-HEAD_BYTES = 5
 
 UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 """Of `grpc-timeout`, in seconds. Source: gRPC's PROTOCOL-HTTP2.md."""
-
-MAX_TIMEOUT_DIGITS = 8
-
-UNQUOTED = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
-"""What `grpc-message` may say as it is, besides letters and digits. Source: PROTOCOL-HTTP2.md."""
 
 T = TypeVar("T")
 
@@ -55,7 +49,7 @@ class Procedure(Protocol):
 
     @property
     def name(self) -> str:
-        """Full, like `/protolink.v1.AgentService/SendTask`."""
+        """Full, like `/plgrpc.v1.AgentService/SendTask`."""
 
     @property
     def streams(self) -> bool:
@@ -87,7 +81,7 @@ class _Calls:
 
     async def answer(self, request: Request) -> Response:
         given = media_type(request.headers.get("content-type"))
-        if given not in SPOKEN:
+        if given not in MEDIA_TYPES:
             raise ContentTypeNotSupportedError(f"this path speaks {MEDIA_TYPE}", media_type=given[:100])
         try:
             principal = await self._door.principal(request, self._procedure.name)
@@ -160,16 +154,6 @@ def seconds_of(timeout: str) -> float:
     return int(digits) * UNITS_S[unit]
 
 
-def frame(message: bytes, flags: int = 0) -> bytes:
-    """One frame of a body."""
-    return b"%c%b%b" % (flags, len(message).to_bytes(4, "big"), message)
-
-
-def has_trailers(batch: bytes) -> bool:
-    """Whether this frame is the last one."""
-    return batch[:1] >= bytes((TRAILERS,))
-
-
 def message_of(body: bytes) -> bytes:
     """The one message of a request's body.
 
@@ -184,13 +168,3 @@ def message_of(body: bytes) -> bytes:
     if body[0]:
         raise InvalidArgumentError(f"a request has no frame with the flags {body[0]:#04x}", field="body")
     return body[HEAD_BYTES:]
-
-
-def trailers(status: status_pb2.Status) -> bytes:
-    """The last frame of an answer: how the call went."""
-    lines = [f"grpc-status: {status.code}"]
-    if status.message:
-        lines.append(f"grpc-message: {quote(status.message, safe=UNQUOTED)}")
-    if status.details:
-        lines.append(f"grpc-status-details-bin: {b64encode(status.SerializeToString()).decode().rstrip('=')}")
-    return frame("".join(f"{line}\r\n" for line in lines).encode("ascii"), TRAILERS)

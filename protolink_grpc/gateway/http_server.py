@@ -6,7 +6,6 @@ cannot listen, and looks ten times a second whether it should end.
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -23,9 +22,11 @@ from protolink_grpc.gateway.drain import Drain
 from protolink_grpc.gateway.options import HttpOptions, Listen
 from protolink_grpc.gateway.protocol import HttpConnection
 from protolink_grpc.gateway.websocket_protocol import WebSocketConnection
+from protolink_grpc.logs import get_logger
+from protolink_grpc.wire.address import listen_error
 from protolink_grpc.wire.tls import TLSConfig
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 BACKLOG = 2048
 """Connections that the kernel keeps for us while the loop is busy; the system may allow fewer."""
@@ -248,8 +249,7 @@ def _close(sockets: Iterable[socket.socket]) -> None:
 
 
 def _unavailable(listen: Listen, error: OSError | None) -> AddressInUseError:
-    why = error.strerror if error is not None else "no such address"
-    return AddressInUseError(f"cannot listen on {listen.url}: {why}", url=listen.url)
+    return listen_error(listen.url, listen.host, listen.port, error)
 
 
 def _tls_context(tls: TLSConfig) -> ssl.SSLContext:

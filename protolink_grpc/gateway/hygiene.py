@@ -67,7 +67,7 @@ MAX_REQUEST_ID_BYTES = 128
 MAX_KNOWN_HOSTS = 256
 """Spellings of `Host` that need no second look."""
 
-_BEGUN = "protolink.begun"
+_BEGUN = "plgrpc.begun"
 """Key of an ASGI scope: an answer has begun, and no other can take its place. A note is cheaper than another layer of `send`."""
 
 _ECHOED = frozenset({b"x-request-id", b"x-protolink-request-id"})

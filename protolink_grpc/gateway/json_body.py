@@ -8,26 +8,54 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError, ProtolinkError
-from protolink_grpc.models.json_value import from_json
+from protolink_grpc.models.json_value import from_json, json_complexity
+from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, run_in_thread
+
+LONG_BYTES = 512 << 10
+"""Bodies of up to so many bytes are read on the loop: a text may be read twice, at some 100 MB/s."""
 
 JSON, A2A_JSON = "application/json", "application/a2a+json"
 
 
-def read_object(body: bytes, *, field: str = "body") -> dict[str, Any]:
+async def read_object(
+    body: bytes, *, max_complexity: int, field: str = "body", may_be_null: bool = False
+) -> dict[str, Any]:
     """The JSON object of a body; an empty one is an empty object.
+
+    Args:
+        may_be_null: `null` is an empty object, too: some clients write it where a request has no fields.
 
     Raises:
         InvalidArgumentError: Not JSON, too deep, a key twice in one object, or no object; names `field`.
+        MessageTooLargeError: As `read_json`.
     """
-    value = read_json(body, field=field) if body else {}
+    value = await read_json(body, max_complexity=max_complexity, field=field) if body else {}
+    if value is None and may_be_null:
+        return {}
     if not isinstance(value, dict):
         raise InvalidArgumentError("must be a JSON object", field=field)
     return value
 
 
-def read_json(body: bytes, *, field: str = "body") -> Any:
-    """The JSON value of a body. Raises as `read_object`."""
-    value = from_json(body, field=field)
+async def read_json(body: bytes, *, max_complexity: int, field: str = "body") -> Any:
+    """The JSON value of a body, read in a thread where it is complex or long.
+
+    Raises:
+        InvalidArgumentError: Not JSON, too deep, or a key twice in one object; names `field`.
+        MessageTooLargeError: Its complexity is above `max_complexity`; names `field`. Nothing was made of it.
+    """
+    if len(body) > LONG_BYTES or is_complex(body):
+        return await run_in_thread(_parse, body, field, max_complexity)
+    return _parse(body, field, max_complexity)
+
+
+def is_complex(body: bytes) -> bool:
+    """Whether what is read from a body should be converted in a thread, too."""
+    return len(body) > SMALL_BYTES and json_complexity(body, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY
+
+
+def _parse(body: bytes, field: str, max_complexity: int) -> Any:
+    value = from_json(body, field=field, max_complexity=max_complexity)
     try:
         if orjson.dumps(value) == body:
             return value  # nothing was lost in reading it, so no key either

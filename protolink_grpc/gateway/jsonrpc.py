@@ -23,6 +23,7 @@ from protolink_grpc.a2a.v03.terms import error_json
 from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.errors import (
     InvalidArgumentError,
+    MessageTooLargeError,
     ProtolinkError,
     UnauthenticatedError,
 )
@@ -108,7 +109,7 @@ class JsonRpc:
             return _refused(error)
         try:
             check_json(request)
-            call_id, method, params = _envelope(await self._door.body(request))
+            call_id, method, params = await _envelope(await self._door.body(request), self._door.bounds.max_complexity)
             rpc = self._rpcs.get(method)
             if rpc is None:
                 raise _MalformedError(-32601, f"there is no method {method[:100]!r}", call_id)
@@ -250,10 +251,12 @@ class _MalformedError(Exception):
         self.call_id = call_id
 
 
-def _envelope(body: bytes) -> tuple[bytes, str, Params]:
+async def _envelope(body: bytes, max_complexity: int) -> tuple[bytes, str, Params]:
     """Id, as it will be repeated, method and params of a body."""
     try:
-        call = read_json(body)
+        call = await read_json(body, max_complexity=max_complexity)
+    except MessageTooLargeError:
+        raise
     except InvalidArgumentError as error:
         raise _MalformedError(-32700, str(error)) from None
     if not isinstance(call, dict):

@@ -20,7 +20,7 @@ from protolink_grpc.gateway.options import HttpOptions
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-OPERATION = "protolink.operation"
+OPERATION = "plgrpc.operation"
 """Key of an ASGI scope. A route with many methods behind it (JSON-RPC) writes here which one it was, and that stands for the route.
 Only names from its own table: what a caller wrote has no bounds."""
 
@@ -92,12 +92,12 @@ class Metrics:
         """Show a number of somebody else's, in place of the one that had this name before.
 
         Args:
-            name: Without the prefix `protolink_`.
+            name: Without the prefix `plgrpc_`.
             text: One sentence on what it is.
             read: Asked whenever the metrics are; may run on any request, so it must be quick.
             kind: `counter` for what only grows; its name ends with `_total`.
         """
-        self._gauges[name] = _Gauge(f"protolink_{name}", text, kind, read)
+        self._gauges[name] = _Gauge(f"plgrpc_{name}", text, kind, read)
 
     def observe(self, server: HttpServer) -> None:
         """Show what the server itself counts."""
@@ -134,20 +134,20 @@ class Metrics:
         return Route(path, show)
 
     def _lines(self) -> Iterator[str]:
-        yield from _head("protolink_http_requests_total", "counter", "Requests that were answered, by route template.")
+        yield from _head("plgrpc_http_requests_total", "counter", "Requests that were answered, by route template.")
         for (route, method, status), count in sorted(self._requests.items()):
             labels = (("route", route), ("method", method), ("status", str(status)))
-            yield _sample("protolink_http_requests_total", labels, count)
+            yield _sample("plgrpc_http_requests_total", labels, count)
         yield from self._latency_lines()
-        yield from _head("protolink_http_rejected_total", "counter", "Peers given up by the connection, by reason.")
+        yield from _head("plgrpc_http_rejected_total", "counter", "Peers given up by the connection, by reason.")
         for reason, count in sorted(self._rejected.items()):
-            yield _sample("protolink_http_rejected_total", (("reason", reason),), count)
+            yield _sample("plgrpc_http_rejected_total", (("reason", reason),), count)
         for gauge in (*self._own_gauges(), *self._gauges.values()):
             yield from _head(gauge.name, gauge.kind, gauge.text)
             yield _sample(gauge.name, (), gauge.read())
 
     def _latency_lines(self) -> Iterator[str]:
-        name = "protolink_http_request_duration_seconds"
+        name = "plgrpc_http_request_duration_seconds"
         yield from _head(name, "histogram", "Time to the end of the answer; streams and WebSockets not counted.")
         for (route, method), latency in sorted(self._latencies.items()):
             labels: Labels = (("route", route), ("method", method))
@@ -160,16 +160,16 @@ class Metrics:
 
     def _own_gauges(self) -> Iterator[_Gauge]:
         yield _Gauge(
-            "protolink_http_requests_in_flight",
+            "plgrpc_http_requests_in_flight",
             "Requests being answered, streams included.",
             "gauge",
             lambda: self.in_flight,
         )
         yield _Gauge(
-            "protolink_http_event_streams", "Open streams of SSE and gRPC-Web.", "gauge", lambda: self.event_streams
+            "plgrpc_http_event_streams", "Open streams of SSE and gRPC-Web.", "gauge", lambda: self.event_streams
         )
-        yield _Gauge("protolink_http_websockets", "Open WebSockets.", "gauge", lambda: self.websockets)
-        yield _Gauge("protolink_http_sent_bytes_total", "Bytes of response bodies.", "counter", lambda: self.bytes_sent)
+        yield _Gauge("plgrpc_http_websockets", "Open WebSockets.", "gauge", lambda: self.websockets)
+        yield _Gauge("plgrpc_http_sent_bytes_total", "Bytes of response bodies.", "counter", lambda: self.bytes_sent)
 
 
 class _Exchange:

@@ -85,7 +85,7 @@ def _message(shape: Shape, identity: Json, part: str, required: Json, **bounds: 
             "parts": _list(_ref(part), **bounds),
             "metadata": _OBJECT,
             "extensions": _list(_TEXT, maxItems=1000),
-            "referenceTaskIds": _list(identity, maxItems=1000),
+            "referenceTaskIds": _list(required, maxItems=1000),
         },
         "messageId",
         "role",

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.json_value import MAX_COMPLEXITY
 from protolink_grpc.wire.tls import TLSConfig
 
 
@@ -13,6 +15,8 @@ class Bounds:
 
     Args:
         max_body_bytes: Larger bodies are refused with 413, before they are read where they say their length.
+        max_complexity: Bodies, and messages of a WebSocket, whose JSON is above it are refused before it is parsed: each object and
+            array counts 10, each key 4, each further value 1. `ServerOptions(max_complexity=)` is the same for gRPC and gRPC-Web.
         body_timeout_s: How long a body may take to arrive.
         max_wait_s: How long a call may wait for its task; None means as long as its client does. The task goes on.
         max_streams_per_principal: Event streams, WebSockets and streams on WebSockets that one caller has open, everybody
@@ -23,6 +27,7 @@ class Bounds:
     body_timeout_s: float = 30.0
     max_wait_s: float | None = None
     max_streams_per_principal: int | None = 1000
+    max_complexity: int = MAX_COMPLEXITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class ConnectionLimits:
     max_connections: int
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
     """How an HTTP server behaves.
@@ -55,7 +61,7 @@ class HttpOptions:
             name at us (DNS rebinding) from being read here.
         cors_origins: Web pages that may call from a browser, like `https://app.example.org`; `*` means any. None by default.
         cors_headers: Request headers that these may send besides the ones that the gateway itself reads.
-        max_body_bytes, body_timeout_s, max_wait_s, max_streams_per_principal: See `Bounds`.
+        max_body_bytes, body_timeout_s, max_wait_s, max_streams_per_principal, max_complexity: See `Bounds`.
         max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `connections.ConnectionLimits`.
         idle_timeout_s: For the next request of a connection to begin.
         max_websocket_message_bytes: Larger messages end their WebSocket with code 1009.
@@ -76,6 +82,7 @@ class HttpOptions:
     body_timeout_s: float = Bounds().body_timeout_s
     max_wait_s: float | None = Bounds().max_wait_s
     max_streams_per_principal: int | None = Bounds().max_streams_per_principal
+    max_complexity: int = Bounds().max_complexity
     max_header_bytes: int = 32 << 10
     header_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
@@ -91,7 +98,13 @@ class HttpOptions:
     @property
     def bounds(self) -> Bounds:
         """What the door needs of this."""
-        return Bounds(self.max_body_bytes, self.body_timeout_s, self.max_wait_s, self.max_streams_per_principal)
+        return Bounds(
+            self.max_body_bytes,
+            self.body_timeout_s,
+            self.max_wait_s,
+            self.max_streams_per_principal,
+            self.max_complexity,
+        )
 
     @property
     def limits(self) -> ConnectionLimits:

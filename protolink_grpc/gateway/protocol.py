@@ -25,7 +25,8 @@ from uvicorn.protocols.utils import ClientDisconnected
 from protolink_grpc.gateway.connections import PEER_CERTIFICATE, Connections, log
 
 MAX_PIPELINE = 32
-"""Requests that may wait behind the one that is answered. Clients that pipeline at all send a handful."""
+"""Requests that may wait behind the one that is answered. Clients that pipeline at all send a handful. The next one is answered
+with 503 when those before it are, and the connection is closed."""
 
 LINGER_S, LINGER_BYTES = 5.0, 128 << 20
 """How long, and how much, is thrown away after an answer that came before its request was complete: enough for a peer that looks
@@ -78,6 +79,7 @@ class HttpConnection(HttpToolsProtocol):
         self._output: Any = None
         self._in_head = True
         self._lingers = False
+        self._is_overfull = False
         self._piece = 0
         self._answered: RequestResponseCycle | None = None
         # Bytes since the last head, body or message that they became part of.
@@ -126,6 +128,9 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         limit = self._limits.max_header_bytes
         self.server_state.bytes_received += len(data)
+        if self._is_overfull and not self._lingers:
+            self._discard(len(data))
+            return
         if len(data) <= limit and not self._lingers:
             self._parse(data)
             return
@@ -140,6 +145,8 @@ class HttpConnection(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         self._feed(data)
+        if self._is_overfull:
+            return
         self._unclaimed += self._piece
         if self._unclaimed > 0:
             self._judge_unclaimed()
@@ -166,7 +173,8 @@ class HttpConnection(HttpToolsProtocol):
             else:
                 self._stay_with_http(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self.send_400_response("")
+            if not self._is_overfull:
+                self.send_400_response("")
 
     def _stay_with_http(self, rest: bytes) -> None:
         """Take a request that offers another protocol (HTTP/2, as Java's client does) for the plain one that it is too.
@@ -193,7 +201,8 @@ class HttpConnection(HttpToolsProtocol):
         self._unclaimed = -self._piece
         self._stop_input_timer()
         if len(self.pipeline) >= MAX_PIPELINE:
-            raise ConnectionAbortedError("too many requests in a pipeline")
+            self._is_overfull = True
+            raise ConnectionAbortedError("too many requests in a pipeline")  # ends the parser's work on what has come
         parser, scope = self.parser, self.scope
         scope["method"] = parser.get_method().decode("ascii")
         if parser.should_upgrade():
@@ -294,6 +303,10 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._is_overfull:
+            if self.cycle.response_complete:
+                self._refuse(503, "long_pipeline", f"at most {MAX_PIPELINE} requests may wait on one connection")
+            return
         if not self._in_head and not self._lingers and self.cycle.response_complete:
             self._stop_input_timer()
             self._input_timer = self.loop.call_later(LINGER_S, self._end_lingering)

@@ -27,7 +27,7 @@ class StreamEvents:
 
     def __init__(self) -> None:
         self._step: int | None = None
-        self._calls: dict[str, tuple[int, int]] = {}  # step, and code points shown
+        self._calls: dict[str, tuple[int, int]] = {}  # step, and bytes shown
 
     def of(self, event: ev.RunEvent) -> list[Fields]:
         """The JSON of what an event says; nothing for what the reader said itself, the task that it has submitted."""
@@ -41,7 +41,7 @@ class StreamEvents:
                 # Further parts of one are told as they are: ProtoLink knows whole artifacts only, and the final task has it.
                 return [_event(event, "task_artifact_update", artifact=payload.artifact.to_dict())]
             case ev.TaskProgress():
-                return [_event(event, "task_progress", progress=payload.progress, message=payload.message)]
+                return [_progress(event, payload)]
             case ev.TaskErrorReported():
                 found = {"error_code": payload.error_code, "error_message": payload.error_message}
                 return [_event(event, "task_error", **found, recoverable=payload.recoverable)]
@@ -63,7 +63,7 @@ class StreamEvents:
             self._calls[payload.call_id] = (payload.step, 0)
         elif isinstance(payload, ev.LlmCallCompleted):
             shown = self._calls.get(payload.call_id, (0, 0))[1]
-            rest = payload.text[shown:]
+            rest = payload.text.encode(errors="replace")[shown:].decode(errors="replace")
             found = [self._chunk(event, payload.call_id, shown, rest)] if rest else []
             self._calls.pop(payload.call_id, None)
             return found
@@ -71,7 +71,7 @@ class StreamEvents:
 
     def _chunk(self, event: ev.RunEvent, call_id: str, offset: int, text: str) -> Fields:
         step = self._calls.get(call_id, (self._step or 0, 0))[0]
-        self._calls[call_id] = (step, offset + len(text))
+        self._calls[call_id] = (step, offset + len(text.encode()))
         found = self._of_model(event, "llm_chunk", text, {})
         return found | {"event_id": f"{event.task_id}/{call_id}@{offset}", "step": step or None}
 
@@ -109,6 +109,13 @@ def _event(event: ev.RunEvent, kind: str, metadata: Fields | None = None, /, **m
         "metadata": {} if metadata is None else metadata,
         **more,
     }
+
+
+def _progress(event: ev.RunEvent, payload: ev.TaskProgress) -> Fields:
+    """ProtoLink's percentage is an integer where it can be one, and there is no unknown one: its reader then takes 0."""
+    percent = payload.progress
+    found = {} if percent is None else {"progress": int(percent) if float(percent).is_integer() else percent}
+    return _event(event, "task_progress", **found, message=payload.message)
 
 
 def _status(event: ev.RunEvent, payload: ev.TaskStatusChanged) -> Fields:
@@ -170,8 +177,8 @@ def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> Told:
     )
 
 
-def _budget(event: ev.RunEvent, payload: ev.BudgetReported) -> Told:
-    return event.type.replace(".", "_"), None, {"decision": payload.decision.to_dict()}
+def _budget(_: ev.RunEvent, payload: ev.BudgetReported) -> Told:
+    return ev.type_of(payload).replace(".", "_"), None, {"decision": payload.decision.to_dict()}
 
 
 def _requested(_: ev.RunEvent, payload: ev.ActionRequested) -> Told:
@@ -201,7 +208,7 @@ def _started(_: ev.RunEvent, payload: ev.ActionStarted) -> Told:
 
 def _ended(event: ev.RunEvent, payload: ev.ActionEnded) -> Told:
     metadata = _named(payload)
-    outcome = event.type.removeprefix("action.")
+    outcome = payload.outcome
     if outcome == "completed":
         omitted = payload.result is None
         metadata |= {"result_omitted": True} if omitted else {"result": plain(payload.result)}

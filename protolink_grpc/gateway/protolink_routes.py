@@ -15,13 +15,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.shares import Share
 from protolink_grpc.errors import (
     ProtolinkError,
     ResourceExhaustedError,
     UnavailableError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import JSON, check_json, http_status, read_json, write_json
+from protolink_grpc.gateway.json_body import JSON, check_json, http_status, is_complex, read_json, write_json
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import (
     Fields,
@@ -31,12 +32,12 @@ from protolink_grpc.gateway.protolink_shapes import (
 )
 from protolink_grpc.gateway.protolink_socket import SocketLimits, socket_route
 from protolink_grpc.gateway.protolink_verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
-from protolink_grpc.gateway.shares import Share
 from protolink_grpc.gateway.sse import SSE, EventStream, OpenStreams, frame
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.wire.incidents import answerable
+from protolink_grpc.wire.tracing import WAITING_RUNS, receive_waiting_runs
 
 REQUEST_ID = "X-Protolink-Request-ID"
 MAX_REQUEST_ID = 128
@@ -106,8 +107,9 @@ async def _ask(door: Door, verb: Verb, request: Request) -> Ask:
     if verb.method != "GET":
         check_json(request)
         raw = await door.body(request)
-    data = read_json(raw) if raw else None
-    return Ask(principal, data, params, request.headers.get("idempotency-key", ""))
+    receive_waiting_runs(request.headers.get(WAITING_RUNS, ""))
+    data = await read_json(raw, max_complexity=door.bounds.max_complexity) if raw else None
+    return Ask(principal, data, params, request.headers.get("idempotency-key", ""), is_complex=is_complex(raw))
 
 
 async def _answered(verb: Verb, ask: Ask) -> Response:

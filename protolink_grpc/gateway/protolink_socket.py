@@ -29,7 +29,7 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.json_body import JSON, read_json, write_json
+from protolink_grpc.gateway.json_body import JSON, is_complex, read_json, write_json
 from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.gateway.protolink_events import is_last
 from protolink_grpc.gateway.protolink_shapes import Fields, error_json
@@ -159,7 +159,7 @@ class _Connection:
     async def _take(self, raw: bytes) -> None:
         """Start what a frame asks for, or refuse it."""
         try:
-            frame = read_json(raw, field="frame")
+            frame = await read_json(raw, max_complexity=self._door.bounds.max_complexity, field="frame")
         except InvalidArgumentError as error:
             await self._refuse(None, "JSONDecodeError", str(error))
             return
@@ -177,9 +177,9 @@ class _Connection:
             what = f"{method.upper()} {path}"[:200]
             await self._refuse(request_id, "ValueError", f"No endpoint registered for {what}")
             return
-        await self._start(request_id, verb, frame)
+        await self._start(request_id, verb, frame, is_complex(raw))
 
-    async def _start(self, request_id: Any, verb: Verb, frame: Fields) -> None:
+    async def _start(self, request_id: Any, verb: Verb, frame: Fields, many: bool) -> None:
         tasks, most = (
             (self._work, self._limits.max_work) if verb.is_work else (self._steering, self._limits.max_steering)
         )
@@ -187,14 +187,14 @@ class _Connection:
             error = ResourceExhaustedError(f"{most} requests on this connection wait already", max_requests=str(most))
             await self._send(_error(request_id, verb, error))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(request_id, verb, frame))
+        task = asyncio.get_running_loop().create_task(self._answer(request_id, verb, frame, many))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _answer(self, request_id: Any, verb: Verb, frame: Fields) -> None:
+    async def _answer(self, request_id: Any, verb: Verb, frame: Fields, many: bool) -> None:
         try:
             try:
-                ask = await self._ask(verb, frame)
+                ask = await self._ask(verb, frame, many)
                 if verb.stream is not None:
                     await self._stream(request_id, verb.stream, ask)
                 elif verb.answer is not None:
@@ -210,7 +210,7 @@ class _Connection:
         except WebSocketDisconnect:
             return
 
-    async def _ask(self, verb: Verb, frame: Fields) -> Ask:
+    async def _ask(self, verb: Verb, frame: Fields, many: bool) -> Ask:
         principal = NOBODY if verb.is_open else await self._door.principal(self._websocket, verb.rpc)
         return Ask(
             principal,
@@ -218,6 +218,7 @@ class _Connection:
             reader.mapping(frame, "params"),
             reader.text(frame, "idempotency_key"),
             socket=True,
+            is_complex=many,
         )
 
     async def _stream(self, request_id: Any, stream: Stream, ask: Ask) -> None:

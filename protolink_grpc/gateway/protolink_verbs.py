@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from html import escape
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from protolink_grpc.auth.principal import NOBODY, Principal
 from protolink_grpc.errors import InternalError
@@ -13,16 +13,20 @@ from protolink_grpc.gateway.protolink_events import StreamEvents, is_last
 from protolink_grpc.gateway.protolink_shapes import Fields, PublicUrl, card_json, task_json
 from protolink_grpc.models import reader
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.wire.bounds import run_in_thread
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
-from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
+from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_counts, check_id, check_ids
 
-AGENT, CONTROL = "/protolink.v1.AgentService", "/protolink.v1.ControlService"
+T = TypeVar("T")
+
+AGENT, CONTROL = "/plgrpc.v1.AgentService", "/plgrpc.v1.ControlService"
 
 Health = Callable[[], Fields]
 """What `/healthz` shows."""
@@ -37,6 +41,7 @@ class Ask:
         params: Of the query; repeated ones are lists.
         key: Idempotency key, empty when there is none.
         socket: It came over WebSocket.
+        is_complex: Converting its data takes so long that it should happen beside the loop.
     """
 
     principal: Principal = NOBODY
@@ -44,6 +49,11 @@ class Ask:
     params: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
     socket: bool = False
+    is_complex: bool = False
+
+    async def read(self, convert: Callable[["Ask"], T]) -> T:
+        """What `convert` makes of this, in a thread where that takes long. Raises as `convert`."""
+        return await run_in_thread(convert, self) if self.is_complex else convert(self)
 
 
 Answer = Callable[[Ask], Awaitable[Any]]
@@ -111,13 +121,20 @@ class AgentVerbs:
 
     async def send(self, ask: Ask) -> Fields:
         """Start or continue a task and wait until it is settled."""
-        return task_json(await self._service.send(submission_of(ask), ask.principal.name))
+        return task_json(await self._service.send(await self._submission(ask), ask.principal.name))
+
+    async def _submission(self, ask: Ask) -> Submission:
+        submission = await ask.read(submission_of)
+        if submission.context is not None:
+            submission.context = without_receiver(submission.context, self._service.agent_name)
+        return submission
 
     async def stream(self, ask: Ask) -> AsyncGenerator[list[Fields], None]:
         """`send`, told as it goes. The last event is a final status with the whole task."""
         principal = ask.principal.name
         events = StreamEvents()
-        async with aclosing(self._service.stream(submission_of(ask), principal, deltas=self._deltas)) as batches:
+        submission = await self._submission(ask)
+        async with aclosing(self._service.stream(submission, principal, deltas=self._deltas)) as batches:
             async for frames in batches:
                 told = [each for frame in frames for each in events.of(_event_of(frame))]
                 for each in told:
@@ -208,14 +225,39 @@ def submission_of(ask: Ask) -> Submission:
     Raises:
         InvalidArgumentError: What is no task, or more than the contract allows; names the path.
     """
+    _check_counts(ask.data)
     task = Task.from_dict(ask.data)
     submission = Submission.of(task, request_id=_request_id(ask))
-    check_bounds(task.messages, MAX_MESSAGES, "messages", "messages")
-    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "artifacts")
+    check_ids(task.messages, "messages")
+    check_ids(task.artifacts, "artifacts")
     check_id(task.id, "id")
     check_id(submission.session_id, "metadata.session_id")
+    if submission.context is not None:
+        check_id(submission.context.run_id, "metadata.run_context.run_id")
     submission.scopes = ask.principal.scopes
     return submission
+
+
+def without_receiver(context: RunContext, agent_name: str) -> RunContext:
+    """The context of delegated work, with those agents in its chain that have handled the work before.
+
+    ProtoLink's agents put the receiver at the end of the chain before they send. Everywhere else in this package the receiver adds
+    itself, and an agent that is in the chain already has handled the work.
+    """
+    chain = context.agent_chain
+    if context.parent_run_id is None or not chain or chain[-1].casefold() != agent_name.casefold():
+        return context
+    return replace(context, agent_chain=chain[:-1])
+
+
+def _check_counts(data: Any) -> None:
+    """Raise MessageTooLargeError before anything is made of a task that brings too much. Wrong kinds are left to their reader."""
+    for name, most in (("messages", MAX_MESSAGES), ("artifacts", MAX_ARTIFACTS)):
+        items = data.get(name) if isinstance(data, dict) else None
+        if not isinstance(items, list):
+            continue
+        parts = [each.get("parts") if isinstance(each, dict) else None for each in items[: most + 1]]
+        check_counts(len(items), [len(each) if isinstance(each, list) else 0 for each in parts], most, name, name)
 
 
 def _request_id(ask: Ask) -> str:

@@ -74,10 +74,11 @@ class Rest:
 
         return endpoint
 
-    async def _body(self, request: Request) -> dict[str, Any]:
+    async def _body(self, request: Request, *, may_be_null: bool = False) -> dict[str, Any]:
         """The body of a POST, with the tenant of its path."""
         check_json(request)
-        body = read_object(await self._door.body(request))
+        most = self._door.bounds.max_complexity
+        body = await read_object(await self._door.body(request), max_complexity=most, may_be_null=may_be_null)
         tenant = request.path_params.get("tenant")
         if tenant:
             if body.get("tenant", tenant) != tenant:
@@ -105,13 +106,13 @@ class Rest:
         return codec.page_json(await self._operations.list_tasks(asked, params))
 
     async def _cancel(self, request: Request, asked: Asked) -> Any:
-        body = await self._body(request)
+        body = await self._body(request, may_be_null=True)
         tenant, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
         return codec.task_json(await self._operations.cancel(asked, tenant or _tenant(request), task_id, metadata))
 
     async def _subscribe(self, request: Request, asked: Asked) -> Any:
         after = last_event_id(request)
-        body = await self._body(request) if request.method == "POST" else {}
+        body = await self._body(request, may_be_null=True) if request.method == "POST" else {}
         tenant, task_id = requests.subscribe_params(body | {"id": _id(request)})
         updates = self._operations.subscribe(asked, tenant or _tenant(request), task_id, after)
         return await self._events(request, asked, updates)

@@ -45,6 +45,7 @@ def routes_v03(door: Door, operations: Operations, streams: OpenStreams) -> list
 def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
     name = SERVICE_V03 + _NAMES[route.method, route.path]
     waits = _NAMES[route.method, route.path] == "SendMessage"
+    needs_no_body = route.path.endswith((":cancel", ":subscribe"))
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -53,7 +54,8 @@ def _endpoint(door: Door, streams: OpenStreams, route: RestRoute) -> Callable[[R
             body: dict[str, Any] = {}
             if route.method == "POST":
                 check_json(request)
-                body = read_object(await door.body(request))
+                most = door.bounds.max_complexity
+                body = await read_object(await door.body(request), max_complexity=most, may_be_null=needs_no_body)
             events = None
             if route.resume is not None:
                 events = route.resume(asked, request.path_params, query, body, last_event_id(request))

@@ -5,7 +5,6 @@ waiting. Format: WHATWG HTML, "Server-sent events".
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from protolink_grpc.auth.shares import Share
 from protolink_grpc.errors import ProtolinkError
-from protolink_grpc.gateway.shares import Share
 from protolink_grpc.gateway.waiting import Waiting, Waits, until_gone
+from protolink_grpc.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 KEEPALIVE_S = 15.0
 """Between two signs of life on a quiet stream: proxies close what says nothing for a minute."""

@@ -22,7 +22,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def __init__(self, config: Config, server_state: Connections, app_state: dict[str, Any]) -> None:
         super().__init__(config, server_state, app_state)
-        self.logger = log
+        self.logger = self.conn.logger = log
         self._state = server_state
         self._held = b""
         self._output_timer: asyncio.TimerHandle | None = None

@@ -15,6 +15,7 @@ from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import (
@@ -27,6 +28,7 @@ from protolink_grpc.models.conversation import (
     split_for_summary,
 )
 from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import JsonValue, to_json
 
 _SUMMARIZE = (
@@ -36,6 +38,7 @@ _SUMMARIZE = (
 )
 
 
+@checks_arguments
 class LLM(ABC):
     """A model of one provider, with a conversation of its own for use outside of an agent.
 
@@ -88,7 +91,7 @@ class LLM(ABC):
         event_callback: EventCallback | None = None,
         run_context: RunContext | None = None,
         history: ConversationHistory | None = None,
-        output_schema: dict[str, Any] | None = None,
+        output_schema: SchemaLike | None = None,
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
@@ -107,8 +110,9 @@ class LLM(ABC):
                 `budget_exceeded` and `llm_final`, as dicts.
             run_context: Its budget is enforced; without a bound of its own the loop ends after `DEFAULT_MAX_STEPS`.
             history: The conversation to go on with; `self.history` when absent. System messages in it are instructions.
-            output_schema: JSON Schema of the answer; text when absent.
+            output_schema: JSON Schema of the answer, or a type that has one; text when absent. The model gets it as data.
             instructions: The system prompt, before what the history says.
+            flow_prompt: More of the system prompt: the place of this question in a flow.
 
         Returns:
             The answer: text, or a JSON value that satisfies `output_schema`.
@@ -129,7 +133,7 @@ class LLM(ABC):
                 before,
                 surroundings.specs,
                 agent_cards if agent_callback else (),
-                output_schema,
+                None if output_schema is None else json_schema_of(output_schema, field="output_schema"),
                 context,
                 flow_prompt=flow_prompt,
                 settings=settings or InferSettings(),

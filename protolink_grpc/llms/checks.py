@@ -95,9 +95,7 @@ class ActionCheck:
         problems = _missing_or_extra(arguments, schema)
         if not problems:
             if name not in self._compiled:
-                text = to_json(schema)
-                # The patterns of a stranger may take for ever on a text of ours; its owner checks them anyhow.
-                self._compiled[name] = None if foreign and '"pattern' in text else _compiled(text)
+                self._compiled[name] = _peer_schema(schema) if foreign else _own_schema(to_json(schema))
             compiled = self._compiled[name]
             problems = compiled.problems(arguments) if compiled else []
         if any(each["type"] not in _CONVERTIBLE for each in problems):
@@ -157,18 +155,27 @@ _LEAF = _ANNOTATIONS | _CONVERTIBLE | {"items"}
 class Schema(Protocol):
     """What is used of `tools.json_schema.JsonSchema`, whose module is loaded only where it is needed."""
 
-    def problems(self, arguments: Mapping[str, Any]) -> list[Problem]: ...
+    def problems(self, value: object) -> list[Problem]: ...
 
 
 # As many as the tools of a few large agents.
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> Schema | None:
+def _own_schema(text: str) -> Schema | None:
     """The check of a schema; None where `_missing_or_extra` finds all there is to find, or where the schema is none."""
     schema = from_json(text)
+    return _checkable(schema, bounded=False)
+
+
+def _peer_schema(schema: dict[str, Any]) -> Schema | None:
+    """The same for a peer's tool. It is not kept, because peers come and go; one that is too large is left to the peer."""
+    return _checkable(schema, bounded=True)
+
+
+def _checkable(schema: JsonValue, *, bounded: bool) -> Schema | None:
     if not isinstance(schema, dict) or _is_flat(schema):
         return None
     try:
-        return _json_schema("arguments", schema)
+        return _json_schema(schema, bounded=bounded)
     except ValueError:
         return None
 
@@ -189,27 +196,35 @@ def _is_plain(node: JsonValue) -> bool:
     return all(map(_is_plain, inner))
 
 
-def _json_schema(name: str, schema: dict[str, Any]) -> Schema:
-    from protolink_grpc.tools.json_schema import JsonSchema  # loading jsonschema takes longer than all the rest
+def _json_schema(schema: dict[str, Any], *, bounded: bool) -> Schema:
+    from protolink_grpc.tools.json_schema import JsonSchema  # loads the validator, which most runs do not need
 
-    return JsonSchema(name, schema)
+    return JsonSchema(schema, bounded=bounded)
 
 
 class OutputCheck:
     """The shape that an inference's answer must have.
 
+    The schema may be a caller's, so what it may cost is bounded (`tools.schema_cost`).
+
     Raises:
-        InvalidArgumentError: The schema is not valid; names `output_schema`.
+        InvalidArgumentError: The schema is not valid, or too large; names `output_schema`.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        # The check takes objects only. With an id of its own, references inside of the schema go on to mean the schema.
-        whole = {"type": "object", "properties": {"answer": {"$id": "urn:protolink:answer", **schema}}}
         try:
-            self._schema = _json_schema("output", whole)
+            self._schema = _json_schema(schema, bounded=True)
         except ValueError as error:
-            detail = str(error).partition("input_schema ")[2]
-            raise InvalidArgumentError(detail or "is not valid", field="output_schema") from error
+            raise InvalidArgumentError(str(error), field="output_schema") from None
+
+    @classmethod
+    def of(cls, schema: JsonValue) -> "OutputCheck | None":
+        """The check of the `output_schema` of an infer part, None where it asks for text. Raises InvalidArgumentError."""
+        if schema is None:
+            return None
+        if not isinstance(schema, dict):
+            raise InvalidArgumentError("must be a JSON Schema, which is an object", field="output_schema")
+        return cls(schema)
 
     def fitted(self, content: JsonValue) -> JsonValue:
         """The answer as the value that fits: itself, or what a text is the JSON of.
@@ -219,11 +234,11 @@ class OutputCheck:
         """
         refusal: ActionParseError | None = None
         for value in self._readings(content):
-            problems = self._schema.problems({"answer": value})
+            problems = self._schema.problems(value)
             if not problems:
                 return value
             if refusal is None:
-                listed = "; ".join(f"{each['path']}: {each['message']}" for each in problems)
+                listed = "; ".join(f"{_in_answer(each['path'])}: {each['message']}" for each in problems)
                 refusal = ActionParseError(f"The answer does not satisfy the output schema: {listed}", value)
         raise refusal or ActionParseError("The answer must be JSON")
 
@@ -235,3 +250,7 @@ class OutputCheck:
             return [json_in(content), content]
         except ActionParseError:
             return [content]
+
+
+def _in_answer(path: str) -> str:
+    return f"answer{path}" if not path or path.startswith("[") else f"answer.{path}"

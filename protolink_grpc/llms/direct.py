@@ -29,11 +29,12 @@ from protolink_grpc.models.events import (
     LlmStep,
     Payload,
     Severity,
+    type_of,
 )
 from protolink_grpc.models.json_value import normalize, plain
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.context import ToolContext
-from protolink_grpc.tools.tool import BaseTool, Tool, said
+from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure, said
 from protolink_grpc.tools.toolbox import Toolbox
 
 DEFAULT_MAX_STEPS = 10
@@ -88,12 +89,12 @@ class DirectSurroundings:
         if self._context.canceled:
             raise asyncio.CancelledError(self._context.cancel_reason or "the context is canceled")
 
-    async def report(self, payload: Payload, *, type: str = "", severity: Severity = "info", summary: str = "") -> None:  # noqa: A002 - the field of RunEvent
+    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
         if self._pump is not None:  # chunks come before what is reported after them
             pump, self._pump = self._pump, None
             await pump
         if self._event_callback is not None:
-            await self._emit(self._event(payload, type))
+            await self._emit(self._event(payload))
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
         if not self._streaming or self._event_callback is None:
@@ -134,6 +135,8 @@ class DirectSurroundings:
         except ToolRejectedError as error:
             return Observation("rejected", error=error.to_dict())
         except ProtolinkError as error:
+            if isinstance(error, ToolFailedError):
+                log_tool_failure(error)
             return Observation("failed", error={"code": error.reason, "message": str(error)})
 
     async def _delegated(self, call: ActionCall) -> Any:
@@ -152,10 +155,10 @@ class DirectSurroundings:
             warnings = self.budget.check_tool_call()
         except BudgetExceededError as error:
             if isinstance(error.decision, BudgetDecision):
-                await self.report(BudgetReported(error.decision), type="budget.exceeded")
+                await self.report(BudgetReported(error.decision))
             raise
         for decision in warnings:
-            await self.report(BudgetReported(decision), type="budget.warning")
+            await self.report(BudgetReported(decision))
 
     async def _drain(self, before: "asyncio.Task[None] | None") -> None:
         if before is not None:
@@ -171,7 +174,7 @@ class DirectSurroundings:
         if self._event_callback is not None and inspect.isawaitable(done := self._event_callback(event)):
             await done
 
-    def _event(self, payload: Payload, kind: str) -> dict[str, Any]:
+    def _event(self, payload: Payload) -> dict[str, Any]:
         match payload:
             case LlmStep():
                 return {"type": payload.kind, "step": payload.step, "content": payload.content, **payload.data}
@@ -182,7 +185,7 @@ class DirectSurroundings:
             case LlmCallCompleted():
                 return {"type": "llm_call_completed", **_fields(payload)}
             case BudgetReported():
-                return {"type": kind.replace(".", "_"), "decision": payload.decision.to_dict()}
+                return {"type": type_of(payload).replace(".", "_"), "decision": payload.decision.to_dict()}
             case _:
                 raise TypeError(f"an inference does not report {type(payload).__name__}")
 

@@ -12,10 +12,12 @@ from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.providers import ALIASES, PROVIDERS, Provider
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
+from protolink_grpc.models.arguments import checks_arguments
 
 _LOCAL: dict[str, Callable[..., LLM]] = {"mock": MockLLM, "scripted": ScriptedLLM}
 
 
+@checks_arguments
 def create_llm(
     provider: str,
     model: str | None = None,

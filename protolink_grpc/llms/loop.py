@@ -19,7 +19,7 @@ from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, Action
 from protolink_grpc.llms.manifest import ContextMeter, profile_of
 from protolink_grpc.llms.model_call import ModelCaller
 from protolink_grpc.llms.port import LanguageModel, ModelToolCall
-from protolink_grpc.llms.prompt import build_system_prompt, delegation_tools
+from protolink_grpc.llms.prompt import build_prompt, delegation_tools
 from protolink_grpc.llms.surroundings import (
     ActionCall,
     ActionKind,
@@ -32,7 +32,7 @@ from protolink_grpc.llms.surroundings import (
 )
 from protolink_grpc.llms.transcript import Transcript
 from protolink_grpc.models.events import LlmCallCompleted, LlmStep
-from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.json_value import canonical_json, to_json
 from protolink_grpc.tools.toolbox import MAX_NAME_CHARS
 
 __all__ = [
@@ -75,20 +75,29 @@ class Inference:
         self._native = model.native_tools
         self._check = ActionCheck(request.tools, request.peers, request.agent_name)
         self._output = None if request.output_schema is None else OutputCheck(request.output_schema)
-        prompt = build_system_prompt(request, native_tools=self._native)
-        tools = (*request.tools, *delegation_tools(request)) if self._native else ()
+        prompt = build_prompt(request, native_tools=self._native)
+        declared, delegation = (request.tools, delegation_tools(request)) if self._native else ((), ())
         meter = ContextMeter(
             profile_of(model).estimate_tokens,
-            system=prompt.text,
-            affordances=prompt.affordances,
-            declared=to_json([(tool.name, tool.description, tool.input_schema) for tool in tools]) if tools else "",
+            sections=prompt.sections,
+            declared=declared,
+            delegation=delegation,
             history=request.history,
             query=request.query,
         )
         self._caller = ModelCaller(
-            model, request, surroundings, system=prompt.text, tools=tools, meter=meter, sleep=sleep, jitter=jitter
+            model,
+            request,
+            surroundings,
+            system=prompt.system,
+            tools=(*declared, *delegation),
+            meter=meter,
+            sleep=sleep,
+            jitter=jitter,
         )
-        self._transcript = Transcript(native=self._native, history=request.history, query=request.query, meter=meter)
+        self._transcript = Transcript(
+            native=self._native, history=request.history, data=prompt.data, query=request.query, meter=meter
+        )
         self._failures = 0
         self._rejections: Counter[str] = Counter()
         self._repetition = _Repetition()
@@ -223,15 +232,17 @@ class Inference:
                 )
 
     def _notice_repetition(self, calls: Sequence[ModelToolCall], texts: Sequence[str]) -> None:
-        """Same actions, same outcome: polling may do that for a while, a model that is stuck does it for ever."""
+        """Rounds that bring nothing new: polling may do that for a while, a model that is stuck does it for ever."""
         limit = self._settings.repeat_limit
         times = self._repetition.times([(call.name, call.arguments) for call in calls], list(texts))
         if times >= 2 * limit:
             names = ", ".join(map(_target, calls))
-            raise RepeatedActionError(f"the model repeated the same action {times} times with the same result: {names}")
+            raise RepeatedActionError(
+                f"the model repeated actions with the same results in {times} rounds in a row, the last of them: {names}"
+            )
         if times == limit:
             self._transcript.noted(
-                f"You have done exactly this {times} times in a row, and the result was the same each time. "
+                f"In the last {times} rounds you have only repeated actions, and each result was the same as before. "
                 "Do something else, or give your final answer with what you know."
             )
 
@@ -262,18 +273,19 @@ class _Round:
 
 
 class _Repetition:
-    """How often in a row the same was done with the same result."""
+    """How many rounds in a row brought nothing new: the same actions as in some earlier round, with the same results."""
 
-    __slots__ = ("_last", "_times")
+    __slots__ = ("_seen", "_times")
 
     def __init__(self) -> None:
-        self._last: tuple[list[tuple[str, dict[str, Any]]], list[str]] | None = None
+        self._seen: set[bytes] = set()
         self._times = 0
 
     def times(self, actions: list[tuple[str, dict[str, Any]]], texts: list[str]) -> int:
-        done = (actions, texts)
-        self._times = self._times + 1 if done == self._last else 1
-        self._last = done
+        """How often this has been done, this round included; a circle of several rounds counts as the repetition that it is."""
+        done = hashlib.blake2b(canonical_json([actions, texts]).encode(), digest_size=16).digest()
+        self._times = self._times + 1 if done in self._seen else 1
+        self._seen.add(done)
         return self._times
 
 

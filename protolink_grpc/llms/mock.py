@@ -20,6 +20,7 @@ from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
 from protolink_grpc.llms.profile import CHARS_PER_TOKEN, estimate_tokens
 from protolink_grpc.llms.transcript import RUNTIME_KEY
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 
 PIECE_CHARS = 24
@@ -33,6 +34,7 @@ Answer = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | ModelResponse
 Step = Answer | Exception | Callable[[ModelRequest], "Answer | Exception | Awaitable[Answer | Exception]"]
 
 
+@checks_arguments
 class MockLLM(LLM):
     """A model for examples and tests that answers by rules.
 
@@ -85,6 +87,7 @@ class MockLLM(LLM):
         return answer
 
 
+@checks_arguments
 class ScriptedLLM(LLM):
     """A model that plays a script: one step for each answer of a turn.
 

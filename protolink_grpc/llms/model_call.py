@@ -31,12 +31,15 @@ from protolink_grpc.llms.port import (
     ToolSpec,
 )
 from protolink_grpc.llms.surroundings import InferenceRequest, Surroundings
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import BudgetReported, ContextPrepared, LlmCallCompleted, LlmCallStarted, LlmStep
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.part import ToolCall
+
+log = get_logger(__name__)
 
 FIRST_DELAY_S = 0.5
 """Before the first repetition; each further one waits twice as long."""
@@ -87,9 +90,7 @@ class ModelCaller:
             return await self._answer(step, call_id, messages)
         except BudgetExceededError as error:
             if isinstance(error.decision, BudgetDecision):
-                await self._surroundings.report(
-                    BudgetReported(error.decision), type="budget.exceeded", severity="error", summary=str(error)
-                )
+                await self._surroundings.report(BudgetReported(error.decision), severity="error", summary=str(error))
             raise
 
     async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
@@ -162,7 +163,7 @@ class ModelCaller:
                 text = item.text if final is None else final.feed(item.text)
                 if text:
                     surroundings.delta(call_id, offset, text)
-                    offset += len(text)
+                    offset += len(text.encode(errors="replace"))
             else:
                 response = item
         if response is None:
@@ -184,7 +185,11 @@ class ModelCaller:
         if too_long or attempt > self._request.settings.max_transport_retries:
             raise error
         data = {"reason": "transport", "error": str(error), "attempt": attempt, "delay_s": round(delay, 3)}
-        await self._surroundings.report(LlmStep("llm_retry", step, data=data), severity="warning")
+        attempts = self._request.settings.max_transport_retries + 1
+        again = f"{error} (attempt {attempt} of {attempts}; the next one in {delay:.1f} s)"
+        if attempt == 1:  # the log of the process gets one line per call, the log of the task one event per attempt
+            log.warning("agent %s, model call of step %d: %s", self._request.agent_name or "-", step, again)
+        await self._surroundings.report(LlmStep("llm_retry", step, data=data), severity="warning", summary=again)
         await self._sleep(delay)
         self._surroundings.check()
 
@@ -227,9 +232,7 @@ class ModelCaller:
 
     async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:
         for decision in warnings:
-            await self._surroundings.report(
-                BudgetReported(decision), type="budget.warning", severity="warning", summary=decision.message
-            )
+            await self._surroundings.report(BudgetReported(decision), severity="warning", summary=decision.message)
 
 
 def _recordable(calls: Sequence[ModelToolCall]) -> tuple[tuple[ToolCall, ...], dict[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.port import ModelUsage
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import plain
 
 CHARS_PER_TOKEN = 4
@@ -18,6 +19,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class LLMModelProfile:
     """Facts about one model. None means unknown.

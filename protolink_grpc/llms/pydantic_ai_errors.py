@@ -1,10 +1,15 @@
 """What pydantic-ai and the providers' SDKs raise -> our errors. Loaded with the first call of a model, for it imports pydantic-ai.
 
-A message of ours is shown to callers and kept in logs: it says what the provider said, shortened, and never a key or a header.
+A message of ours is shown to callers and kept in logs. It names the server, says what happened, what the provider said, shortened,
+and what to do about it; never a key or a header.
 """
 
+import socket
+import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 from pydantic_ai import exceptions
@@ -16,6 +21,8 @@ from protolink_grpc.errors import (
     ModelUnavailableError,
     ProtolinkError,
 )
+from protolink_grpc.llms.providers import Provider
+from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY
 
 TEXT_CHARS = 300
 """Bound of what is quoted from a provider."""
@@ -40,67 +47,195 @@ Known = (exceptions.AgentRunError, exceptions.UserError, httpx2.HTTPError, httpx
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a failure is about: a model, where it is served, and the key that no text may contain."""
+
+    provider: Provider
+    model: str
+    url: str
+    key: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The URL without credentials and query."""
+        parts = urlsplit(self.url)
+        return _clean(f"{self.server}{parts.path.rstrip('/')}", self.key)
+
+    @property
+    def server(self) -> str:
+        """Scheme, host and port."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
-    """What some of their errors are to our callers. `quoted`: the provider's own sentence is added."""
+    """What some of their errors are to our callers.
+
+    Args:
+        sentence: What happened; `{provider}`, `{model}`, `{url}` and `{server}` are filled in.
+        advice: What to do about it; `{variable}` is where the key is looked up.
+        quoted: The provider's own sentence is added.
+    """
 
     theirs: tuple[type[Exception], ...]
     ours: type[ModelError]
     sentence: str
+    advice: str = ""
     quoted: bool = True
 
+
+_UNREACHABLE = _Row(
+    (httpx2.ConnectError, httpx2.ConnectTimeout),
+    ModelUnavailableError,
+    "cannot reach {server}",
+    "is the model server running, and is base_url right?",
+    quoted=False,
+)
+_UNREACHABLE_SERVICE = _Row(
+    (),
+    ModelUnavailableError,
+    "cannot reach {server}",
+    "check the network connection of this machine, and base_url",
+    quoted=False,
+)
+_BROKEN = _Row(
+    (exceptions.ModelConnectionError, httpx2.HTTPError, httpx2.StreamError),
+    ModelUnavailableError,
+    "the connection to {server} broke before the answer of {provider} was complete",
+    "send the request again; if it happens often, look into the log of the server",
+    quoted=False,
+)
 
 _ROWS = (
     _Row(
         (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout, httpx2.TimeoutException),
         ModelTimeoutError,
-        "the provider did not answer in time",
+        "{provider} at {server} did not answer in time",
+        "allow more time with timeout_s, or use a faster model",
+        quoted=False,
+    ),
+    _BROKEN,
+    # Not quoted: providers repeat the key, or half of it, in what they say about it.
+    _Row(
+        (exceptions.ModelAuthenticationError,),
+        ModelError,
+        "{provider} at {server} refused the API key",
+        "pass a valid key that may use this model with api_key={variable}",
         quoted=False,
     ),
     _Row(
-        (exceptions.ModelConnectionError, httpx2.HTTPError, httpx2.StreamError),
-        ModelUnavailableError,
-        "the connection to the provider failed",
-        quoted=False,
+        (exceptions.ModelQuotaExceededError,),
+        ModelError,
+        "the quota of the {provider} account is used up",
+        "check its plan and billing, or use another account's key",
     ),
-    # Not quoted: providers repeat the key, or half of it, in what they say about it.
-    _Row((exceptions.ModelAuthenticationError,), ModelError, "the provider refused the credentials", quoted=False),
-    _Row((exceptions.ModelQuotaExceededError,), ModelError, "the account's quota is used up"),
-    _Row((exceptions.ModelRateLimitError,), ModelUnavailableError, "the provider limits the rate"),
+    _Row(
+        (exceptions.ModelRateLimitError,),
+        ModelUnavailableError,
+        "{provider} limits the rate of requests",
+        "wait, or send fewer requests at the same time",
+    ),
     _Row(
         (exceptions.ModelUnavailableError, exceptions.ModelServerError),
         ModelUnavailableError,
-        "the provider is not available",
+        "{provider} at {server} is not available now",
+        "try again later",
+    ),
+    _Row(
+        (exceptions.ModelNotFoundError,),
+        ModelError,
+        "{provider} at {url} does not know the model '{model}'",
+        "check the name of the model, and base_url",
     ),
     _Row(
         (exceptions.ModelHTTPError, exceptions.ModelRequestRejectedError),
         ModelError,
-        "the provider refused the request",
+        "{provider} refused the request to the model '{model}'",
+        "check the model, its settings and the schemas of its tools",
     ),
-    _Row((exceptions.UserError,), ModelError, "the model does not take the request"),
+    _Row((exceptions.UserError,), ModelError, "the model '{model}' of {provider} does not take the request"),
 )
 
-_REDIRECTED = _Row((), ModelError, "the server sends the request elsewhere, correct base_url", quoted=False)
-_NOT_READY = _Row((), ModelUnavailableError, "the provider is not ready")
-_UNREADABLE = _Row((), ModelUnavailableError, "the provider's answer was cut off or could not be read", quoted=False)
+_REDIRECTED = _Row((), ModelError, "{url} sends the request to another address", "correct base_url", quoted=False)
+_NOT_READY = _Row((), ModelUnavailableError, "{provider} at {server} is not ready", "try again later")
+_UNREADABLE = _Row(
+    (),
+    ModelUnavailableError,
+    "the answer of {provider} at {server} was cut off or could not be read",
+    "does base_url lead to a server that speaks the format of {provider}?",
+    quoted=False,
+)
 
 
-def failure(error: Exception, provider: str, model: str, key: str) -> ProtolinkError:
+def failure(error: Exception, at: Endpoint) -> ProtolinkError:
     """What a failed call means to the caller: ModelUnavailableError, ModelTimeoutError, ContextLimitError or ModelError."""
-    facts, said = _facts(error, provider, model, key), _said(error, key)
+    facts, said = _facts(error, at), _said(error, at.key)
     if _does_not_fit(error, said):
-        return ContextLimitError(f"the prompt does not fit into the model's window ({provider}: {said})", **facts)
-    row = _row(error)
-    about = f"{provider}: {said}" if said and row.quoted else provider
-    return row.ours(f"{row.sentence} ({about})", retry_after_s=getattr(error, "retry_after", None), **facts)
+        about = f" ({said})" if said else ""
+        text = f"the prompt does not fit into the context window of the model '{at.model}' of {at.provider.name}{about}"
+        return ContextLimitError(f"{text}; shorten the conversation, or use a model with a larger window", **facts)
+    row = _row(error, at)
+    details = [cause] if (cause := _cause(error)) and not row.quoted else []
+    if status := facts.get("status"):
+        details.append(f"HTTP {status}")
+    if said and row.quoted:
+        details.append(said)
+    variables = at.provider.key_variables
+    names = {
+        "provider": at.provider.name,
+        "model": at.model,
+        "url": at.shown,
+        "server": at.server,
+        "variable": f" or {variables[0]}" if variables else "",
+    }
+    text = row.sentence.format(**names) + (f" ({': '.join(details)})" if details else "")
+    retry_after_s = getattr(error, "retry_after", None)
+    advice = row.advice.format(**names)
+    if retry_after_s and advice:
+        advice = f"it asks to wait {retry_after_s:g} s; {advice}"
+    return row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **facts)
 
 
-def _row(error: Exception) -> _Row:
+def _row(error: Exception, at: Endpoint) -> _Row:
     status = _status(error)
     if status in (_REQUEST_TIMEOUT, _TOO_EARLY):
         return _NOT_READY
     if _REDIRECT <= status < _CLIENT_ERROR:
         return _REDIRECTED
+    if any(isinstance(each, _UNREACHABLE.theirs) for each in _chain(error)):
+        return _UNREACHABLE_SERVICE if at.provider.key_variables else _UNREACHABLE
     return next((row for row in _ROWS if isinstance(error, row.theirs)), _UNREADABLE)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and everything that led to it, latest first."""
+    each: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if each is None:
+            return
+        yield each
+        each = each.__cause__ or each.__context__
+
+
+_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (ConnectionRefusedError, "connection refused"),
+    (socket.gaierror, "unknown host name"),
+    (ssl.SSLCertVerificationError, "its TLS certificate is not trusted"),
+    (ssl.SSLError, "the TLS handshake failed"),
+    (httpx2.ConnectTimeout, "no connection in time"),
+    (ConnectionResetError, "connection reset"),
+    (BrokenPipeError, "connection reset"),
+    (httpx2.RemoteProtocolError, "connection closed"),
+)
+"""What broke a connection, first match first. Texts of the operating system are not quoted: they differ between systems."""
+
+_MAX_CAUSES = 10
+
+
+def _cause(error: Exception) -> str:
+    chain = list(_chain(error))
+    return next((text for kind, text in _CAUSES if any(isinstance(each, kind) for each in chain)), "")
 
 
 def _does_not_fit(error: Exception, said: str) -> bool:
@@ -119,12 +254,12 @@ def _status(error: Exception) -> int:
     return 0
 
 
-def _facts(error: Exception, provider: str, model: str, key: str) -> dict[str, str]:
-    facts = {"provider": provider, "model": model}
+def _facts(error: Exception, at: Endpoint) -> dict[str, str]:
+    facts = {"provider": at.provider.name, "model": at.model, "url": at.shown}
     if status := _status(error):
         facts["status"] = str(status)
     if code := getattr(error, "provider_error_code", None) or getattr(error, "provider_error_type", None):
-        facts["code"] = _clean(str(code), key)
+        facts["code"] = _clean(str(code), at.key)
     return facts
 
 
@@ -135,9 +270,11 @@ def _said(error: Exception, key: str) -> str:
 
 
 def _clean(text: str, key: str) -> str:
+    """Text of others on one line, printable, shortened, without the key and whatever else looks like one."""
     if key:
         text = text.replace(key, "***")
-    return " ".join(text.split())[:TEXT_CHARS]
+    text = DEFAULT_REDACTION_POLICY.redact_text(text)
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:TEXT_CHARS]
 
 
 def _message_in(body: Any) -> str:

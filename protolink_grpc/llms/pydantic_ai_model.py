@@ -84,13 +84,17 @@ class PydanticAILLM(LLM):
                     yield item
         except TimeoutError:
             within = "in time" if bound is None else f"within {bound:g} s"
+            at = self._endpoint(connection)
             failed: ProtolinkError = ModelTimeoutError(
-                f"no answer {within} ({self.provider})", provider=self.provider, model=self.model
+                f"no answer from {self.provider} at {at.server} {within}; allow more time, or use a faster model",
+                provider=self.provider,
+                model=self.model,
+                url=at.shown,
             )
         except ProtolinkError:
             raise
         except errors.Known as error:
-            failed = errors.failure(error, self.provider, self.model, self._key)
+            failed = errors.failure(error, self._endpoint(connection))
         else:
             return
         # Outside of the handlers: what the SDKs raise holds requests, headers and keys, and must not hang on to our error.
@@ -101,6 +105,11 @@ class PydanticAILLM(LLM):
         place = self._places.pop(asyncio.get_running_loop(), None)
         if place is not None and place.connection is not None:
             await place.connection.http.aclose()
+
+    def _endpoint(self, connection: Any) -> Any:
+        from protolink_grpc.llms.pydantic_ai_errors import Endpoint
+
+        return Endpoint(self._row, self.model, connection.model.base_url or self.base_url or "", self._key)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         temperature = self._temperature if request.temperature is None else request.temperature

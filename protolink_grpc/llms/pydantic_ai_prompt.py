@@ -1,6 +1,7 @@
 """A ModelRequest in pydantic-ai's values. Loaded with the first call of a model, for it imports pydantic-ai. Nothing is sent here.
 
 The author's instructions are the only system prompt. What users say is a user's part, and what tools say is a tool's return.
+User messages that follow each other become one: chat templates of local servers want the roles to alternate.
 """
 
 import re
@@ -14,6 +15,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
+from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.models.conversation import LLMMessage
 
 NAME_CHARS = 64
@@ -63,7 +65,7 @@ def conversation(request: ModelRequest, names: WireNames) -> list[theirs.ModelMe
     asked: list[theirs.ModelRequestPart] = [theirs.SystemPromptPart(request.system)] if request.system else []
     for message in request.messages:
         if message.role != "assistant":
-            asked.append(_said(message, names))
+            _append(asked, _said(message, names))
             continue
         if answer := _answered(message, names):
             if asked:
@@ -97,8 +99,18 @@ def _said(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:
     if message.role == "tool" and message.tool_call_id:
         tool = names.wire(message.tool_name) if message.tool_name else "tool"
         return theirs.ToolReturnPart(tool, message.content, message.tool_call_id)
-    # A result without a call, or a stray system message, has no more authority than a user.
-    return theirs.UserPromptPart(message.content)
+    if message.role == "user":
+        return theirs.UserPromptPart(message.content)
+    # A result without a call, or a stray system message, is data.
+    return theirs.UserPromptPart(data_block("message", [{"role": message.role, "content": message.content}]))
+
+
+def _append(asked: list[theirs.ModelRequestPart], part: theirs.ModelRequestPart) -> None:
+    last = asked[-1] if asked else None
+    if isinstance(last, theirs.UserPromptPart) and isinstance(part, theirs.UserPromptPart):
+        part = theirs.UserPromptPart(f"{last.content}\n\n{part.content}")
+        asked.pop()
+    asked.append(part)
 
 
 def _answered(message: LLMMessage, names: WireNames) -> list[theirs.ModelResponsePart]:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.port import ToolSpec
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
@@ -64,12 +65,12 @@ class Surroundings(Protocol):
         """Raise asyncio.CancelledError when the run was canceled. Called often: must be cheap."""
         ...
 
-    async def report(self, payload: Payload, *, type: str = "", severity: Severity = "info", summary: str = "") -> None:  # noqa: A002 - the field of RunEvent
-        """A fact for the log, in order. Does not wait for the disk; an empty `type` is the payload's usual one."""
+    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+        """A fact for the log, in order. Does not wait for the disk."""
         ...
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
-        """The next piece of a call's text, `offset` in code points. A later attempt at the same call begins at 0 again."""
+        """The next piece of a call's text, `offset` in bytes of UTF-8. A later attempt at the same call begins at 0 again."""
         ...
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
@@ -91,6 +92,7 @@ class Surroundings(Protocol):
         ...
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class InferSettings:
     """Bounds and manners of an inference. How many steps it may take is the budget's business.
@@ -99,7 +101,8 @@ class InferSettings:
         max_parse_failures: Answers in a row that are no valid action before InferParseError ends it.
         max_tool_corrections: Rejected calls of one tool in a row that are fed back; the next ends it.
         max_transport_retries: Repetitions of one model call whose provider was not reachable or too slow.
-        repeat_limit: Rounds in a row with the same action and the same outcome before the model is told so; twice as many end it.
+        repeat_limit: Rounds in a row that repeat earlier actions with the same outcome, before the model is told so. Twice as many
+            end the inference with RepeatedActionError.
         parallel_read_only: Several read-only tool calls of one answer run side by side.
         call_timeout_s: Bound of one model call in seconds; what is left of the budget's time bounds it too.
     """
@@ -135,8 +138,9 @@ class InferenceRequest:
         instructions: The system prompt of the agent's author.
         history: The conversation before the question, oldest first.
         peers: Agents that work may be delegated to.
-        output_schema: JSON Schema of the answer; None asks for text.
-        flow_prompt: Instructions of the flow that the agent is a step of.
+        output_schema: JSON Schema of the answer; None asks for text. Shown to the model as data.
+        flow_prompt: Instructions of a flow of the agent's own; part of the system prompt.
+        caller_flow_prompt: What the caller says about a flow of the caller's; shown to the model as data.
     """
 
     key: str
@@ -149,6 +153,7 @@ class InferenceRequest:
     run_context: RunContext = field(default_factory=RunContext)
     agent_name: str = ""
     flow_prompt: str = ""
+    caller_flow_prompt: str = ""
     settings: InferSettings = field(default_factory=InferSettings)
 
 

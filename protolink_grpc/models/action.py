@@ -3,17 +3,19 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Self
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.open_enum import OpenEnum
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class RunAction:
     """One concrete operation, as it would be executed.
@@ -88,7 +90,7 @@ class RunAction:
         )
 
 
-class PolicyEffect(StrEnum):
+class PolicyEffect(OpenEnum):
     ALLOW = "allow"
     DENY = "deny"
     REQUIRE_APPROVAL = "require_approval"
@@ -178,7 +180,7 @@ EXPIRED_KEY = "expired"
 """Where a decision's metadata says that nobody answered in time."""
 
 
-class ApprovalState(StrEnum):
+class ApprovalState(OpenEnum):
     """Where an approval stands."""
 
     PENDING = "pending"
@@ -363,7 +365,7 @@ class ContextManifest:
         )
 
 
-class BudgetEffect(StrEnum):
+class BudgetEffect(OpenEnum):
     ALLOW = "allow"
     WARN = "warn"
     DENY = "deny"

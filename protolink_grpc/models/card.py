@@ -11,7 +11,7 @@ from protolink_grpc.models import reader
 from protolink_grpc.models.json_value import canonical_json, plain
 
 PROTOCOL_VERSION = "1.0"
-"""Version of the contract `protolink.v1`, never of the package."""
+"""Version of the contract `plgrpc.v1`, never of the package."""
 
 MimeType = Literal[
     "text/plain",
@@ -46,7 +46,10 @@ def _snake_keys(data: object) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class AgentCapabilities:
-    """What an agent can do. `supports_inference` is None while nobody has said; `max_concurrency` counts tasks."""
+    """What an agent can do. `supports_inference` is None while nobody has said.
+
+    `max_concurrency` tells callers how many tasks at once make sense; `Limits.max_concurrency` is what an agent enforces.
+    """
 
     streaming: bool = False
     push_notifications: bool = False

@@ -59,12 +59,17 @@ def micros_from_iso(text: str, *, field: str = "") -> int:
     Raises:
         InvalidArgumentError: Not ISO 8601; names `field`.
     """
-    if isinstance(text, str) and len(text) == len(_OURS) and text.endswith("+00:00") and text[19] == ".":
-        # Our own spelling, nearly always of a second that was read a moment ago.
-        second, digits = _second_of(text[:19]), text[20:26]
-        if second is not None and digits.isascii() and digits.isdigit():
-            return second * 1_000_000 + int(digits)
-    return _micros(parse_iso8601(text, field=field))
+    micros = _own_micros(text) if isinstance(text, str) else None
+    return micros if micros is not None else _micros(parse_iso8601(text, field=field))
+
+
+@lru_cache(maxsize=1024)  # one request reads the same few times again and again
+def _own_micros(text: str) -> int | None:
+    """Microseconds of a text in our own spelling; None where it has another one."""
+    if len(text) != len(_OURS) or not text.endswith("+00:00") or text[19] != ".":
+        return None
+    second, digits = _second_of(text[:19]), text[20:26]
+    return second * 1_000_000 + int(digits) if second is not None and digits.isascii() and digits.isdigit() else None
 
 
 def iso_from_micros(micros: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_value import plain, to_json
@@ -78,6 +79,7 @@ def _role(source: dict[str, Any]) -> LLMRole:
     raise InvalidArgumentError(f"must be one of {', '.join(_ROLES)}", field="role")
 
 
+@checks_arguments
 class ConversationHistory:
     """A conversation, oldest message first. Not safe to change from several threads at once.
 
@@ -171,6 +173,7 @@ CompactionStrategy = Literal["recent", "tokens", "summary"]
 _STRATEGIES: tuple[CompactionStrategy, ...] = ("recent", "tokens", "summary")
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class HistoryCompactionRequest:
     """How to make a conversation smaller. Never shown to a model.

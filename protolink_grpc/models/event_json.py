@@ -20,8 +20,9 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.lifecycle import parse_state
+from protolink_grpc.models.lifecycle import read_state
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task
 
@@ -72,7 +73,9 @@ _SEVERITIES: tuple[ev.Severity, ...] = ("info", "warning", "error")
 def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | None:
     if value is None or value == {}:
         return None
-    source = reader.as_object(value)
+    original = reader.as_object(value)
+    # ProtoLink and versions before 1.0 name the outcome of an action in the type only.
+    source = {"outcome": ev.OUTCOME_TYPES[kind]} | original if kind in ev.OUTCOME_TYPES else original
     for payload_type, read in _FAMILIES.get(kind.partition(".")[0], ()):
         # Every field that the kind has: an application's own payload of that type loses nothing by being taken for ours.
         if _NAMES[payload_type] <= source.keys():
@@ -81,7 +84,7 @@ def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | N
             ):  # a log may hold what JSON's readers are too strict for: it stays as it is
                 found: ev.Payload | ev.TextDelta = read(source)
                 return found
-    copied: Fields = reader.copied(source, "")
+    copied: Fields = reader.copied(original, "")
     return copied
 
 
@@ -95,8 +98,8 @@ def _submitted(source: Fields) -> ev.TaskSubmitted:
 
 def _status(source: Fields) -> ev.TaskStatusChanged:
     return ev.TaskStatusChanged(
-        parse_state(source.get("previous_state"), field="previous_state"),
-        parse_state(source.get("new_state"), field="new_state"),
+        read_state(source.get("previous_state"), field="previous_state"),
+        read_state(source.get("new_state"), field="new_state"),
         reader.text(source, "reason"),
         reader.integer(source, "attempt"),
         reader.text(source, "cause"),
@@ -124,7 +127,9 @@ def _patched(source: Fields) -> ev.TaskPatched:
 
 
 def _progress(source: Fields) -> ev.TaskProgress:
-    return ev.TaskProgress(reader.optional_double(source, "progress"), reader.text(source, "message"))
+    progress = ev.TaskProgress(reader.optional_double(source, "progress"), reader.text(source, "message"))
+    progress.check()
+    return progress
 
 
 def _error(source: Fields) -> ev.TaskErrorReported:
@@ -177,7 +182,15 @@ def _ended(source: Fields) -> ev.ActionEnded:
         reader.text(source, "delegation_id"),
         reader.integer(source, "duration_micros"),
         _optional(source, "usage", BudgetUsage.from_dict),
+        _outcome(source),
     )
+
+
+def _outcome(source: Fields) -> str:
+    outcome = reader.text(source, "outcome")
+    if outcome not in ev.OUTCOME_TYPES.values() and unrecognized_number(outcome) is None:
+        raise InvalidArgumentError(f"must be one of {', '.join(ev.OUTCOME_TYPES.values())}", field="outcome")
+    return outcome
 
 
 def _prepared(source: Fields) -> ev.ContextPrepared:

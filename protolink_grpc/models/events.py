@@ -8,10 +8,12 @@ event belong to the event: whoever builds one gives the messages and artifacts a
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import (
     ApprovalDecision,
     ApprovalRequest,
     BudgetDecision,
+    BudgetEffect,
     BudgetUsage,
     ContextManifest,
     PolicyDecision,
@@ -23,6 +25,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task
 
@@ -47,8 +50,9 @@ class TaskSubmitted:
 class TaskStatusChanged:
     """A step of the lifecycle.
 
-    `attempt`, `cause` and `context` are set when the new state is working: a run begins. `usage` is what the task has used up so
-    far, set when a run ends that used anything.
+    `attempt`, `cause` and `context` are set when the new state is working: a run begins. `cause` is submitted, continued or
+    recovered, or `unknown-N` in what a later version wrote. `usage` is what the task has used up so far, set when a run ends that
+    used anything.
     """
 
     previous_state: TaskState
@@ -88,10 +92,23 @@ class TaskPatched:
 
 @dataclass(slots=True)
 class TaskProgress:
-    """How far the work is: percent from 0 to 100 or None, and a sentence for people."""
+    """How far the work is: percent from 0 to 100 or None where that is unknown, and a sentence for people."""
 
     progress: float | None = None
     message: str = ""
+
+    def check(self) -> None:
+        """Pass where this can be recorded. What is in a log already is read as it is.
+
+        Raises:
+            InvalidArgumentError: `progress` is no number from 0 to 100, or `message` is no text; names the field.
+        """
+        percent = self.progress
+        is_number = isinstance(percent, int | float) and not isinstance(percent, bool)
+        if percent is not None and not (is_number and 0 <= percent <= 100):
+            raise InvalidArgumentError("must be a percentage from 0 to 100, or None", field="progress")
+        if not isinstance(self.message, str):
+            raise InvalidArgumentError("must be a text", field="message")
 
 
 @dataclass(slots=True)
@@ -142,9 +159,10 @@ class ActionStarted:
 
 @dataclass(slots=True)
 class ActionEnded:
-    """The end of an action, whatever its outcome; the event's type says which. `result` is None also when it was kept back.
+    """The end of an action. `result` is None also when it was kept back; `usage` is what delegated work has used up.
 
-    `usage` is what delegated work has used up.
+    `outcome` is completed, failed, denied, rejected or canceled, or `unknown-N` in what a later version wrote. The event's type
+    follows from it.
     """
 
     kind: str
@@ -154,6 +172,7 @@ class ActionEnded:
     delegation_id: str = ""
     duration_micros: int = 0
     usage: BudgetUsage | None = None
+    outcome: str = "completed"
 
 
 @dataclass(slots=True)
@@ -211,12 +230,13 @@ class LlmStep:
 class TextDelta:
     """A piece of the text that a model call produces: volatile, shown live and never stored, so no `Payload`.
 
-    `offset` is its position in the call's whole text, in Unicode code points.
+    `offset` is its position in the call's whole text, in bytes of UTF-8. A piece at offset 0 starts the text over.
     """
 
     call_id: str
     offset: int
     text: str
+    run_id: str = field(default="", compare=False, repr=False)  # as in the event that carries it
 
 
 Payload = (
@@ -256,14 +276,39 @@ TYPES: dict[type, str] = {
     ApprovalRequired: "approval.required",
     ApprovalDecided: "approval.decided",
     ActionStarted: "action.started",
-    ActionEnded: "action.completed",
     ContextPrepared: "context.prepared",
     LlmCallStarted: "llm.call.started",
     LlmCallCompleted: "llm.call.completed",
-    BudgetReported: "budget.warning",
     LlmStep: "llm.stream",
 }
-"""The type string of each kind where the writer names none. ActionEnded and BudgetReported have further ones."""
+"""The type of each kind that has only one, where the writer names none; see `type_of` for the others."""
+
+OUTCOME_TYPES: dict[str, str] = {
+    f"action.{outcome}": outcome for outcome in ("completed", "failed", "denied", "rejected", "canceled")
+}
+"""The types of an ActionEnded, and the outcome that each stands for."""
+
+
+def type_of(payload: object) -> str:
+    """The type of an event with that payload, where the writer names none."""
+    if isinstance(payload, ActionEnded):
+        return f"action.{payload.outcome}"
+    if isinstance(payload, BudgetReported):
+        return "budget.exceeded" if payload.decision.effect == BudgetEffect.DENY else "budget.warning"
+    return TYPES.get(LlmStep if isinstance(payload, TextDelta) else type(payload), "custom")
+
+
+def check_type(kind: str, payload: object) -> None:
+    """Pass where that type may be written beside that payload.
+
+    Raises:
+        InvalidArgumentError: It says another outcome of an action than the payload; names `type`.
+    """
+    if not isinstance(payload, ActionEnded) or kind == type_of(payload):
+        return
+    # An outcome of a later version has a type of that version, which is passed on as it is.
+    if unrecognized_number(payload.outcome) is None or kind in OUTCOME_TYPES:
+        raise InvalidArgumentError(f"{kind} contradicts the outcome {payload.outcome}", field="type")
 
 
 @dataclass(slots=True)
@@ -271,7 +316,7 @@ class RunEvent:
     """One fact in the log of a task.
 
     Args:
-        type: What happened, for instance `task.status`. Empty means the payload's usual type.
+        type: What happened, for instance `task.status`, as text for people. Empty means the type that follows from the payload.
         payload: The facts: a typed kind, or a dict of the application's own. None when a kind is unknown to this version.
         sequence: Position in the task's log, from 1 without gaps; None before the append.
         timestamp: ISO 8601, UTC, microseconds.
@@ -297,8 +342,7 @@ class RunEvent:
 
     def __post_init__(self) -> None:
         if not self.type:
-            kind = LlmStep if isinstance(self.payload, TextDelta) else type(self.payload)
-            self.type = TYPES.get(kind, "custom")
+            self.type = type_of(self.payload)
 
     @property
     def version(self) -> str:

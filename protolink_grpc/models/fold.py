@@ -10,14 +10,18 @@ from typing import Any, Generic, SupportsIndex, TypeVar, cast
 
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.clock import iso_from_micros
-from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.context import RunContext, attach_plain_context
 from protolink_grpc.models.events import (
     ActionEnded,
+    ActionRequested,
     ActionStarted,
     ApprovalDecided,
     ApprovalRequired,
     CancelRequested,
+    ContextPrepared,
+    LlmCallCompleted,
+    LlmCallStarted,
     Payload,
     TaskArtifactUpdated,
     TaskMessagesAdded,
@@ -55,6 +59,13 @@ DERIVED_KEYS = frozenset(
 """Keys of `Task.metadata` that are readings of typed facts; what is written there by hand is not kept."""
 
 
+_LASTING = (ActionRequested, ActionEnded, LlmCallCompleted, ApprovalRequired)
+"""What a run that takes over finds done, and does not do again."""
+
+_BEGINNINGS = (ActionStarted, ContextPrepared, LlmCallStarted, CancelRequested, TaskStatusChanged)
+"""What a run that takes over writes once more when it comes to the same point, or what others write about it."""
+
+
 class TaskFold:
     """The state of one task after `sequence` events.
 
@@ -62,6 +73,7 @@ class TaskFold:
         messages, artifacts: Oldest first; read only.
         encoded: Each message as bytes, None where they are not at hand; `wire` reads it.
         metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
+        flow_from_caller: Keys of `flow_state` whose value a caller has sent; a run of the agent has set the others.
         history: (previous state, new state, microseconds) of each change.
         usage: What the task had used up when its latest run ended, delegated work included; None means nothing.
         pending_approvals: Questions that wait for an answer, by request id, oldest first; none once the task has ended.
@@ -69,13 +81,15 @@ class TaskFold:
         decided: Answers by request id.
         turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
         turn_sequence: Sequence of the last event before the latest turn.
+        run_id: The latest run; `run_ids` are all of them, oldest first.
+        context: The envelope as the caller sent it; see `run_context`.
         suspended: The latest thing that the run did was to ask for an approval: nothing is under way.
-        stalled: Runs in a row that took over from a lost one, and of which nothing but their beginning is in the log.
+        stalled: Recovered runs in a row, up to the latest, that have written nothing new; what begins again is not new.
+        restarted: Recovered runs in a row, up to the latest, that have done nothing that a further one would find done.
     """
 
     __slots__ = (
         "_artifact_at",
-        "_begun",
         "agent_name",
         "artifacts",
         "asked",
@@ -85,6 +99,7 @@ class TaskFold:
         "create_micros",
         "decided",
         "encoded",
+        "flow_from_caller",
         "flow_state",
         "history",
         "message_ids",
@@ -93,7 +108,9 @@ class TaskFold:
         "pending_approvals",
         "principal",
         "reason",
+        "restarted",
         "run_id",
+        "run_ids",
         "sequence",
         "session_id",
         "stalled",
@@ -114,6 +131,7 @@ class TaskFold:
         self.agent_name = ""
         self.session_id = ""
         self.run_id = ""
+        self.run_ids: list[str] = []
         self.attempt = 0
         self.state = TaskState.SUBMITTED
         self.sequence = 0
@@ -133,6 +151,7 @@ class TaskFold:
         self._artifact_at: dict[str, int] = {}
         self.metadata: dict[str, Any] = {}
         self.flow_state: dict[str, Any] = {}
+        self.flow_from_caller: frozenset[str] = frozenset()
         self.history: list[tuple[TaskState, TaskState, int]] = []
         self.turn_message = 0
         self.turn_artifact = 0
@@ -140,7 +159,7 @@ class TaskFold:
         self.turn_sequence = 0
         self.suspended = False
         self.stalled = 0
-        self._begun = 0
+        self.restarted = 0
 
     @property
     def is_terminal(self) -> bool:
@@ -160,8 +179,11 @@ class TaskFold:
         """Take in the next event. Kinds that do not bear on the task's state only move the sequence."""
         self.sequence = sequence
         self.update_micros = micros
-        if run_id:
+        if run_id and run_id != self.run_id:
             self.run_id = run_id
+            self.run_ids.append(run_id)
+        if self.restarted:
+            self._note_progress(payload)
         match payload:
             case TaskStatusChanged():
                 self._change_state(payload, micros)
@@ -172,9 +194,10 @@ class TaskFold:
                 self._update_artifact(payload)
             case TaskPatched(metadata=metadata, flow_state=flow_state):
                 self.metadata = _patched(self.metadata, metadata)
-                self.flow_state = _patched(self.flow_state, flow_state)
+                if flow_state:
+                    self._patch_flow_state(flow_state)
             case TaskSubmitted():
-                self._open(payload, micros)
+                self._open(payload)
             case CancelRequested():
                 self.cancel_requested = payload
             case ActionStarted() | ActionEnded():
@@ -189,18 +212,25 @@ class TaskFold:
                 # The first answer counts; a log has no second one.
                 self.decided.setdefault(decision.request_id, decision)
 
-    def _open(self, payload: TaskSubmitted, micros: int) -> None:
+    def _open(self, payload: TaskSubmitted) -> None:
         task = payload.task
         self.principal = payload.principal
-        self.create_micros = micros
+        self.create_micros = micros_from_iso(task.created_at)
         self.metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS}
         self.flow_state = task.flow_state
+        self.flow_from_caller = frozenset(task.flow_state)
         if "run_context" in task.metadata:
             self.context = RunContext.from_task(task)
         self.session_id = task.session_id or self.task_id
         self._add_messages(task.messages, payload.encoded)
         for artifact in task.artifacts:
             self._put_artifact(artifact)
+
+    def _patch_flow_state(self, patch: dict[str, Any]) -> None:
+        self.flow_state = _patched(self.flow_state, patch)
+        # A run records while the task is working; what a caller adds comes before the turn begins.
+        by_run = self.state is TaskState.WORKING
+        self.flow_from_caller = self.flow_from_caller - patch.keys() if by_run else self.flow_from_caller | patch.keys()
 
     def _begin_turn(self) -> None:
         if self.state in INTERRUPTED:
@@ -209,12 +239,15 @@ class TaskFold:
             self.turn_sequence = self.sequence - 1
 
     def _change_state(self, payload: TaskStatusChanged, micros: int) -> None:
+        before, self.state = self.state, payload.new_state
         self.history.append((payload.previous_state, payload.new_state, micros))
-        self.state = payload.new_state
         self.reason = payload.reason
         if payload.attempt:
-            self.stalled = self.stalled + 1 if self.sequence == self._begun + 1 and not self.asked else 0
-            self._begun = self.sequence
+            # One that waits for an answer does nothing that could end its process; one that was only submitted had no run before.
+            if payload.cause == "recovered" and before is TaskState.WORKING and not self.asked:
+                self.stalled, self.restarted = self.stalled + 1, self.restarted + 1
+            else:
+                self.stalled = self.restarted = 0
             self.attempt = payload.attempt
             self.cancel_requested = None
         if payload.context is not None:
@@ -227,12 +260,18 @@ class TaskFold:
             self.pending_approvals.clear()
             self.asked.clear()
 
+    def _note_progress(self, payload: Payload | dict[str, Any] | None) -> None:
+        if isinstance(payload, _LASTING):
+            self.stalled = self.restarted = 0
+        elif not isinstance(payload, _BEGINNINGS):
+            self.stalled = 0
+
     def _canceled_context(self) -> RunContext:
         """The context says it, too, and with the same words; also of a task that came without one."""
         known = self.context
         if known is None:
             begun = iso_from_micros(self.create_micros)
-            known = RunContext(self.task_id, self.session_id, created_at=begun)
+            known = RunContext(self.run_id or self.task_id, self.session_id, created_at=begun)
         return known.cancel(self.reason)
 
     def _add_messages(self, messages: Sequence[Message], encoded: tuple[bytes, ...]) -> None:
@@ -254,6 +293,23 @@ class TaskFold:
         if known is not None:
             artifact = replace(known, parts=[*known.parts, *artifact.parts], timestamp=artifact.timestamp)
         self._put_artifact(artifact)
+
+    @property
+    def run_context(self) -> RunContext | None:
+        """The envelope of the latest run: under its id, in the task's session, with the agent at the end of its chain.
+
+        What the caller sent as long as there is no run; None where the caller sent none.
+        """
+        known, name = self.context, self.agent_name
+        if not self.run_id:
+            return known
+        chain = [] if known is None else known.agent_chain
+        if name and (not chain or chain[-1] != name):
+            chain = [*chain, name]
+        if known is None:
+            begun = iso_from_micros(self.create_micros)
+            return RunContext(self.run_id, self.session_id, agent_chain=chain, created_at=begun)
+        return replace(known, run_id=self.run_id, session_id=self.session_id, agent_chain=chain)
 
     def _first_change(self, latest: int | None, turn: bool) -> int:
         if turn:
@@ -281,9 +337,15 @@ class TaskFold:
             {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
             for before, after, micros in self.history[self._first_change(changes, turn) :]
         ]
-        if self.context is not None:
-            self.context.attach_to_task(task)
-        metadata["session_id"] = self.session_id  # a context may name another: the task is in this one
+        if self.context is None and self.run_id:
+            attach_plain_context(
+                metadata, self.run_id, self.session_id, [self.agent_name] if self.agent_name else [], task.created_at
+            )
+        else:
+            context = self.run_context
+            if context is not None:
+                context.attach_to_task(task)
+            metadata["session_id"] = self.session_id  # a context that no run has taken up may name another
         if self.reason:
             metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
         if self.usage is not None:
@@ -348,14 +410,20 @@ class CopyOnRead(list[T], Generic[T]):
     Task is encoded by `to_dict` and `wire`, which iterate.
     """
 
-    __slots__ = ("_copy", "_limit", "_owned")
+    __slots__ = ("_copy", "_limit", "_owned", "_source")
 
     def __init__(self, originals: Iterable[T], copy: Callable[[T], T]) -> None:
         super().__init__(originals)
         self._copy = copy
+        # The list that this one was made from by adding to it; None means itself, which would be a cycle.
+        self._source: CopyOnRead[T] | None = None
         # Positions below the limit hold originals unless they are owned; what is appended later is the user's own.
         self._limit = super().__len__()
         self._owned: set[int] = set()
+
+    def extends(self, other: object) -> bool:
+        """Whether this is `other`, or `other + more`: the elements that nobody has looked at are then still those of `other`."""
+        return self is other or (self._source is not None and self._source is other)
 
     @property
     def first_added(self) -> int:
@@ -407,6 +475,7 @@ class CopyOnRead(list[T], Generic[T]):
         # `task.messages + [reply]` is a common way to answer: it must not copy a long history.
         joined = CopyOnRead([*super().__iter__(), *other], self._copy)
         joined._limit, joined._owned = self._limit, set(self._owned)
+        joined._source = self if self._source is None else self._source
         return joined
 
     def __radd__(self, other: Any) -> Any:

@@ -1,12 +1,14 @@
 """The life of a task: its states and every move between them. This table is the only state machine; all ask it."""
 
-from enum import StrEnum
 from types import MappingProxyType
 
 from protolink_grpc.errors import InvalidArgumentError, InvalidTransitionError
+from protolink_grpc.models.open_enum import OpenEnum
 
 
-class TaskState(StrEnum):
+class TaskState(OpenEnum):
+    """Where a task stands. A state of a later version is neither terminal nor interrupted, and no move leads out of it."""
+
     SUBMITTED = "submitted"
     WORKING = "working"
     INPUT_REQUIRED = "input-required"
@@ -50,16 +52,31 @@ def is_interrupted(state: TaskState) -> bool:
 
 
 def parse_state(value: object, *, field: str = "state") -> TaskState:
-    """The state of that value.
+    """The state of that value, for what a caller asks.
 
     Raises:
-        InvalidArgumentError: No such state; names `field`.
+        InvalidArgumentError: No such state in this version; names `field`.
+    """
+    state = read_state(value, field=field)
+    if not state.is_named:
+        raise _not_a_state(field)
+    return state
+
+
+def read_state(value: object, *, field: str = "state") -> TaskState:
+    """The state of that value, for what was recorded: `unknown-N` is a state of a later version.
+
+    Raises:
+        InvalidArgumentError: No state; names `field`.
     """
     try:
         return TaskState(value)  # type: ignore[arg-type]  # the lookup itself refuses what is not text
     except ValueError:
-        known = ", ".join(TaskState)
-        raise InvalidArgumentError(f"must be one of {known}", field=field) from None
+        raise _not_a_state(field) from None
+
+
+def _not_a_state(field: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"must be one of {', '.join(TaskState)}", field=field)
 
 
 def check_transition(current: TaskState, target: TaskState) -> None:
@@ -68,7 +85,7 @@ def check_transition(current: TaskState, target: TaskState) -> None:
     Raises:
         InvalidTransitionError: It is not; staying where one is counts as a move.
     """
-    if target not in TRANSITIONS[current]:
+    if target not in TRANSITIONS.get(current, _NOWHERE):
         raise InvalidTransitionError(
             f"Invalid task state transition: {current} -> {target}", current=str(current), target=str(target)
         )

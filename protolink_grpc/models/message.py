@@ -7,6 +7,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
+from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import Part
 
@@ -89,7 +90,7 @@ class Message:
         cls,
         prompt: str | None = None,
         user: str | None = None,
-        output_schema: dict[str, Any] | None = None,
+        output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Self:
         """A user's message that asks the agent's model."""

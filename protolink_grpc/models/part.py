@@ -9,6 +9,7 @@ from typing import Any, Final, Self, TypeVar
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import plain
 
 
@@ -36,6 +37,8 @@ class PartType:
     SUMMARY: Final = "summary"
     CONFIDENCE: Final = "confidence"
     SCHEMA: Final = "schema"
+    UNKNOWN: Final = "unknown"
+    """Of a kind that only a later version knows: `{fallback_text, encoded}`, what to show, and the protobuf Part in base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +202,9 @@ class Part:
 
     `content` by type: text is str; tool_call, tool_output, route, decision are their classes here; infer is an object
     of `prompt`, `user`, `output_schema`, `metadata`; error is `{code, message, retryable}`, warning `{code, message}`,
-    status `{state, message}`; json and every other type are any value that `to_json` takes. Contents are checked where
-    they are used, by `as_tool_call` and its kin, never when constructed: a part carries whatever its sender put into it.
+    status `{state, message}`; unknown `{fallback_text, encoded}`; json and every other type are any value that `to_json`
+    takes. Contents are checked where they are used, by `as_tool_call` and its kin, never when constructed: a part carries
+    whatever its sender put into it.
     """
 
     type: str
@@ -282,11 +286,19 @@ class Part:
         cls,
         prompt: str | None = None,
         user: str | None = None,
-        output_schema: dict[str, Any] | None = None,
+        output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Self:
-        """A wish to ask the agent's model; what is None is left out."""
-        return cls("infer", _without_none(prompt=prompt, user=user, output_schema=output_schema, metadata=metadata))
+        """A wish to ask the agent's model; what is None is left out.
+
+        Args:
+            output_schema: JSON Schema of the answer, or a type that has one: a pydantic model, a dataclass, a TypedDict.
+
+        Raises:
+            InvalidArgumentError: `output_schema` is neither.
+        """
+        schema = None if output_schema is None else json_schema_of(output_schema, field="output_schema")
+        return cls("infer", _without_none(prompt=prompt, user=user, output_schema=schema, metadata=metadata))
 
     @classmethod
     def infer_output(cls, content: Any) -> Self:

@@ -91,7 +91,11 @@ def required_flag(data: dict[str, Any], key: str) -> bool:
 
 def optional_integer(data: dict[str, Any], key: str, *, most: int = MAX_INTEGER) -> int | None:
     """An integer, 0 <= value <= most."""
-    value = data.get(key)
+    return check_integer(data.get(key), key, most=most)
+
+
+def check_integer(value: Any, key: str, *, most: int = MAX_INTEGER) -> int | None:
+    """The same, when it is None or an integer, 0 <= value <= most."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -106,7 +110,11 @@ def integer(data: dict[str, Any], key: str, default: int = 0, *, most: int = MAX
 
 def optional_amount(data: dict[str, Any], key: str) -> float | None:
     """A finite number, not negative."""
-    value = data.get(key)
+    return check_amount(data.get(key), key)
+
+
+def check_amount(value: Any, key: str) -> float | None:
+    """The same, when it is None or a finite number, not negative."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_INTEGER:

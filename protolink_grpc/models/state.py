@@ -1,5 +1,6 @@
 """What is asked of an agent's memory over the control plane, and what comes back: the values. Nothing here remembers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -9,6 +10,12 @@ from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompac
 from protolink_grpc.models.json_value import plain
 
 StateOperation = Literal["describe", "reset", "compact"]
+COMPACTION_KEY = "compaction"
+"""Where a report's metadata has what a compaction did."""
+
+NOT_ENABLED = "state store is not enabled"
+"""The error in the report of a store that the agent does not have, in ProtoLink's words."""
+
 _OPERATIONS: tuple[StateOperation, ...] = ("describe", "reset", "compact")
 
 
@@ -18,21 +25,41 @@ class StateOperationRequest:
 
     Args:
         session_id: None means all sessions of the caller, where the operation allows it.
-        stores: For instance `("conversation",)`; None means all.
-        include_data: Of describe: return the content too.
-        strategy, max_messages, max_tokens, preserve_recent, summary_max_tokens: Of compact, as in HistoryCompactionRequest.
+        stores: For instance `("conversation",)`; none means all that the agent has, for compact the conversation.
+        include_data: For describe: return the content too.
+        strategy, max_messages, max_tokens, preserve_recent, summary_max_tokens: For compact, as in HistoryCompactionRequest.
         metadata: For the application itself; it stays in the process.
     """
 
     session_id: str | None = None
-    stores: tuple[str, ...] | None = None
+    stores: tuple[str, ...] = ()
     include_data: bool = False
-    strategy: CompactionStrategy = "recent"
+    strategy: CompactionStrategy = "tokens"
     max_messages: int = 20
     max_tokens: int = 4000
     preserve_recent: int = 6
     summary_max_tokens: int = 512
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, request: "StateOperationRequest | HistoryCompactionRequest | Mapping[str, Any] | str | None", **fields: Any
+    ) -> "StateOperationRequest":
+        """The request that is meant by a request, its JSON object, or a session's id; fields that are not None replace its own.
+
+        Raises:
+            InvalidArgumentError: A field is wrong; names it.
+        """
+        if isinstance(request, HistoryCompactionRequest):
+            base = cls.of_compaction(request)
+        elif isinstance(request, StateOperationRequest):
+            base = request
+        elif isinstance(request, str):
+            base = cls(request)
+        else:
+            base = cls.from_dict({} if request is None else request)
+        given = {name: value for name, value in fields.items() if value is not None}
+        return cls.from_dict({**base.to_dict(), **given}) if given else base
 
     @classmethod
     def of_compaction(cls, request: HistoryCompactionRequest) -> Self:
@@ -64,7 +91,7 @@ class StateOperationRequest:
     def to_dict(self) -> dict[str, Any]:
         return {
             "session_id": self.session_id,
-            "stores": None if self.stores is None else list(self.stores),
+            "stores": list(self.stores),
             "include_data": self.include_data,
             "strategy": self.strategy,
             "max_messages": self.max_messages,
@@ -78,10 +105,11 @@ class StateOperationRequest:
     def from_dict(cls, data: object) -> Self:
         """Raises InvalidArgumentError, which names the field."""
         source = reader.as_object(data)
-        compaction = HistoryCompactionRequest.from_dict(source)
+        compaction = HistoryCompactionRequest.from_dict({"strategy": "tokens", **source})
+        stores = source.get("stores")
         return cls(
             session_id=compaction.session_id or None,
-            stores=tuple(reader.texts(source, "stores")) or None,
+            stores=(stores,) if isinstance(stores, str) else tuple(reader.texts(source, "stores")),
             include_data=reader.flag(source, "include_data"),
             strategy=compaction.strategy,
             max_messages=compaction.max_messages,
@@ -97,10 +125,15 @@ class StateStoreReport:
     """One store: what it holds in the scope that was asked for, or what was done to it.
 
     Args:
+        enabled: The agent has such a store.
         exists: It holds something, after the operation.
-        item_count: Of `conversation` sessions, of `tools` items.
+        item_count: For `conversation` the messages of a session, or the number of sessions; for `tools` the items.
+        message_count: Messages of the session, or of all sessions.
+        cleared: It held something, and was emptied.
+        compacted: It was made smaller.
         data: Any JSON value; None where it was not asked for.
-        metadata: Of a reset `before` and `after`, of a compaction its HistoryCompactionResult, of data that was cut `truncated`.
+        metadata: `session_scoped` where a session was named; `truncated` where data was cut. After a reset or a compaction the
+            reports `before` and `after`, and of a compaction its HistoryCompactionResult as `compaction`.
         error: What went wrong, one sentence; None means nothing.
     """
 
@@ -117,8 +150,14 @@ class StateStoreReport:
 
     def cleared_since(self, before: Self) -> Self:
         """This report, made after a reset, completed by what was there `before`."""
-        self.cleared = before.exists
         self.metadata = {"before": before.to_dict(), "after": self.to_dict()}
+        self.cleared = before.exists
+        return self
+
+    def compacted_since(self, before: Self, done: HistoryCompactionResult) -> Self:
+        """This report, made after a compaction, completed by what was there `before` and what was done."""
+        self.metadata = {"before": before.to_dict(), "after": self.to_dict(), COMPACTION_KEY: done.to_dict()}
+        self.compacted = done.changed
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,51 +194,52 @@ class StateStoreReport:
 
 @dataclass(slots=True)
 class StateOperationResult:
-    """What became of an operation, store by store; the lists of names are readings of the reports."""
+    """What became of an operation, store by store, in ProtoLink's shape; the tuples of names follow from the reports."""
 
     operation: StateOperation
     session_id: str | None = None
-    stores: list[StateStoreReport] = field(default_factory=list)
+    stores: tuple[StateStoreReport, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def cleared(self) -> list[str]:
-        return [store.name for store in self.stores if store.cleared]
+    def cleared(self) -> tuple[str, ...]:
+        return tuple(store.name for store in self.stores if store.cleared)
 
     @property
-    def compacted(self) -> list[str]:
-        return [store.name for store in self.stores if store.compacted]
+    def compacted(self) -> tuple[str, ...]:
+        return tuple(store.name for store in self.stores if store.compacted)
 
     @property
-    def missing(self) -> list[str]:
-        """The stores that are switched on and had nothing in this scope."""
-        return [
-            store.name
+    def missing(self) -> tuple[str, ...]:
+        """The stores that were named, and that the agent does not have."""
+        return tuple(store.name for store in self.stores if not store.enabled)
+
+    @property
+    def errors(self) -> tuple[dict[str, str], ...]:
+        """What went wrong with stores that the agent has."""
+        return tuple(
+            {"store": store.name, "message": store.error}
             for store in self.stores
-            if store.enabled and not store.exists and not store.cleared and store.error is None
-        ]
-
-    @property
-    def errors(self) -> list[dict[str, str]]:
-        return [{"store": store.name, "message": store.error} for store in self.stores if store.error is not None]
+            if store.enabled and store.error is not None
+        )
 
     @property
     def compaction(self) -> HistoryCompactionResult | None:
         """What a compaction did to the conversation."""
         found = next(
-            (each for each in self.stores if each.name == "conversation" and "strategy" in each.metadata), None
+            (each for each in self.stores if each.name == "conversation" and COMPACTION_KEY in each.metadata), None
         )
-        return None if found is None else HistoryCompactionResult.from_dict(found.metadata)
+        return None if found is None else HistoryCompactionResult.from_dict(found.metadata[COMPACTION_KEY])
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "operation": self.operation,
             "session_id": self.session_id,
             "stores": [store.to_dict() for store in self.stores],
-            "cleared": self.cleared,
-            "compacted": self.compacted,
-            "missing": self.missing,
-            "errors": self.errors,
+            "cleared": list(self.cleared),
+            "compacted": list(self.compacted),
+            "missing": list(self.missing),
+            "errors": list(self.errors),
             "metadata": plain(self.metadata),
         }
 
@@ -210,7 +250,7 @@ class StateOperationResult:
         return cls(
             operation=_operation(source),
             session_id=reader.optional_text(source, "session_id"),
-            stores=reader.items(source, "stores", StateStoreReport.from_dict),
+            stores=tuple(reader.items(source, "stores", StateStoreReport.from_dict)),
             metadata=reader.mapping(source, "metadata"),
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -18,7 +19,8 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.event_json import event_from_dict
-from protolink_grpc.models.lifecycle import parse_state
+from protolink_grpc.models.lifecycle import read_state
+from protolink_grpc.models.summaries import summary_of
 
 Fields = dict[str, Any]
 AGENT_CALL, TOOL_CALL = "agent.call", "tool.call"
@@ -75,7 +77,7 @@ def _promoted(source: Fields, kind: str) -> ev.RunEvent:
         agent_name=reader.text(source, "agent_name"),
         timestamp=reader.moment(source, "timestamp"),
         severity=severity,
-        summary=_summary(source, metadata),
+        summary=summary_of(payload) or _summary(source, metadata),
         final=reader.flag(source, "final"),
         action_id=_action_id(metadata),
         parent_action_id=_text(metadata, "parent_action_id"),
@@ -108,8 +110,8 @@ def _status(source: Fields, metadata: Fields) -> ev.TaskStatusChanged:
     own = task.get("metadata") if isinstance(task, dict) else None
     reasons = [_text(own, key) for key in ("error", "cancel_reason", "reject_reason")] if isinstance(own, dict) else []
     return ev.TaskStatusChanged(
-        parse_state("unknown" if previous is None else previous, field="previous_state"),
-        parse_state(source.get("new_state"), field="new_state"),
+        read_state("unknown" if previous is None else previous, field="previous_state"),
+        read_state(source.get("new_state"), field="new_state"),
         next(filter(None, reasons), ""),
     )
 
@@ -119,7 +121,9 @@ def _artifact(source: Fields, _: Fields) -> ev.TaskArtifactUpdated:
 
 
 def _progress(source: Fields, _: Fields) -> ev.TaskProgress:
-    return ev.TaskProgress(reader.optional_double(source, "progress"), reader.text(source, "message"))
+    progress = ev.TaskProgress(reader.optional_double(source, "progress"), reader.text(source, "message"))
+    progress.check()
+    return progress
 
 
 def _error(source: Fields, _: Fields) -> ev.TaskErrorReported:
@@ -211,13 +215,14 @@ def _started(_: Fields, metadata: Fields) -> ev.ActionStarted:
     )
 
 
-def _ended(source: Fields, metadata: Fields) -> ev.ActionEnded:
+def _ended(_: Fields, metadata: Fields, outcome: str) -> ev.ActionEnded:
     failed = "result" not in metadata and (metadata.get("error") or metadata.get("rejection"))
     return ev.ActionEnded(
         *_what(metadata),
         result=metadata.get("result"),
         error=failed or None,
         delegation_id=_text(metadata, "delegation_id"),
+        outcome=outcome,
     )
 
 
@@ -245,17 +250,17 @@ _LLM_SHAPES: dict[str, Shape] = {
     "policy_decision": ("action.policy", "info", _policy),
     "approval_required": ("approval.required", "info", _approval),
     "approval_decision": ("approval.decided", "info", _answer),
-    "action_denied": ("action.denied", "error", _ended),
+    "action_denied": ("action.denied", "error", partial(_ended, outcome="denied")),
     "tool_start": ("action.started", "info", _started),
     "agent_call_start": ("action.started", "info", _started),
-    "tool_result": ("action.completed", "info", _ended),
-    "agent_call_result": ("action.completed", "info", _ended),
-    "tool_error": ("action.failed", "error", _ended),
-    "agent_call_error": ("action.failed", "error", _ended),
-    "tool_rejected": ("action.rejected", "error", _ended),
-    "agent_call_rejected": ("action.rejected", "error", _ended),
-    "tool_canceled": ("action.canceled", "warning", _ended),
-    "agent_call_canceled": ("action.canceled", "warning", _ended),
+    "tool_result": ("action.completed", "info", partial(_ended, outcome="completed")),
+    "agent_call_result": ("action.completed", "info", partial(_ended, outcome="completed")),
+    "tool_error": ("action.failed", "error", partial(_ended, outcome="failed")),
+    "agent_call_error": ("action.failed", "error", partial(_ended, outcome="failed")),
+    "tool_rejected": ("action.rejected", "error", partial(_ended, outcome="rejected")),
+    "agent_call_rejected": ("action.rejected", "error", partial(_ended, outcome="rejected")),
+    "tool_canceled": ("action.canceled", "warning", partial(_ended, outcome="canceled")),
+    "agent_call_canceled": ("action.canceled", "warning", partial(_ended, outcome="canceled")),
     "llm_parse_error": ("llm.stream", "warning", _step),
     "llm_retry": ("llm.stream", "warning", _step),
     "llm_error": ("llm.stream", "error", _step),

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 from protolink_grpc.errors import InvalidArgumentError, TaskExecutionError
 from protolink_grpc.models import reader
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
 from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState, check_transition, parse_state
 from protolink_grpc.models.message import Message
@@ -23,6 +25,7 @@ _REASONS = {
 """Where a task without success keeps the reason, by state."""
 
 
+@checks_arguments
 @dataclass(slots=True)
 class Task:
     """A unit of work.
@@ -74,11 +77,16 @@ class Task:
         return task
 
     @classmethod
+    def of(cls, given: "Task | Message | str") -> "Task":
+        """The task itself, or a new one with that message or text of a user."""
+        return given if isinstance(given, Task) else cls.create(given)
+
+    @classmethod
     def create_infer(
         cls,
         prompt: str | None = None,
         user: str | None = None,
-        output_schema: dict[str, Any] | None = None,
+        output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
         *,
         session_id: str | None = None,

@@ -19,9 +19,10 @@ from typing import Any
 
 from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.policy.limits import BudgetPolicy, BudgetPolicyLike, check_limits, effective, smaller
+from protolink_grpc.policy.limits import BudgetPolicy, BudgetPolicyLike, effective, smaller
 
 __all__ = ["BudgetEnforcer", "BudgetPolicy", "BudgetPolicyLike", "Reservation", "effective"]
 
@@ -73,6 +74,7 @@ class _Waiter:
     granted: asyncio.Future[Reservation]
 
 
+@checks_arguments
 class BudgetEnforcer:
     """Counts what a run does and stops it at its limits.
 
@@ -87,9 +89,6 @@ class BudgetEnforcer:
             against it: it has a default of its own.
         usage: What earlier attempts have used, as in `restore_usage`.
         clock: Seconds from any origin, never going back.
-
-    Raises:
-        InvalidArgumentError: A limit is negative or no number; names it.
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class BudgetEnforcer:
         usage: BudgetUsage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        check_limits(budget)
         self._budget = budget
         self._policy = policy if policy is not None else _BUILT_IN
         self._clock = clock

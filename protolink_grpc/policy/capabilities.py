@@ -3,7 +3,6 @@
 Nobody is asked for an approval here and nothing is recorded; `decide` is what the runtime calls.
 """
 
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,10 @@ from inspect import isawaitable
 from typing import Any, Protocol, Self, TypeAlias
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models import reader
 from protolink_grpc.models.action import PolicyDecision, PolicyEffect, RunAction
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.json_value import plain
@@ -27,7 +28,7 @@ from protolink_grpc.policy.rules import (
     strictest,
 )
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
 """An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`; rules of a policy may demand
@@ -50,6 +51,7 @@ class Policy(Protocol):
         ...
 
 
+@checks_arguments
 class CapabilityPolicy:
     """Rules by capability name: `records.write`, `records.*` for all names below it, `*` for all.
 

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.json_value import plain
 
@@ -20,6 +21,7 @@ class BudgetPolicyLike(Protocol):
         ...
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class BudgetPolicy:
     """Deny above a limit, warn near it.
@@ -69,11 +71,3 @@ def smaller(one: Any, other: Any) -> Any:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def check_limits(budget: RunBudget) -> None:
-    """Raise InvalidArgumentError where a limit is negative or no number, as a RunBudget made by hand may be."""
-    for each in MEASURES:
-        limit = getattr(budget, f"max_{each}")
-        if limit is not None and not limit >= 0:
-            raise InvalidArgumentError("must be a number that is not negative", field=f"max_{each}")

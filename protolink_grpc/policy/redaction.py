@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import plain
 
 DEFAULT_SENSITIVE_KEYS = frozenset(
@@ -59,11 +60,21 @@ SENSITIVE_SUFFIXES = (
 # Where a token may begin: after nothing that could belong to it, or after an escape of a URL.
 _START = r"(?:(?<![\w-])|(?<=%[0-9A-Fa-f]{2}))"
 _NAMES = (
-    r"(?:password|passwd|passphrase|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credentials|authorization"
+    r"(?:password|passwd|passphrase|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|credentials|token"
     r"|(?:access|auth|bot|csrf|id|refresh|session)[_-]?token)"
 )
+_FIELD = r"(?<![A-Za-z0-9])" + _NAMES + r"[\"']?[ \t]*+"
+"""A name as it stands before a separator: at the end of a longer one too, `x-api-key`."""
 
-_WORDS = ("pass", "pwd", "secret", "api", "key", "credentials", "authorization", "token")
+# What follows a name and a colon in a sentence about it, as in `token: must not be empty`.
+_PROSE = (
+    r"(?!(?:a|an|and|are|at|be|bool|boolean|bytes|can|cannot|did|do|does|don|expected|expired|false|for|has|in|int|integer|"
+    r"invalid|is|it|list|may|missing|must|no|none|not|null|number|object|of|one|only|or|required|should|str|string|that|the|this|to|true|"
+    r"unknown|was|with)(?![\w-]))"
+)
+_UNQUOTED = r"(?P<secret>[^\s&\"'<>,;=\[{(][^\s&\"'<>,;]*+)"
+
+_WORDS = ("pass", "pwd", "secret", "key", "credentials", "token")
 """One of these is in each of `_NAMES`."""
 
 # Each pattern with a sign that must be in the text for it to match, and with words, in lower case, of which one must be
@@ -79,10 +90,18 @@ _LOOKS: tuple[tuple[re.Pattern[str], tuple[str, tuple[str, ...]]], ...] = tuple(
             ("bearer",),
         ),
         (
-            r"\bauthorization[\"']?\s*+[:=]\s*+[\"']?(?:basic|digest|token|apikey|negotiate)\s++(?P<secret>[^\s\"',;]++)",
+            r"authorization[\"']?\s*+[:=]\s*+[\"']?(?:(?:basic|bearer|digest|token|apikey|negotiate)\s++)?"
+            + _PROSE
+            + r"(?P<secret>[^\s\"',;]++)",
             re.IGNORECASE,
             "",
             ("authorization",),
+        ),
+        (
+            r"cookie[\"']?[ \t]*+:[ \t]*+[\"']?(?P<secret>[^\r\n\"']++)",
+            re.IGNORECASE,
+            ":",
+            ("cookie",),
         ),
         # API keys with a prefix: OpenAI, Anthropic and their kin, Stripe, GitHub, GitLab, Slack, Hugging Face, Google, AWS.
         (_START + r"sk-(?:(?=[A-Za-z_-]*+[0-9])[\w-]{8,}+|[\w-]{20,}+)", 0, "-", ("sk-",)),
@@ -106,10 +125,12 @@ _LOOKS: tuple[tuple[re.Pattern[str], tuple[str, tuple[str, ...]]], ...] = tuple(
             "-",
             ("private key",),
         ),
-        # Passwords in URLs, before the host and in the query; assignments as in a file of settings.
+        # Passwords in URLs, before the host and in the query; assignments as in a file of settings, headers, sentences.
         (r"://[^\s/?#:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@", 0, "@", ("://",)),
-        (r"(?<![A-Za-z0-9])" + _NAMES + r"=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE, "=", _WORDS),
-        (r"[?&]token=(?P<secret>[^\s&\"'<>,;]++)", re.IGNORECASE, "=", ("token=",)),
+        (_FIELD + r"=[ \t]*+" + _UNQUOTED, re.IGNORECASE, "=", _WORDS),
+        (_FIELD + r":[ \t]*+" + _PROSE + _UNQUOTED, re.IGNORECASE, ":", _WORDS),
+        (_FIELD + r"[:=][ \t]*+\"(?P<secret>(?:[^\"\\]++|\\.)++)", re.IGNORECASE | re.DOTALL, '"', _WORDS),
+        (_FIELD + r"[:=][ \t]*+'(?P<secret>(?:[^'\\]++|\\.)++)", re.IGNORECASE | re.DOTALL, "'", _WORDS),
         # JSON inside a text, as a model writes it, and its cousin of Python.
         (
             r"\"[\w-]{0,40}" + _NAMES + r"\"\s*+:\s*+\"(?P<secret>(?:[^\"\\]++|\\.)++)",
@@ -140,6 +161,7 @@ _SEPARATORS = str.maketrans("-. ", "___")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class RedactionPolicy:
     """Takes secrets out of JSON values and texts.

@@ -4,10 +4,14 @@ Theory of operation. Everything an agent can be found by is a key (`keys_of`). A
 asked for, from the token's position, and keeps what has the other keys too: it costs what the rarest key costs, and no
 sorting.
 
+URLs are compared in their canonical form (`canonical_url`). A name belongs to the principal that registered it first (`names`), so
+that all agents of one name are instances of one service; a lookup by name finds the instance that was registered last.
+
 Leases are due times on a heap. A renewal moves the entry's due time only; the heap learns of it when the old time comes
 up. An agent whose lease is over is invisible at once, whether or not anybody has removed it yet.
 
-A change is made in three steps, so that a disk can stand between the last two: `plan_*` decides and shows nothing,
+A change is made in three steps, so that a disk can stand between the last two: `plan_*` decides and shows nothing (but a
+name is its owner's from then on, so that two plans never give it to two principals),
 `stage` hands out revisions, `apply` makes it visible; `register`, `deregister` and `expire` do all three at once. Between
 planning and applying there must be no other change for the same URL, and what is staged must be applied before anything
 else is. A directory starts at the microseconds of its clock: no revision of an earlier life can be mistaken for one of
@@ -20,6 +24,7 @@ import asyncio
 import heapq
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -27,16 +32,18 @@ from itertools import count
 from protolink_grpc.errors import (
     AgentConflictError,
     AgentNotFoundError,
-    AmbiguousAgentError,
     InvalidArgumentError,
     LeaseNotFoundError,
+    ResourceExhaustedError,
     StoreError,
 )
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.registry.changes import DEFAULT_RING_SIZE, ChangeBatch, ChangeRing, Record, snapshot_of
 from protolink_grpc.registry.entries import Entry, Mutation, Registration, StoredAgent
 from protolink_grpc.registry.index import AgentIndex
+from protolink_grpc.registry.names import DEFAULT_NAME_HOLD_S, NameOwners, NameRecord, check_name, name_key
 from protolink_grpc.registry.pages import MAX_PAGE_BYTES, Page, checked_page_size, position_of, token_of
+from protolink_grpc.wire.address import canonical_url, comparable_url
 from protolink_grpc.wire.cards import card_from_bytes, card_to_bytes
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,
@@ -50,7 +57,9 @@ from protolink_grpc.wire.registry import (
     keys_of,
 )
 
-_MAX_URLS_LISTED = 10
+DEFAULT_MAX_AGENTS = 10_000
+"""Agents that one principal may have registered at a time: far more than a fleet, few enough to hold in memory."""
+
 _ALL = AgentFilter()
 
 
@@ -62,6 +71,8 @@ class AgentDirectory:
         lease_clock: Seconds since whenever, never going back; for leases. None means the system's monotonic clock, or
             `clock` where one is given.
         ring_size: Changes kept for watchers that come back or fall behind.
+        name_hold_s: How long a name stays its owner's after its last registration, seconds.
+        max_agents: Agents that one principal may have registered at a time.
     """
 
     def __init__(
@@ -70,8 +81,15 @@ class AgentDirectory:
         clock: Callable[[], float] | None = None,
         lease_clock: Callable[[], float] | None = None,
         ring_size: int = DEFAULT_RING_SIZE,
+        name_hold_s: float = DEFAULT_NAME_HOLD_S,
+        max_agents: int = DEFAULT_MAX_AGENTS,
     ) -> None:
+        if max_agents < 1:
+            raise InvalidArgumentError("must be at least 1", field="max_agents")
         self._clock = clock or time.time
+        self.names = NameOwners(name_hold_s, self._clock)
+        self._max_agents = max_agents
+        self._counts: Counter[str] = Counter()  # agents by principal
         self.now = lease_clock or clock or time.monotonic
         self._by_url: dict[str, Entry] = {}
         self._by_lease: dict[str, Entry] = {}
@@ -141,27 +159,22 @@ class AgentDirectory:
     # Reading
 
     def get(self, name_or_url: str) -> RegisteredAgent:
-        """The one agent of a name or URL.
+        """The agent at a URL, or of a name; of several instances with one name, the one that was registered last.
 
         Raises:
             InvalidArgumentError: Nothing was asked for.
-            AgentNotFoundError: Nobody is called that; names who may have been meant.
-            AmbiguousAgentError: Several are; lists their URLs.
+            AgentNotFoundError: There is none; the message has the nearest name.
         """
         if not name_or_url:
             raise InvalidArgumentError("must not be empty", field="name")
         now = self.now()
-        entry = self._by_url.get(name_or_url)
-        if entry is not None and entry.due_at > now:
-            return self._view(entry)
-        named = self._matching(AgentFilter(name=name_or_url).keys, now)
-        if len(named) == 1:
-            return self._view(named[0])
-        if named:
-            urls = [each.url for each in named[:_MAX_URLS_LISTED]] + ["..."] * (len(named) > _MAX_URLS_LISTED)
-            listed = ", ".join(urls)
-            message = f"{len(named)} agents are called {name_or_url!r}: {listed}; ask for one by its URL"
-            raise AmbiguousAgentError(message, name=name_or_url, urls=listed)
+        if "://" in name_or_url:  # no name contains that
+            entry = self._by_url.get(comparable_url(name_or_url))
+            found = [entry] if entry is not None and entry.due_at > now else []
+        else:
+            found = list(self._matching(AgentFilter(name=name_or_url).keys, now))
+        if found:
+            return self._view(max(found, key=lambda each: (each.stored.register_time, each.stored.revision)))
         raise self._not_found(name_or_url)
 
     def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
@@ -224,39 +237,72 @@ class AgentDirectory:
 
     # Changing, in steps
 
-    def plan_registration(self, card: AgentCard, principal: str, lease_ttl_s: float, lease_id: str) -> Mutation:
+    def plan_registration(
+        self,
+        card: AgentCard,
+        principal: str,
+        lease_ttl_s: float,
+        lease_id: str,
+        *,
+        is_admin: bool = False,
+        max_lease_ttl_s: float = MAX_LEASE_TTL_S,
+    ) -> Mutation:
         """Decide about a card; a lease that it replaces lives on for its full length meanwhile.
 
-        The same principal replaces its own card, and so does whoever knows the lease. Unauthenticated callers are one
-        principal. A lease that is given, alive and of this URL is kept, otherwise a new one is granted.
+        The same principal replaces its own card, and so does a caller that knows the lease. Unauthenticated callers are one
+        principal. A lease that is given, alive and of this URL is kept, otherwise a new one is granted. The name is the principal's
+        from now on, whatever becomes of the plan.
+
+        Args:
+            is_admin: The principal may take names and URLs over from others.
 
         Raises:
             InvalidArgumentError: A card or length of lease that the contract does not allow; names the path.
-            AgentConflictError: The URL is another principal's, whose lease is alive.
+            AgentConflictError: The name is another principal's, or the URL is, under a lease that is alive.
+            ResourceExhaustedError: The principal has too many agents.
         """
-        if not MIN_LEASE_TTL_S <= lease_ttl_s <= MAX_LEASE_TTL_S:
-            raise InvalidArgumentError(f"must be {MIN_LEASE_TTL_S:g} to {MAX_LEASE_TTL_S:g} seconds", field="lease_ttl")
+        if not MIN_LEASE_TTL_S <= lease_ttl_s <= max_lease_ttl_s:
+            raise InvalidArgumentError(
+                f"must be from {MIN_LEASE_TTL_S:g} to {max_lease_ttl_s:g} seconds", field="lease_ttl"
+            )
         encoded = card_to_bytes(card)
-        before = self._by_url.get(card.url)
+        check_name(card.name, field="card.name")
+        url = canonical_url(card.url, field="card.url")
+        before = self._by_url.get(url)
         alive = before if before is not None and before.due_at > self.now() else None
-        if alive is not None and alive.stored.principal != principal and alive.stored.lease_id != lease_id:
-            raise AgentConflictError(f"{card.url} is registered to another principal", url=card.url)
+        keeps_lease = alive is not None and alive.stored.lease_id == lease_id
+        if not is_admin:
+            self._check_owner(card, principal, alive, keeps_lease)
+        if self._counts[principal] - (before is not None and before.stored.principal == principal) >= self._max_agents:
+            raise ResourceExhaustedError(
+                f"a principal may have {self._max_agents:,} agents registered at a time", limit=str(self._max_agents)
+            )
         entry = self._entry(
             StoredAgent(
-                url=card.url,
+                url=url,
                 card=encoded,
                 principal=principal,
-                lease_id=lease_id if alive and alive.stored.lease_id == lease_id else secrets.token_urlsafe(24),
+                lease_id=lease_id if keeps_lease else secrets.token_urlsafe(24),
                 lease_ttl_s=lease_ttl_s,
                 register_time=alive.stored.register_time if alive else self._clock(),
                 revision=alive.stored.revision if alive else 0,
             )
         )
+        self.names.claim(card.name, principal)
         if alive is None:
             return Mutation(AgentChangeKind.UP, entry, before)
         alive.due_at = self.now() + alive.stored.lease_ttl_s  # or it could run out before the change is applied
         visible = alive.stored.card != encoded
         return Mutation(AgentChangeKind.UP, entry, before, visible, durable=alive.stored != entry.stored)
+
+    def plan_evictions(self, name: str, owner: str | None) -> Sequence[Mutation]:
+        """Decide about the agents of a name that are not its owner's; None means all of them."""
+        key = name_key(name)
+        return [
+            Mutation(AgentChangeKind.DOWN, entry, entry)
+            for entry in self._by_url.values()
+            if name_key(entry.position[0]) == key and entry.stored.principal != owner
+        ]
 
     def plan_removal(self, lease_id: str, principal: str) -> Mutation | None:
         """Decide about a good-bye; None when there is nobody to leave."""
@@ -284,6 +330,12 @@ class AgentDirectory:
         """Stage and apply."""
         self.stage(mutations)
         self.apply(mutations)
+
+    def name_records(self, mutations: Iterable[Mutation]) -> Sequence[NameRecord]:
+        """What a file must know about the names in these changes, as of now."""
+        entries = [entry for each in mutations for entry in (each.before, each.entry) if entry is not None]
+        found = (self.names.record(entry.position[0], entry.stored.principal) for entry in entries)
+        return list({each.key: each for each in found if each is not None}.values())
 
     def stage(self, mutations: Iterable[Mutation]) -> int:
         """Hand out the revisions that follow; the last one."""
@@ -315,7 +367,7 @@ class AgentDirectory:
         self._heap = [(entry.due_at, next(self._tickets), entry) for entry in self._by_url.values()]
         heapq.heapify(self._heap)
 
-    def load(self, agents: Iterable[StoredAgent], revision: int) -> None:
+    def load(self, agents: Iterable[StoredAgent], revision: int, names: Iterable[NameRecord] = ()) -> None:
         """Fill a directory that nobody has used, each agent under a fresh lease.
 
         Args:
@@ -324,6 +376,7 @@ class AgentDirectory:
         Raises:
             StoreError: A card cannot be read.
         """
+        self.names.load(names)
         for stored in agents:
             try:
                 self._add(self._entry(stored))
@@ -332,6 +385,16 @@ class AgentDirectory:
         self._ring = ChangeRing(max(revision, self.revision), self._ring_size)
 
     # Inside
+
+    def _check_owner(self, card: AgentCard, principal: str, alive: Entry | None, keeps_lease: bool) -> None:
+        """Raises AgentConflictError where the URL or the name of a card is another principal's.
+
+        A lease is a secret of its agent: a caller that knows it is that agent, under another principal now.
+        """
+        if alive is not None and alive.stored.principal != principal and not keeps_lease:
+            raise AgentConflictError(f"{card.url} is registered to another principal", url=card.url)
+        if not (keeps_lease and alive is not None and name_key(alive.position[0]) == name_key(card.name)):
+            self.names.check(card.name, principal)
 
     def _entry(self, stored: StoredAgent) -> Entry:
         """The card goes through its bytes: judged by the contract, and shared with nobody."""
@@ -342,11 +405,17 @@ class AgentDirectory:
         entry.due_at = self.now() + entry.stored.lease_ttl_s
         self._by_url[entry.url] = self._by_lease[entry.stored.lease_id] = entry
         self._index.add(entry.position, entry.keys)
+        self._counts[entry.stored.principal] += 1
+        self.names.add_registration(entry.position[0], entry.stored.principal)
         self._schedule(entry)
 
     def _remove(self, entry: Entry) -> None:
         del self._by_url[entry.url], self._by_lease[entry.stored.lease_id]
         self._index.remove(entry.position, entry.keys)
+        self._counts[entry.stored.principal] -= 1
+        if not self._counts[entry.stored.principal]:
+            del self._counts[entry.stored.principal]
+        self.names.remove_registration(entry.position[0])
 
     def _schedule(self, entry: Entry) -> None:
         heapq.heappush(self._heap, (entry.due_at, next(self._tickets), entry))

@@ -12,7 +12,7 @@ from protolink_grpc.wire.registry import Key, RegisteredAgent
 
 DEFAULT_PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
-# Source of both: ListAgentsRequest.page_size in protolink/v1/registry_service.proto.
+# Source of both: ListAgentsRequest.page_size in plgrpc/v1/registry_service.proto.
 
 MAX_PAGE_BYTES = 1 << 20
 """Encoded cards in one answer, its last card not counted. Source: a quarter of what gRPC receives by default."""

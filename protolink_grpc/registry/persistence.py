@@ -16,10 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreVersionError,
+)
 from protolink_grpc.registry.entries import StoredAgent
+from protolink_grpc.registry.names import NameRecord
+from protolink_grpc.wire.address import canonical_url
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 2 added the owners of names, and keeps URLs in their canonical form."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -31,6 +40,11 @@ CREATE TABLE IF NOT EXISTS agents (
   lease_ttl_s REAL NOT NULL,
   register_time REAL NOT NULL,
   revision INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS names (
+  name TEXT PRIMARY KEY,
+  principal TEXT NOT NULL,
+  seen_time REAL NOT NULL
 ) WITHOUT ROWID;
 """
 # In the order of the fields of StoredAgent.
@@ -60,8 +74,8 @@ class SQLiteDirectoryFile:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-file")
         self._connection: sqlite3.Connection | None = None
 
-    async def load(self) -> tuple[Sequence[StoredAgent], int]:
-        """Open the file; its agents, sorted by URL, and the last revision given out.
+    async def load(self) -> tuple[Sequence[StoredAgent], int, Sequence[NameRecord]]:
+        """Open the file; its agents, sorted by URL, the last revision given out, and the owners of names.
 
         Raises:
             StoreVersionError: A newer version wrote it.
@@ -70,21 +84,31 @@ class SQLiteDirectoryFile:
         """
         return await self._in_thread(self._load)
 
-    async def write(self, agents: Sequence[StoredAgent], gone_urls: Sequence[str], revision: int) -> None:
+    async def write(
+        self,
+        agents: Sequence[StoredAgent],
+        gone_urls: Sequence[str],
+        revision: int,
+        *,
+        names: Sequence[NameRecord] = (),
+        freed: Sequence[str] = (),
+    ) -> None:
         """Add or replace agents and remove URLs, all or nothing; on disk when it returns.
 
         A caller that is cancelled does not stop the write.
 
         Args:
             agents: At most one per URL, none of a URL that is also gone.
-            revision: The last revision given out, not smaller than the one before.
+            revision: The last revision given out. A smaller one than that of an earlier write changes nothing.
+            names: Owners to add or replace.
+            freed: Keys of names to remove, before `names` are added.
 
         Raises:
             StoreFullError: No room.
             StoreReadOnlyError: The file cannot be written to.
             StoreError: Any other failure of the disk, or the file is not open.
         """
-        await self._in_thread(lambda: self._write(agents, gone_urls, revision))
+        await self._in_thread(lambda: self._write(agents, gone_urls, revision, names, freed))
 
     async def aclose(self) -> None:
         """Finish what was handed over and close the file. Closing twice does nothing."""
@@ -97,7 +121,7 @@ class SQLiteDirectoryFile:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: _translated(work))
 
-    def _load(self) -> tuple[Sequence[StoredAgent], int]:
+    def _load(self) -> tuple[Sequence[StoredAgent], int, Sequence[NameRecord]]:
         if self._connection is not None:
             raise StoreError("the registry's file is open already")
         connection = self._connect()
@@ -105,11 +129,16 @@ class SQLiteDirectoryFile:
             self._prepare(connection)
             rows = connection.execute(_SELECT).fetchall()
             revision = connection.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
+            names = connection.execute("SELECT name, principal, seen_time FROM names").fetchall()
         except BaseException:
             connection.close()
             raise
         self._connection = connection
-        return [StoredAgent(*row) for row in rows], revision[0] if revision else 0
+        return (
+            [StoredAgent(*row) for row in rows],
+            revision[0] if revision else 0,
+            [NameRecord(*row) for row in names],
+        )
 
     def _connect(self) -> sqlite3.Connection:
         # SQLite would create the file readable by everyone; its journal gets the rights of the file.
@@ -134,9 +163,19 @@ class SQLiteDirectoryFile:
                 f"the registry's file has version {version}, this program knows up to {SCHEMA_VERSION}",
                 version=str(version),
             )
+        if version < SCHEMA_VERSION:
+            _use_canonical_urls(connection)
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (SCHEMA_VERSION,))
         connection.execute("COMMIT")
 
-    def _write(self, agents: Sequence[StoredAgent], gone_urls: Sequence[str], revision: int) -> None:
+    def _write(
+        self,
+        agents: Sequence[StoredAgent],
+        gone_urls: Sequence[str],
+        revision: int,
+        names: Sequence[NameRecord],
+        freed: Sequence[str],
+    ) -> None:
         connection = self._connection
         if connection is None:
             raise StoreError("the registry's file is not open")
@@ -147,7 +186,15 @@ class SQLiteDirectoryFile:
                 _REPLACE,
                 ((a.url, a.card, a.principal, a.lease_id, a.lease_ttl_s, a.register_time, a.revision) for a in agents),
             )
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (revision,))
+            connection.executemany("DELETE FROM names WHERE name = ?", ((key,) for key in freed))
+            connection.executemany(
+                "INSERT OR REPLACE INTO names (name, principal, seen_time) VALUES (?, ?, ?)",
+                ((each.key, each.principal, each.seen_time) for each in names),
+            )
+            connection.execute(
+                "INSERT INTO meta VALUES ('revision', ?) ON CONFLICT DO UPDATE SET value = max(value, excluded.value)",
+                (revision,),
+            )
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # SQLite may have rolled back by itself
@@ -158,6 +205,15 @@ class SQLiteDirectoryFile:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _use_canonical_urls(connection: sqlite3.Connection) -> None:
+    """Version 1 kept URLs as the cards spell them; what is no URL could not be called, and goes."""
+    for (url,) in connection.execute("SELECT url FROM agents").fetchall():
+        try:
+            connection.execute("UPDATE OR REPLACE agents SET url = ? WHERE url = ?", (canonical_url(url), url))
+        except InvalidArgumentError:
+            connection.execute("DELETE FROM agents WHERE url = ?", (url,))
 
 
 def _translated(work: Callable[[], T]) -> T:

@@ -9,20 +9,30 @@ Renewals and reads never wait for the disk.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
-from protolink_grpc.errors import UnavailableError
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.errors import InvalidArgumentError, UnavailableError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.registry.changes import ChangeBatch
 from protolink_grpc.registry.directory import AgentDirectory
 from protolink_grpc.registry.entries import Mutation, Registration
+from protolink_grpc.registry.names import name_key
 from protolink_grpc.registry.pages import Page
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
-from protolink_grpc.wire.registry import DEFAULT_LEASE_TTL_S, AgentChangeKind, AgentFilter, RegisteredAgent
+from protolink_grpc.wire.address import canonical_url
+from protolink_grpc.wire.registry import (
+    DEFAULT_LEASE_TTL_S,
+    MAX_LEASE_TTL_S,
+    AgentChangeKind,
+    AgentFilter,
+    RegisteredAgent,
+)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _ALL = AgentFilter()
 
@@ -33,18 +43,44 @@ Only the news of an expiry can be late by this; no reader sees an agent whose le
 """
 
 
+SILENT_LEASE_S, MAX_SILENT_LEASE_S = 86_400.0, 366 * 86_400.0
+"""Lease of an agent that is not expected to renew it: a ProtoLink agent sends no heartbeats by default. A day, a year at most."""
+
+OwnerOf = Callable[[Principal], str]
+"""Who owns what an authenticated caller registers: its name, unless an operator says otherwise, for instance one of its scopes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """A caller as the registry sees it: whose its registrations are, and whether it may take over what is others'."""
+
+    owner: str
+    is_admin: bool = False
+
+
 class RegistryService:
     """A registry without a network. It owns the directory and the file from `start` to `aclose`.
 
     Args:
         directory: Must be unused where there is a file.
         file: Where registrations survive a restart; None means that agents register again by themselves.
+        owner_of: None means the caller's name.
+        admin_scope: Callers with this scope take over and release names of others; None means that no caller does.
     """
 
-    def __init__(self, directory: AgentDirectory | None = None, file: SQLiteDirectoryFile | None = None) -> None:
+    def __init__(
+        self,
+        directory: AgentDirectory | None = None,
+        file: SQLiteDirectoryFile | None = None,
+        *,
+        owner_of: OwnerOf | None = None,
+        admin_scope: str | None = None,
+    ) -> None:
         # An empty directory is false: its length is the number of its agents.
         self._directory = directory if directory is not None else AgentDirectory()
         self._file = file
+        self._owner_of = owner_of
+        self._admin_scope = admin_scope
         self._queue: list[tuple[Mutation, asyncio.Future[None]]] = []
         self._pending: dict[str, asyncio.Future[None]] = {}
         self._queued = asyncio.Event()
@@ -56,7 +92,8 @@ class RegistryService:
         """Read the file and begin to watch the leases. Raises what the file's `load` and the directory's `load` do."""
         if self._file is not None:
             try:
-                self._directory.load(*await self._file.load())
+                agents, revision, names = await self._file.load()
+                self._directory.load(agents, revision, names)
             except BaseException:
                 await self._file.aclose()
                 raise
@@ -81,33 +118,98 @@ class RegistryService:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def registrant(self, principal: Principal) -> Registrant:
+        """What an identified caller is here.
+
+        Raises:
+            InvalidArgumentError: The operator's hook names no owner.
+        """
+        is_admin = self._admin_scope is not None and self._admin_scope in principal.scopes
+        if self._owner_of is None:
+            return Registrant(principal.name, is_admin)
+        owner = self._owner_of(principal)
+        if not owner:
+            raise InvalidArgumentError("the registry knows no owner for this caller's agents", field="principal")
+        return Registrant(owner, is_admin)
+
     async def register(
-        self, card: AgentCard, *, principal: str = "", lease_ttl_s: float = DEFAULT_LEASE_TTL_S, lease_id: str = ""
+        self,
+        card: AgentCard,
+        *,
+        principal: str = "",
+        lease_ttl_s: float = DEFAULT_LEASE_TTL_S,
+        lease_id: str = "",
+        is_admin: bool = False,
+        max_lease_ttl_s: float = MAX_LEASE_TTL_S,
     ) -> Registration:
-        """Add or replace the card under its URL. Raises like `AgentDirectory.plan_registration` and `_carry_out`."""
-        while (pending := self._pending.get(card.url)) is not None:
+        """Add or replace the card under its URL. Of a name that an administrator takes over, the agents of others are removed.
+
+        Raises like `AgentDirectory.plan_registration` and `_carry_out`.
+        """
+        url = canonical_url(card.url, field="card.url")
+        while (pending := self._pending.get(url)) is not None:
             await asyncio.wait([pending])
-        mutation = self._directory.plan_registration(card, principal, lease_ttl_s, lease_id)
+        former = self._directory.names.owner(card.name)
+        mutation = self._directory.plan_registration(
+            card, principal, lease_ttl_s, lease_id, is_admin=is_admin, max_lease_ttl_s=max_lease_ttl_s
+        )
         await self._carry_out(mutation)
         self._leased.set()
+        if is_admin and former not in (None, principal):
+            log.warning("%r took the name %r over from %r", principal, card.name, former)
+            await self._evict(card.name, principal)
         return mutation.registration
+
+    async def release_name(self, name: str) -> bool:
+        """Release a name and remove its registered agents. Returns whether the name was owned.
+
+        Raises like `_carry_out`.
+        """
+        former = self._directory.names.owner(name)
+        await self._evict(name, None)
+        self._directory.names.free(name)
+        if self._file is not None:
+            if self._closing or not self._tasks:
+                raise UnavailableError("the registry is not running")
+            await self._file.write([], [], self._directory.revision, freed=[name_key(name)])
+        if former is not None:
+            log.warning("the name %r of %r was released", name, former)
+        return former is not None
+
+    async def _evict(self, name: str, owner: str | None) -> None:
+        """Remove the agents of a name that are not its owner's, those included that are being registered now."""
+        if self._pending:
+            await asyncio.wait([*self._pending.values()])
+        while mutations := self._directory.plan_evictions(name, owner):
+            pending = self._pending.get(mutations[0].entry.url)
+            if pending is None:
+                await self._carry_out(mutations[0])
+            else:
+                await asyncio.wait([pending])
 
     async def renew(self, lease_id: str, *, principal: str = "") -> float:
         """Keep a registration alive; the length of the lease from now, in seconds. Raises LeaseNotFoundError."""
         return self._directory.renew(lease_id, principal)
 
-    async def deregister(self, lease_id: str, *, principal: str = "") -> bool:
-        """Remove a registration; whether there was one of this principal. Raises like `_carry_out`."""
+    async def deregister(self, lease_id: str, *, principal: str = "", is_admin: bool = False) -> bool:
+        """Remove a registration; whether there was one of this principal.
+
+        Its name stays reserved for its owner. An administrator's name is released with its last registration.
+
+        Raises like `_carry_out`.
+        """
         while (mutation := self._directory.plan_removal(lease_id, principal)) is not None:
             pending = self._pending.get(mutation.entry.url)
             if pending is None:
                 await self._carry_out(mutation)
+                if is_admin and not self._directory.plan_evictions(mutation.entry.card.name, None):
+                    await self.release_name(mutation.entry.card.name)
                 return True
             await asyncio.wait([pending])
         return False
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The one agent of a name or URL. Raises like `AgentDirectory.get`."""
+        """The agent at a URL, or of a name. Raises like `AgentDirectory.get`."""
         return self._directory.get(name_or_url)
 
     async def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
@@ -128,11 +230,16 @@ class RegistryService:
             StoreError: The file could not take the change, and it did not happen.
         """
         if self._file is None or not mutation.durable:
-            self._directory.perform([mutation])
+            self._perform([mutation])
             return
         written = self._enqueue(mutation)
         await asyncio.wait([written])  # unlike awaiting it, this leaves the future alone when the caller is cancelled
         written.result()
+
+    def _perform(self, mutations: Sequence[Mutation]) -> None:
+        self._directory.perform(mutations)
+        if self._file is None:
+            self._directory.names.freed.clear()  # no file has to know
 
     def _enqueue(self, mutation: Mutation) -> asyncio.Future[None]:
         if self._closing or not self._tasks:
@@ -154,12 +261,15 @@ class RegistryService:
 
     async def _commit(self, file: SQLiteDirectoryFile, batch: Sequence[tuple[Mutation, asyncio.Future[None]]]) -> None:
         failure: Exception | None = None
+        freed = tuple(self._directory.names.freed)
         mutations = [mutation for mutation, _ in batch]
         try:
             revision = self._directory.stage(mutations)
             ups = [each.entry.stored for each in mutations if each.kind is AgentChangeKind.UP]
             gone = [each.entry.url for each in mutations if each.kind is not AgentChangeKind.UP]
-            await file.write(ups, gone, revision)
+            names = self._directory.name_records(mutations)
+            await file.write(ups, gone, revision, names=names, freed=freed)
+            self._directory.names.freed.difference_update(freed)
         except Exception as error:  # whatever it is, the callers must hear of it and the next batch must be tried
             log.warning("the registry could not write %d changes: %s", len(batch), error)
             failure = error
@@ -192,7 +302,7 @@ class RegistryService:
     def _expire(self) -> None:
         mutations = self._directory.plan_expiry(self._directory.now(), busy=self._pending)
         if self._file is None:
-            self._directory.perform(mutations)
+            self._perform(mutations)
             return
         for mutation in mutations:
             self._enqueue(mutation)

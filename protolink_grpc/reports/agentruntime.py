@@ -2,7 +2,7 @@
 
 A session has one thread. A turn begins with each submission of its sender and is numbered within the task. What we call an action
 is a tool call there; an action there is the question that waits for somebody, our approval. What has no counterpart keeps its own
-type behind `protolink.`, which the contract allows to vendors.
+type behind `plgrpc.`, which the contract allows to vendors.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def _is_said_by_sender(event: RunEvent) -> bool:
 
 def _own(event: RunEvent, payload: Any) -> Mapped:
     """A kind that the contract does not have."""
-    yield f"protolink.{event.type}", {"payload": event.to_dict()["payload"] | {"summary": event.summary}}
+    yield f"plgrpc.{event.type}", {"payload": event.to_dict()["payload"] | {"summary": event.summary}}
 
 
 def _submitted(event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
@@ -89,7 +89,7 @@ def _messages(event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
     if _is_said_by_sender(event):
         yield "turn.submitted", {"payload": {"status": "accepted", "messages": messages}}
     else:
-        yield "protolink.task.message", {"payload": {"messages": messages}}
+        yield "plgrpc.task.message", {"payload": {"messages": messages}}
 
 
 _BEGINNINGS = {"continued": "task.resumed", "recovered": "task.retrying"}
@@ -224,10 +224,9 @@ def _started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
 
 
 def _ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
-    outcome = event.type.rpartition(".")[2]
-    done = outcome == "completed"
+    done = ended.outcome == "completed"
     payload: Record = {"toolName": ended.name, "kind": ended.kind, "durationMs": ended.duration_micros / 1000}
-    payload |= {"result": ended.result} if done else {"error": ended.error, "failureCategory": f"tool_{outcome}"}
+    payload |= {"result": ended.result} if done else {"error": ended.error, "failureCategory": f"tool_{ended.outcome}"}
     if ended.kind == AGENT_CALL:
         kind = "subagent.completed" if done else "subagent.failed"
         yield kind, _subagent(event, ended.delegation_id) | {"payload": payload}
@@ -277,14 +276,14 @@ _STEPS = {
 
 
 def _step(event: RunEvent, step: ev.LlmStep) -> Mapped:
-    kind = _STEPS.get(step.kind, f"protolink.llm.{step.kind.removeprefix('llm_')}")
+    kind = _STEPS.get(step.kind, f"plgrpc.llm.{step.kind.removeprefix('llm_')}")
     yield kind, {"payload": {"step": step.step, "content": step.content, "data": step.data}}
 
 
 _TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
     ev.TaskSubmitted: _submitted,  # task.created, turn.submitted
     ev.TaskStatusChanged: _status,  # task.*, task.attempt.*, turn.*
-    ev.TaskMessagesAdded: _messages,  # turn.submitted of the sender, protolink.task.message of the agent
+    ev.TaskMessagesAdded: _messages,  # turn.submitted of the sender, plgrpc.task.message of the agent
     ev.TaskArtifactUpdated: _artifact,  # artifact.changed
     ev.TaskPatched: _patched,  # task.updated
     ev.TaskProgress: _progress,  # task.progress
@@ -300,6 +299,6 @@ _TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
     ev.LlmCallStarted: _call,  # model.requested
     ev.LlmCallCompleted: _completed,  # model.completed, cost.recorded
     ev.BudgetReported: _budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmStep: _step,  # model.failed, context.compaction.completed, protolink.llm.*
+    ev.LlmStep: _step,  # model.failed, context.compaction.completed, plgrpc.llm.*
 }
 """Everything that maps; an application's own kinds and unknown ones are `_own`."""

@@ -54,9 +54,11 @@ def _denial(event: RunEvent) -> str:
             return f"{about} by policy {decision.policy_name} {decision.reason}".rstrip()
         case ev.ApprovalDecided(decision=decision) if not decision.approved:
             return f"request {decision.request_id} by {decision.decided_by or 'nobody'} {decision.reason}".rstrip()
-        case ev.ActionEnded(name=name) if event.type == "action.denied":
+        case ev.ActionEnded(name=name, outcome="denied"):
             return f"{about} {name} {event.summary}".rstrip()
-    return f"{about} {event.summary}".rstrip() if event.type == "action.denied" else ""
+        case dict() if event.type == "action.denied":  # in a shape that this version cannot read
+            return f"{about} {event.summary}".rstrip()
+    return ""
 
 
 def assert_budget_under(

@@ -20,7 +20,7 @@ from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports.records import ReportedAction, ReportedApproval, ReportedCall, ReportedStep, ReportTotals
 from protolink_grpc.reports.report import RunReport
-from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.wire.events import check_understood, event_from_pb, unframe
 
 OMITTED_KEY = "events_omitted"
 """Where a report's metadata says how many events are not in it."""
@@ -69,9 +69,14 @@ class ReportBuilder:
 
         Raises:
             InvalidArgumentError: An event that its kind does not allow: the log is damaged.
+            LogTooNewError: An event of an unknown kind that must be understood.
         """
         for frame in frames:
-            self.add(event_from_frame(frame), len(frame))
+            event = unframe(frame)
+            read = event_from_pb(event)
+            if read.payload is None:
+                check_understood(event)
+            self.add(read, len(frame))
 
     def add(self, event: RunEvent, size: int = 0) -> None:
         """Take the next event. Text deltas are skipped: the whole text is in the end of their call."""
@@ -104,6 +109,7 @@ class ReportBuilder:
             self._brought = event.metadata["task"]
         if isinstance(event.payload, ev.TaskSubmitted) and event.sequence == 1:
             self._fold = TaskFold(event.task_id)
+            self._fold.agent_name = event.agent_name
         fold = self._fold
         if fold is None or (not wanted and self._first is not None):
             return
@@ -220,7 +226,7 @@ class ReportBuilder:
         record.result, record.error, record.usage = ended.result, ended.error, ended.usage
         record.delegation_id = ended.delegation_id or record.delegation_id
         record.ended_at = event.timestamp
-        record.outcome = event.type.rpartition(".")[2]
+        record.outcome = ended.outcome
         if ended.duration_micros:
             record.duration_micros = ended.duration_micros
         elif record.started_at:
@@ -325,11 +331,11 @@ class ReportBuilder:
         fold = self._fold
         found = self._context or (fold.context if fold is not None else None)
         session = last.session_id or first.session_id or (fold.session_id if fold is not None else None)
-        if found is not None:
-            return found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
-        chain = [first.agent_name] if first.agent_name else []
-        # Not `now`: two readings of one log are equal.
-        return RunContext(last.run_id or first.task_id, session, agent_chain=chain, created_at=first.timestamp)
+        if found is None:
+            # Not `now`: two readings of one log are equal.
+            found = RunContext(last.run_id or first.task_id, session, created_at=first.timestamp)
+        made = found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
+        return made.with_agent(first.agent_name) if first.agent_name else made
 
     def _task(self) -> Task | None:
         if self._fold is not None and self._first is not None:

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.reports.report import RunReport, json_object
 
 
+@checks_arguments
 class RunReplay:
     """The events of a run that is over, or of as much of it as there is.
 
     Args:
         source: A report or its JSON form; events or their JSON forms, oldest first; or the path of a file that has a report as one
-            JSON document, or events as JSON lines, the way `protolink run report` and an export write them.
+            JSON document, or events as JSON lines, the way `plgrpc run report` and an export write them.
 
     Raises:
         InvalidArgumentError: It is none of these; names the path inside of it.

@@ -8,6 +8,7 @@ from typing import Any, Self
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.action import BudgetDecision, BudgetUsage, ContextManifest
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
@@ -20,6 +21,7 @@ from protolink_grpc.reports.records import ReportedAction, ReportedApproval, Rep
 REPORT_VERSION = "1.0"
 
 
+@checks_arguments
 @dataclass(slots=True)
 class RunReport:
     """What happened in a run, or in all runs of a task. A reading of events: it adds nothing to them.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from protolink_grpc.errors import StoreReadOnlyError, StoreVersionError, TaskNotFoundError, UnimplementedError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import TaskSubmitted
@@ -63,39 +64,45 @@ class RunReportRecord:
 
 
 class RunStore(Protocol):
-    """Looking up what ran. Larger deployments implement it over their own persistence.
+    """Where runs are kept for looking them up. Larger deployments implement it over their own persistence, as in ProtoLink.
+
+    With `Agent(run_store=...)`, `save_task` and then `save_report` are called after each run that ended in the agent's process,
+    with the task as it is then, and the report of the run, both whole and not redacted. A run ends when its task ends, or waits for
+    input. The calls are made one after the other, on a thread, soon after the caller has its answer; coroutine functions are
+    awaited. What they raise is logged, once until a call succeeds, and never fails a run. `Agent.stop` waits for outstanding calls
+    as long as for runs. The agent calls no other method.
 
     Methods that look for one thing return None when there is none; lists are last changed first.
     """
 
-    def save_task(self, task: Task) -> None: ...
+    def save_task(self, task: Task, /) -> Any: ...
 
     def get_task(self, task_id: str) -> Task | None: ...
 
-    def get_task_record(self, task_id: str) -> TaskRecord | None: ...
+    def get_task_record(self, task_id: str) -> Any: ...
 
     def list_task_records(
         self,
+        *,
         limit: int = 100,
         session_id: str | None = None,
         run_id: str | None = None,
         state: TaskState | str | None = None,
         agent_name: str | None = None,
-    ) -> list[TaskRecord]: ...
+    ) -> list[Any]: ...
 
-    def save_report(self, report: RunReport) -> None: ...
+    def save_report(self, report: RunReport, /) -> Any: ...
 
     def get_report(self, run_id: str) -> RunReport | None: ...
 
-    def get_report_record(self, run_id: str) -> RunReportRecord | None: ...
+    def get_report_record(self, run_id: str) -> Any: ...
 
     def list_report_records(
-        self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
-    ) -> list[RunReportRecord]: ...
-
-    def delete_task(self, task_id: str) -> bool: ...
+        self, *, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
+    ) -> list[Any]: ...
 
 
+@checks_arguments
 class SQLiteRunStore:
     """The runs in a SQLite file. Whoever opens the file owns it: tasks of every principal are shown, each with its principal.
 
@@ -170,6 +177,10 @@ class SQLiteRunStore:
         """Records of the tasks that match, last changed first; what is None matches all.
 
         Costs a look at every head in the file: an index by time alone would be paid for at each append.
+
+        Args:
+            run_id: Tasks whose latest run has that id, several where a caller has given it to several; where there is none, the
+                first task that has an earlier run of that id.
         """
         where, values = _conditions(session_id=session_id, agent_name=agent_name)
         if state is not None:
@@ -179,9 +190,9 @@ class SQLiteRunStore:
             if db is None:
                 return []
             if run_id is not None:
-                task_id = _task_of(db, run_id)
-                where.append("task_id = ?")
-                values.append(task_id or "")
+                named, value = _of_run(db, run_id)
+                where.append(named)
+                values.append(value)
             return [self._record(db, head) for head in _heads(db, " AND ".join(where) or "1", values, limit)]
 
     def delete_task(self, task_id: str) -> bool:
@@ -208,7 +219,7 @@ class SQLiteRunStore:
     def get_report(self, run_id: str) -> RunReport | None:
         """The report of a run, or of all runs of a task when it is a task's id.
 
-        A run that is not the latest of its task is looked for in all logs.
+        A run that is not the latest of its task is looked for in all logs. Of tasks that share a run's id, the last changed counts.
         """
         record = self.get_report_record(run_id)
         return None if record is None else record.report
@@ -304,6 +315,13 @@ def _conditions(**wanted: str | None) -> tuple[list[str], list[Any]]:
 def _heads(db: sqlite3.Connection, where: str, values: list[Any], limit: int) -> list[sqlite3.Row]:
     sql = f"SELECT * FROM tasks WHERE {where} ORDER BY update_micros DESC, task_id DESC LIMIT ?"  # noqa: S608 -- fixed words only
     return db.execute(sql, [*values, max(0, limit)]).fetchall()
+
+
+def _of_run(db: sqlite3.Connection, run_id: str) -> tuple[str, str]:
+    """A condition that the heads of a run's tasks fulfil, and its value."""
+    if _heads(db, "run_id = ?", [run_id], 1):
+        return "run_id = ?", run_id
+    return "task_id = ?", _task_of(db, run_id) or ""
 
 
 def _task_of(db: sqlite3.Connection, run_id: str) -> str | None:

@@ -6,6 +6,7 @@ They observe; nothing that they do reaches the run.
 from dataclasses import replace
 from typing import Any, Protocol
 
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import RunEvent, TextDelta
 from protolink_grpc.models.task import Task
@@ -21,6 +22,7 @@ class EventSink(Protocol):
         ...
 
 
+@checks_arguments
 class InMemoryEventSink:
     """Keeps events in the order in which they came.
 
@@ -66,6 +68,7 @@ class InMemoryEventSink:
         self._sequence = 0
 
 
+@checks_arguments
 class RunRecorder(InMemoryEventSink):
     """A sink that makes a report of what it has kept.
 

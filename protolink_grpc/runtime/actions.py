@@ -32,6 +32,7 @@ from protolink_grpc.runtime.engine import RUN_LOST
 from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Prepared, Scene, report_budget
 from protolink_grpc.runtime.outcome import Outcome
 from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
+from protolink_grpc.tools.schema import CheckedArguments
 from protolink_grpc.tools.tool import Tool, said
 from protolink_grpc.tools.toolbox import Toolbox
 
@@ -116,22 +117,36 @@ class Actions:
         return await self.gate.perform(scene, prepare, position=position)
 
     async def _prepared(self, tool: Tool, arguments: dict[str, Any], scene: Scene, call_id: str) -> Prepared:
-        tool.validate(arguments)
-        action = await _built(tool, arguments, scene.context)
+        action, checked = await _built(tool, tool.check(arguments), scene.context)
 
         async def execute(action: RunAction) -> Done:
             context = self._tool_context(action, scene, call_id)
-            return Done(await self.toolbox.call(tool.name, action.payload["arguments"], context))
+            return Done(await tool.run(checked.keywords, context=context, runner=self.toolbox.runner))
 
         def edited(changed: dict[str, Any]) -> RunAction:
-            tool.validate(changed)
-            return action.with_payload({**action.payload, "arguments": changed})
+            nonlocal checked
+            checked = tool.check(changed)
+            return action.with_payload({**action.payload, "arguments": checked.shown})
 
-        return Prepared(action, execute, edited, repeatable=tool.idempotent, silent=tool.read_only)
+        def is_same(payload: dict[str, Any]) -> bool:
+            """Whether a recorded action is this one; its arguments may be written as they were sent, or in another order."""
+            own = {**action.payload, "arguments": checked.shown}
+            if payload == own:
+                return True
+            if payload | {"arguments": None} != own | {"arguments": None}:
+                return False
+            try:
+                return tool.validate(payload.get("arguments", {})) == checked.keywords
+            except ProtolinkError:
+                return False
+
+        return Prepared(action, execute, edited, is_same, repeatable=tool.idempotent, silent=tool.read_only)
 
     def _tool_context(self, action: RunAction, scene: Scene, call_id: str) -> ToolContext:
-        async def progress(value: float, message: str = "") -> None:
-            await scene.emit(TaskProgress(100.0 * value, message))
+        async def progress(percent: float | None, message: str = "") -> None:
+            report = TaskProgress(percent, message)
+            report.check()
+            await scene.emit(report)
 
         context = scene.context
         session = context.session_id or ""
@@ -306,12 +321,14 @@ def _is_lost(answer: Task) -> bool:
     return answer.state is TaskState.FAILED and str(answer.metadata.get("error", "")).startswith(RUN_LOST)
 
 
-async def _built(tool: Tool, arguments: dict[str, Any], context: RunContext) -> RunAction:
-    """The action of a tool call: the tool's own builder may show more of it, and can drop none of its capabilities."""
+async def _built(tool: Tool, checked: CheckedArguments, context: RunContext) -> tuple[RunAction, CheckedArguments]:
+    """The action of a tool call, and its arguments: the tool's own builder may show more of it and choose other arguments, and can
+    drop none of its capabilities.
+    """
+    arguments = checked.shown
     if tool.action_builder is None:
-        return RunAction(
-            TOOL_CALL, tool.name, {"arguments": arguments}, tool.capabilities, description=tool.description[:200]
-        )
+        payload = {"arguments": arguments}
+        return RunAction(TOOL_CALL, tool.name, payload, tool.capabilities, description=tool.description[:200]), checked
     try:
         built: Any = tool.action_builder(plain(arguments), context.copy())
         if inspect.isawaitable(built):
@@ -326,16 +343,19 @@ async def _built(tool: Tool, arguments: dict[str, Any], context: RunContext) -> 
             tool=tool.name,
         )
     shown: Any = normalize(built.payload)
-    payload: dict[str, Any] = {"arguments": arguments, **shown}
-    tool.validate(payload["arguments"])
+    payload = {"arguments": arguments, **shown}
+    if payload["arguments"] != arguments:
+        checked = tool.check(payload["arguments"])
+        payload["arguments"] = checked.shown
     metadata = built.metadata if built.name == tool.name else {**built.metadata, "tool": tool.name}
-    return replace(
+    action = replace(
         built,
         payload=payload,
         capabilities=built.capabilities | tool.capabilities,
         artifacts=tuple(replace(each, action_id=built.action_id) for each in built.artifacts),
         metadata=metadata,
     )
+    return action, checked
 
 
 def _task_of(asked: dict[str, Any]) -> Task:

@@ -5,7 +5,6 @@ append like any other, so it works wherever the run waits: in this process, in a
 its process died; a run that takes over finds the answer in the log.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from protolink_grpc.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import (
     EXPIRED_KEY,
     Approval,
@@ -28,6 +28,7 @@ from protolink_grpc.models.action import (
     ApprovalState,
     RunAction,
 )
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
@@ -39,7 +40,7 @@ from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
 from protolink_grpc.wire.actions import approval_decision_from_pb, approval_request_from_pb
 from protolink_grpc.wire.events import unframe
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PAGE_BYTES = 1 << 20
 """Where a page or a batch ends early: callers receive 4 MiB by default, and one preview may be large by itself."""
@@ -54,6 +55,7 @@ CheckEdit = Callable[[RunAction, dict[str, Any]], None]
 """Whether an action could run with other arguments: raises InvalidArgumentError where it could not."""
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Approvals:
     """How an agent lets its approvals be answered.
@@ -186,9 +188,14 @@ class ApprovalDesk:
                 current, after = True, max(after, start)
                 yield []
             if not rows:
+                # Before, too: see `Watching.growth`.
+                self._require_running()
                 await store.wait_approvals(agent_name, after)
-                if self._is_stopped():
-                    raise UnavailableError(f"agent {agent_name} was stopped", agent=agent_name)
+                self._require_running()
+
+    def _require_running(self) -> None:
+        if self._is_stopped():
+            raise UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
 
     async def _batches(
         self, rows: list[ApprovalRow], principal: str, task_id: str

@@ -28,9 +28,7 @@ class BackgroundLoop:
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._loop,), name="protolink-loop", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="plgrpc-loop", daemon=True)
                 self._thread.start()
                 atexit.register(self._stop, self._loop, self._thread)
             return self._loop

@@ -3,12 +3,14 @@
 import asyncio
 import threading
 
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import utc_now
 
 _first = threading.Lock()
 """Decides between two threads that cancel at once. One for all tokens: nobody holds it for longer than an assignment."""
 
 
+@checks_arguments
 class CancellationToken:
     """Set once, from any thread; asked from any thread."""
 

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from dataclasses import replace
 from itertools import count
+from math import ceil
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -23,10 +24,10 @@ from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEv
 from protolink_grpc.wire.events import delta_frame, turn_of_call
 
 SEAL = 64
-"""Pieces of a text that are put together at the latest: a text of many small ones must not weigh more than its characters."""
+"""Pieces of a text that are put together at the latest: a text of many small ones must not weigh more than its bytes."""
 
-MAX_PULL = 1 << 18
-"""Code points in one batch of deltas, at most 1 MiB: gRPC receives 4 MiB by default."""
+MAX_PULL = 1 << 20
+"""Bytes in one batch of deltas: gRPC receives 4 MiB by default."""
 
 NEVER = sys.maxsize
 
@@ -37,42 +38,67 @@ class _Text:
     Attributes:
         number: Of this text among all of the service: another try of the same call is another text.
         after: Sequence that a reader has seen before it sees any of it.
-        length: In code points.
+        principal: Owner of its task.
+        run_id: Run that produces it.
+        length: Of what readers see, in bytes of UTF-8.
+        written: Of all that was written; more than `length` where there was no room for the rest.
     """
 
-    __slots__ = ("_ends", "_fresh", "_pieces", "after", "length", "number")
+    __slots__ = ("_ends", "_fresh", "_pieces", "after", "length", "number", "principal", "run_id", "written")
 
-    def __init__(self, number: int, after: int) -> None:
+    def __init__(self, number: int, after: int, principal: str, run_id: str) -> None:
         self.number = number
         self.after = after
-        self.length = 0
-        self._pieces: list[str] = []
+        self.principal = principal
+        self.run_id = run_id
+        self.length = self.written = 0
+        self._pieces: list[bytes] = []
         self._ends: list[int] = []
-        self._fresh: list[str] = []
+        self._fresh: list[bytes] = []
 
-    def append(self, text: str) -> None:
+    def append(self, text: bytes) -> None:
         self._fresh.append(text)
         self.length += len(text)
+        self.written += len(text)
         if len(self._fresh) >= SEAL:
             self._seal()
 
     def _seal(self) -> None:
         if self._fresh:
-            self._pieces.append("".join(self._fresh))
+            self._pieces.append(b"".join(self._fresh))
             self._ends.append(self.length)
             self._fresh = []
 
     def piece(self, offset: int, limit: int) -> str:
-        """The text from `offset` < `length` on, at most `limit` code points."""
+        """The text from `offset` < `length` on, at most `limit` bytes and whole characters, one at least."""
         self._seal()
         at = bisect_right(self._ends, offset)
         start = offset - self._ends[at] + len(self._pieces[at])
         found: list[str] = []
         while limit > 0 and at < len(self._pieces):
-            found.append(self._pieces[at][start : start + limit])
-            limit -= len(found[-1])
+            raw = self._pieces[at]
+            end = _end_of_character(raw, start + limit)
+            if end <= start:
+                if found:
+                    break
+                end = _end_of_character(raw, start + LONGEST_CHARACTER)
+            found.append(raw[start:end].decode())
+            limit -= end - start
+            if end < len(raw):
+                break
             at, start = at + 1, 0
         return "".join(found)
+
+
+LONGEST_CHARACTER = 4
+
+
+def _end_of_character(raw: bytes, most: int) -> int:
+    """The last place up to `most` where a character ends."""
+    end = min(most, len(raw))
+    while 0 < end < len(raw) and raw[end] & 0xC0 == 0x80:
+        end -= 1
+    return end
 
 
 class LiveTexts:
@@ -80,32 +106,54 @@ class LiveTexts:
 
     Args:
         interval_s: Time between two pulls of one reader at least, however fast text comes; the first piece is shown at once.
+        max_bytes: Bytes of all texts together; a text for which there is no more room is not shown any further.
+        principal_share: Part of them that the tasks of one principal may have.
     """
 
-    def __init__(self, interval_s: float = 0.025) -> None:
+    def __init__(self, interval_s: float = 0.025, *, max_bytes: int = 16 << 20, principal_share: float = 1.0) -> None:
         self.interval_s = interval_s
+        self._max_bytes = max_bytes
+        self._max_principal_bytes = ceil(max_bytes * principal_share)
+        self._size = 0
+        self._size_of: dict[str, int] = {}
         self._calls: dict[str, dict[str, _Text]] = {}
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._numbers = count(1)
 
-    def write(self, task_id: str, call_id: str, offset: int, text: str, *, after: int) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes of all texts."""
+        return self._size
+
+    def write(
+        self, task_id: str, call_id: str, offset: int, text: str, *, after: int, principal: str = "", run_id: str = ""
+    ) -> None:
         """Append to a text; offset 0 begins it, or begins it again. Never waits.
 
         Args:
-            after: Sequence of the log at or behind the call's LlmCallStarted; looked at where the text begins.
+            after: Sequence of the log at or behind the call's LlmCallStarted. It, the principal and the run id are looked at
+                where the text begins.
 
         Raises:
             InvalidArgumentError: The text so far does not end at `offset`.
         """
         known = self._calls.get(task_id, {}).get(call_id)
         if offset == 0:
-            known = self._calls.setdefault(task_id, {})[call_id] = _Text(next(self._numbers), after)
-        elif known is None or offset != known.length:
-            length = known.length if known is not None else 0
-            raise InvalidArgumentError(f"{offset} does not continue a text of {length} code points", field="offset")
+            if known is not None:
+                self._free(known)
+            known = self._calls.setdefault(task_id, {})[call_id] = _Text(next(self._numbers), after, principal, run_id)
+        elif known is None or offset != known.written:
+            length = known.written if known is not None else 0
+            raise InvalidArgumentError(f"{offset} does not continue a text of {length} bytes", field="offset")
         if not text:
             return
-        known.append(text if text.isascii() else text.encode("utf-8", "replace").decode())
+        raw = text.encode(errors="replace")
+        if known.written > known.length or not self._has_room(known.principal, len(raw)):
+            known.written += len(raw)
+            return
+        self._size += len(raw)
+        self._size_of[known.principal] = self._size_of.get(known.principal, 0) + len(raw)
+        known.append(raw)
         for waiting in self._waiting.pop(task_id, ()):
             if not waiting.done():
                 waiting.set_result(None)
@@ -113,12 +161,30 @@ class LiveTexts:
     def end(self, task_id: str, call_id: str) -> None:
         """Free the text of a call; its log says the rest."""
         texts = self._calls.get(task_id)
-        if texts is not None and texts.pop(call_id, None) is not None and not texts:
-            del self._calls[task_id]
+        text = texts.pop(call_id, None) if texts is not None else None
+        if text is not None:
+            self._free(text)
+            if not texts:
+                del self._calls[task_id]
 
     def drop(self, task_id: str) -> None:
         """Free all texts of a task: its run has ended."""
-        self._calls.pop(task_id, None)
+        texts = self._calls.pop(task_id, None)
+        if texts:
+            for text in texts.values():
+                self._free(text)
+
+    def _has_room(self, principal: str, size: int) -> bool:
+        own = self._size_of.get(principal, 0)
+        return self._size + size <= self._max_bytes and own + size <= self._max_principal_bytes
+
+    def _free(self, text: _Text) -> None:
+        if not text.length:
+            return
+        self._size -= text.length
+        left = self._size_of.pop(text.principal) - text.length
+        if left:
+            self._size_of[text.principal] = left
 
     def passed(self, task_id: str, frames: Iterable[bytes]) -> None:
         """A reader gets these events: what was written of a call before it begins again, or before it ends, is void for everybody.
@@ -180,10 +246,11 @@ class TextReader:
         room = MAX_PULL
         for call_id, text, offset in self._behind(after):
             piece = text.piece(offset, room)
-            found.append(TextDelta(call_id, offset, piece))
-            self._sent[call_id] = (text.number, offset + len(piece))
-            room -= len(piece)
-            if not room:
+            found.append(TextDelta(call_id, offset, piece, text.run_id))
+            size = len(piece.encode())
+            self._sent[call_id] = (text.number, offset + size)
+            room -= size
+            if room < LONGEST_CHARACTER:
                 return found  # there may be more: it need not wait
         if found:
             self._due = now + self._texts.interval_s
@@ -254,14 +321,17 @@ class TextsRead:
         return event
 
     def _rest(self, event: RunEvent, delta: TextDelta) -> RunEvent | None:
-        call_id, end = delta.call_id, delta.offset + len(delta.text)
+        raw = delta.text.encode(errors="replace")
+        call_id, end = delta.call_id, delta.offset + len(raw)
         if delta.offset == 0 and call_id in self._told:
             self._shown[call_id] = 0  # in the middle of a stream: the text begins again
         self._told[call_id] = end
         known = self._shown.get(call_id, 0) - delta.offset
-        if known >= len(delta.text):
+        if known >= len(raw):
             return None
         self._shown[call_id] = end
         if known <= 0:
             return event
-        return replace(event, payload=TextDelta(call_id, delta.offset + known, delta.text[known:]))
+        return replace(
+            event, payload=replace(delta, offset=delta.offset + known, text=raw[known:].decode(errors="replace"))
+        )

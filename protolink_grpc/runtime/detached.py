@@ -8,6 +8,7 @@ from typing import Any
 
 from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
@@ -18,6 +19,7 @@ from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.gate import Done, Gate, Passage, Prepared
 from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.runtime.run import Controls, Run, nobody_to_ask
+from protolink_grpc.tools.tool import log_tool_failure
 
 
 class Detached:
@@ -73,7 +75,10 @@ class Detached:
         await self.emit(decided(request, decision))
         return decision
 
-    def shown(self, error: ToolFailedError) -> ToolFailedError:
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        if not error.is_reported and not peer:
+            log_tool_failure(error)
+        error.is_reported = True
         return error
 
 
@@ -91,6 +96,7 @@ class ActionAuthorization:
     approval: ApprovalDecision | None = None
 
 
+@checks_arguments
 class ActionAuthorizer:
     """Policy and approval for code that carries out its actions itself.
 
@@ -174,5 +180,5 @@ class Narrowed:
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         return await self._run.ask(request)
 
-    def shown(self, error: ToolFailedError) -> ToolFailedError:
-        return self._run.shown(error)
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        return self._run.reported(error, peer=peer)

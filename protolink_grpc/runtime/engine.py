@@ -9,7 +9,6 @@ start goes on with the task.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,24 +23,27 @@ from protolink_grpc.errors import (
     ToolFailedError,
     UnavailableError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id, new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import Part
+from protolink_grpc.models.part import Part, ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.journal import Journal
 from protolink_grpc.runtime.latch import Latch
 from protolink_grpc.runtime.live import Fact, LiveTask
-from protolink_grpc.runtime.run import Controls, Run, changes
+from protolink_grpc.runtime.run import Controls, Run, last_output
 from protolink_grpc.runtime.slots import Place, Slots
 from protolink_grpc.store.port import RequestRecord
 from protolink_grpc.tools.tool import said
+from protolink_grpc.wire.tracing import set_waiting_runs, waiting_run
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 Handler = Callable[[Task, Run], Awaitable[Task | None]]
 """What an agent does with a task: returns it changed, or None for the one that it was given."""
@@ -64,10 +66,15 @@ class Attempt:
         ended: Open when the run has ended; with the StoreError that kept its end from being recorded, or the error that kept the
             request from being accepted.
         left: The service went down, and the task is as it was: the next start goes on with it.
+        unwritten: The facts that end the run, as long as the store has not taken them.
 
     Args:
+        run_id: Name of the run, new to its task; empty lets it be made.
         resumable: States in which a service that goes down leaves the task to its next start.
         scopes: What the credentials of this turn's caller allow; None means what the log says.
+        place: A place in `slots` that this attempt leaves at its end.
+        waiting_runs: Runs, of any agent, that wait for this one; entries of `wire.tracing`.
+        own_entry: What the entry of this run begins with.
     """
 
     def __init__(
@@ -77,41 +84,46 @@ class Attempt:
         *,
         handler: Handler,
         slots: Slots,
+        place: Place,
         principal: str,
         controls: Controls,
+        run_id: str = "",
         request_id: str = "",
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
         resumable: frozenset[TaskState] = frozenset(),
+        waiting_runs: tuple[str, ...] = (),
+        own_entry: str,
         on_end: Callable[["Attempt"], None],
     ) -> None:
         self.live = live
-        self.run = Run(live, new_run_id(), principal, controls, self._rest)
+        self.run = Run(live, run_id or new_run_id(), principal, controls, self._rest)
         self.accepted: Latch[RequestRecord] = Latch()
         self.ended: Latch[None] = Latch()
         self._on_end = on_end
         self.lost = False
         self.taken = False
         self.left = False
+        self.unwritten: list[Fact] = []
         self._entered = False
         self._opening = opening
         self._handler = handler
+        self.place = place
         self._slots = slots
+        self._waiting_runs = waiting_runs
+        self._own_entry = own_entry
         self._request_id = request_id
         self._cause = cause
         self._scopes = scopes
         self._controls = controls
         self._resumable = resumable
-        self._place: Place = None
-        self._holds = False
         self._resting = 0
         self._task: asyncio.Task[None] | None = None
         self._heeding: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        # The place is taken before anything is awaited: of a burst, only those get in for whom there is room.
-        self._place = self._slots.join()
-        self._task = asyncio.get_running_loop().create_task(self._main())
+        # The name says whose code it is in what the watchdog logs, and in debuggers.
+        self._task = asyncio.get_running_loop().create_task(self._main(), name=f"run of task {self.run.task_id}")
 
     def cancel(self, reason: str | None) -> None:
         """Interrupt the handler; the wish must be in the log already."""
@@ -125,17 +137,27 @@ class Attempt:
 
     async def _heed(self) -> None:
         try:
-            await self.live.refresh()
-        except LeaseLostError:
-            self.taken = True
-            self._interrupt()
-            return
+            if not await self.confirm():
+                return
         except StoreError as error:
             log.warning("task %s: cannot look at what another process appended: %s", self.run.task_id, error)
             return
         wish = self.live.fold.cancel_requested
         if wish is not None:
             self.cancel(wish.reason)
+
+    async def confirm(self) -> bool:
+        """Look into the store whether the task is still this run's; where another process has taken it, the run ends.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        try:
+            await self.live.refresh()
+        except LeaseLostError:
+            self.taken = True
+            self._interrupt()
+        return not self.taken
 
     @property
     def is_resting(self) -> bool:
@@ -146,18 +168,18 @@ class Attempt:
     async def _rest(self) -> AsyncIterator[None]:
         """Give the slot to others while this run waits for somebody, and queue for one again afterwards."""
         self._resting += 1
-        if self._resting == 1:
-            self._slots.leave(self._place)
-            self._holds = False
+        # What it has asked for and got is in memory as long as it rests.
+        self._slots.weigh(self.place, self.live.size)
+        self._slots.rest(self.place)
         try:
             yield
         finally:
             self._resting -= 1
             if not self._resting and not (self.run.token.is_cancelled or self.lost or self.taken):
-                self._place = self._slots.join()
-                self._holds = True
-                if self._place is not None:
-                    await self._place
+                self._slots.resume(self.place)
+                if self.place.turn is not None:
+                    # Shielded: a handler may rest in several tasks, and each waits for the same turn.
+                    await asyncio.shield(self.place.turn)
 
     def abandon(self) -> None:
         """Interrupt the handler because the service goes down; the run is recorded as lost, or left to the next start.
@@ -175,19 +197,21 @@ class Attempt:
             self._task.cancel()
 
     async def _main(self) -> None:
-        self._entered = self._holds = True
-        place = self._place
+        self._entered = True
+        turn = self.place.turn
         failure: BaseException | None = None
         try:
             if self.lost:
                 raise asyncio.CancelledError
-            record = await self._open(held=place is None)
+            record = await self._open(held=turn is None)
+            # Also while it waits for a slot: the epoch under which it was accepted, or found, is its own.
+            self.live.running = record is None
             self.accepted.open(record)
             if record is None:
-                if place is not None:
-                    await place
+                if turn is not None:
+                    self._slots.weigh(self.place, self.live.size)
+                    await turn
                     await self.live.record([self._begin()], run_id=self.run.run_id, claim=not self._opening)
-                    self.live.running = True
                 await self._work()
         except asyncio.CancelledError:
             failure = await self._interrupted()
@@ -198,8 +222,7 @@ class Attempt:
             failure = error
         finally:
             self.live.running = False
-            if self._holds:
-                self._slots.leave(self._place)
+            self._slots.leave(self.place)
             self.accepted.open(error=failure or _never_accepted())
             self.ended.open(error=failure)
             self._on_end(self)
@@ -210,9 +233,7 @@ class Attempt:
         facts = [*self._opening, self._begin()] if held else self._opening
         if not facts:
             return None
-        record = await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
-        self.live.running = record is None
-        return record
+        return await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
@@ -230,11 +251,12 @@ class Attempt:
 
     async def _work(self) -> None:
         run, fold = self.run, self.live.fold
-        task = fold.to_task(changes=LATEST_CHANGES)
+        task = run.hand_out(changes=LATEST_CHANGES)
         try:
-            if self._cause == "recovered":
+            if not self._opening:  # it takes over from an earlier run
                 run.journal = await Journal.of_turn(self.live.store, fold)
             run.enter()
+            set_waiting_runs((*self._waiting_runs, waiting_run(self._own_entry, run.run_id)))
             answer = await self._handler(task, run)
             if answer is None:
                 answer = task
@@ -242,9 +264,11 @@ class Attempt:
                 raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
             run.token.raise_if_cancelled()
             await run.flush()
-            end = closing(fold.state, answer, run.usage)
-            facts = [*changes(fold, answer, last=end.new_state in TERMINAL, given=answer is task), end]
-            await self.live.record(facts, run_id=run.run_id)
+            facts = run.changes(answer, last=answer.state not in INTERRUPTED)
+            end = closing(fold.state, answer, last_output(facts) or run.last_output, run.usage)
+            if end.new_state in INTERRUPTED and answer.state not in INTERRUPTED:
+                facts = run.changes(answer)  # the task goes on: what the handler still holds must be copied
+            await self._close([*facts, end])
         except (asyncio.CancelledError, LeaseLostError):
             raise
         except StoreError as error:
@@ -263,12 +287,17 @@ class Attempt:
             TaskMessagesAdded((Message(role="agent", parts=[Part.error(reason, text)]),)),
             TaskStatusChanged(fold.state, TaskState.FAILED, text, usage=self.run.usage),
         ]
-        await self.live.record([*self.run.unrecorded(), *facts], run_id=self.run.run_id)
+        await self._close([*self.run.unrecorded(), *facts])
+
+    async def _close(self, facts: list[Fact]) -> None:
+        self.unwritten = facts
+        await self.live.record(facts, run_id=self.run.run_id)
+        self.unwritten = []
 
     def _describe(self, error: Exception) -> tuple[str, str]:
         """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
         if isinstance(error, ToolFailedError):
-            error = self.run.shown(error)
+            error = self.run.reported(error)
         clean = self._controls.redaction.redact_text
         if isinstance(error, ProtolinkError):
             return error.reason, clean(said(error))[:MAX_REASON]
@@ -309,7 +338,7 @@ class Attempt:
         facts = [*self.run.unrecorded(), *facts]
         try:
             if facts:
-                await self.live.record(facts, run_id=self.run.run_id)
+                await self._close(facts)
         except InvalidTransitionError:
             pass  # its last append was committed after all: the task has ended by itself
 
@@ -325,13 +354,46 @@ RUN_LOST = "run lost"
 """How the reason begins of a task that failed because its run did not end by itself."""
 
 
-def closing(state: TaskState, task: Task, usage: BudgetUsage | None = None) -> TaskStatusChanged:
-    """The status with which a handler's answer ends the run; a task that was left working is completed."""
+def closing(
+    state: TaskState, task: Task, output: Message | Artifact | None = None, usage: BudgetUsage | None = None
+) -> TaskStatusChanged:
+    """The status with which a handler's answer ends the run: its state, or where it left the task working, what its output implies.
+
+    Args:
+        output: The last message or artifact of the run; None where it made none.
+    """
     target = task.state
     if target not in TERMINAL and target not in INTERRUPTED:
-        target = TaskState.COMPLETED
-    reason: Any = task.metadata.get(_STATE_REASONS.get(target, ""), "")
+        target, reason = implied_state(output)
+    else:
+        reason = task.metadata.get(_STATE_REASONS.get(target, ""), "")
     return TaskStatusChanged(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
+
+
+def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Any]:
+    """The state that follows from the parts of an output, and the reason of a failure: an error before a question, else success."""
+    asks: TaskState | None = None
+    for part in output.parts if output is not None else ():
+        content: Any = part.content
+        match part.type:
+            case "error":
+                return TaskState.FAILED, _message_of(content)
+            case "tool_output":
+                error = content.error if isinstance(content, ToolOutput) else None
+                if error:
+                    return TaskState.FAILED, _message_of(error)
+            case "status":
+                said = content.get("state") if isinstance(content, dict) else None
+                asks = asks or (_ASKING.get(said) if isinstance(said, str) else None)
+    return asks or TaskState.COMPLETED, ""
+
+
+def _message_of(error: Any) -> Any:
+    return error.get("message") or error.get("code") or "unknown error" if isinstance(error, dict) else error
+
+
+_ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
+"""States of a status part that ask the caller for something; any other is a note and says nothing about the task."""
 
 
 def lost(state: TaskState, why: str) -> TaskStatusChanged:

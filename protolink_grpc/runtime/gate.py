@@ -1,10 +1,11 @@
 """The one way to a side effect: every tool call and every delegation, whoever asks for it, passes this gate.
 
-Theory of operation. An action is prepared (arguments checked, preview built), requested, judged by policy, approved by somebody
-where policy wants it, started, carried out and ended; each step is a fact in the log, in the order in which it happened. Nothing is
-asked and nothing is started before the fact that says so is committed, so a crash leaves a log that tells where the action stood. A
-run that takes over finds the action by its position: an outcome is taken as it is, an open question is waited for again, and an
-action that was started and has no end is *uncertain*: it is repeated where that is safe, else somebody is asked.
+Theory of operation. An action is prepared (arguments checked and converted, preview built), requested, judged by policy,
+approved by somebody where policy wants it, started, carried out and ended; each step is a fact in the log, in the order in
+which it happened. Nothing is asked and nothing is started before the fact that says so is committed, so a crash leaves a log
+that tells where the action stood. A run that takes over finds the action by its position: an outcome is taken as it is, an
+open question is waited for again, and an action that was started and has no end is *uncertain*: it is repeated where that is
+safe, else somebody is asked.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ from protolink_grpc.models.events import (
     BudgetReported,
     Payload,
     RunEvent,
+    Severity,
 )
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.policy.budget import BudgetEnforcer
@@ -90,7 +92,13 @@ class Scene(Protocol):
         """
         ...
 
-    def shown(self, error: ToolFailedError) -> ToolFailedError: ...
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        """A failure as the task's owner may see it; the first report of each logs it, with the trace of what was raised.
+
+        Args:
+            peer: It is another agent that failed: nothing was raised here, so nothing is logged that the owner sees.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -99,7 +107,8 @@ class Prepared:
 
     Args:
         execute: Carries out the action that it is given, whose arguments may have been edited.
-        edited: The action with other arguments, checked like the first ones.
+        edited: The action with other arguments, checked and converted like the first ones.
+        is_same: Whether a recorded payload is that of this action; None compares them.
         repeatable: Doing it twice is the same as doing it once.
         silent: It changes nothing: nothing needs to be on disk before it starts.
     """
@@ -107,6 +116,7 @@ class Prepared:
     action: RunAction
     execute: Callable[[RunAction], Awaitable["Done"]]
     edited: Callable[[dict[str, Any]], RunAction] | None = None
+    is_same: Callable[[dict[str, Any]], bool] | None = None
     repeatable: bool = False
     silent: bool = False
 
@@ -157,9 +167,12 @@ class Gate:
         """
         scene.token.raise_if_cancelled()
         record = scene.recorded(position) if position else None
-        if record is not None and record.ended is not None and record.outcome != "action.canceled":
+        if record is not None and record.ended is not None and record.ended.outcome != "canceled":
             return _known(record)
-        prepared = await prepare()
+        try:
+            prepared = await prepare()
+        except ToolFailedError as error:
+            raise scene.reported(error) from error.__cause__
         passage = Passage(self, scene, prepared, record, delegation_id)
         await passage.request(position)
         await passage.authorize()
@@ -268,7 +281,7 @@ class Passage:
         try:
             edited = self.prepared.edited(arguments)
         except ToolRejectedError as error:
-            await self._end("action.rejected", ActionEnded(*self._what, error=error_value(error)), str(error))
+            await self._end(ActionEnded(*self._what, error=error_value(error), outcome="rejected"), str(error))
             raise
         self.action = _renamed(edited, self.action.action_id)
         again = await decide(self.gate.policy, self.action, self.scene.context)
@@ -277,7 +290,7 @@ class Passage:
 
     async def _ask(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalDecision:
         """The answer to the question about this action: an earlier run's, or one that is asked now."""
-        request = _open_question(self.record, self.action, uncertain=bool(metadata))
+        request = self._open_question(uncertain=bool(metadata))
         if request is not None and self.record is not None:
             answer = self.record.answers.get(request.request_id)
             if answer is not None:
@@ -287,6 +300,14 @@ class Passage:
             await self._emit(ApprovalRequired(request), summary=f"approve {self._named}?")
         await self.scene.flush()
         return await self.scene.ask(request)
+
+    def _open_question(self, *, uncertain: bool) -> ApprovalRequest | None:
+        """The latest question of that sort about the same action: one about other arguments answers nothing."""
+        is_same = self.prepared.is_same or (lambda payload: payload == self.action.payload)
+        for request in reversed(self.record.requests if self.record is not None else ()):
+            if bool(request.metadata.get(UNCERTAIN)) is uncertain:
+                return request if is_same(request.action.payload) else None
+        return None
 
     def _question(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalRequest:
         expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
@@ -315,7 +336,7 @@ class Passage:
         raise error
 
     async def _refused(self, error: ActionPolicyError) -> None:
-        await self._end("action.denied", ActionEnded(*self._what, error=refusal_value(error)), str(error))
+        await self._end(ActionEnded(*self._what, error=refusal_value(error), outcome="denied"), str(error))
 
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
@@ -332,20 +353,21 @@ class Passage:
             if done.exception is not None:
                 raise done.exception
         except ToolFailedError as raised:
-            exception = scene.shown(raised)
+            exception = scene.reported(raised, peer=action.kind == AGENT_CALL)
         except BudgetExceededError as raised:
             await report_budget(scene, raised.decision)
-            await self._end("action.failed", self._ended(done, error_value(raised), started), str(raised))
+            await self._end(self._ended("failed", done, error_value(raised), started), str(raised))
             raise
         except ProtolinkError as raised:
             exception = raised
         except asyncio.CancelledError:
-            await self._end("action.canceled", self._ended(done, None, started), "", severity="warning")
+            await self._end(self._ended("canceled", done, None, started), "", severity="warning")
             raise
         error = None if exception is None else error_value(exception)
         rejected = isinstance(exception, ToolRejectedError)
-        kind = "action.completed" if exception is None else "action.rejected" if rejected else "action.failed"
-        await self._end(kind, self._ended(done, error, started), self._named if exception is None else str(exception))
+        outcome = "completed" if exception is None else "rejected" if rejected else "failed"
+        ended = self._ended(outcome, done, error, started)
+        await self._end(ended, self._named if exception is None else str(exception))
         scene.token.raise_if_cancelled()
         return Outcome(action.action_id, done.result, error, exception, rejected)
 
@@ -357,13 +379,13 @@ class Passage:
     def _what(self) -> tuple[str, str]:
         return self.action.kind, self.action.name
 
-    def _ended(self, done: Done, error: Any, started: float) -> ActionEnded:
+    def _ended(self, outcome: str, done: Done, error: Any, started: float) -> ActionEnded:
         micros = int((time.monotonic() - started) * 1e6)
-        return ActionEnded(*self._what, done.result, error, self.delegation_id, micros, done.usage)
+        return ActionEnded(*self._what, done.result, error, self.delegation_id, micros, done.usage, outcome)
 
-    async def _end(self, kind: str, ended: ActionEnded, summary: str, severity: Any = None) -> None:
-        rank = severity or ("info" if kind == "action.completed" else "error")
-        await self._emit(ended, type=kind, severity=rank, summary=summary[:MAX_SUMMARY])
+    async def _end(self, ended: ActionEnded, summary: str, severity: Any = None) -> None:
+        rank = severity or ("info" if ended.outcome == "completed" else "error")
+        await self._emit(ended, severity=rank, summary=summary[:MAX_SUMMARY])
 
     async def _emit(self, payload: Payload, **envelope: Any) -> None:
         await self.scene.emit(RunEvent(payload=payload, action_id=self.action.action_id, **envelope))
@@ -393,13 +415,8 @@ async def _checked(scene: Scene, check: Callable[[], tuple[BudgetDecision, ...]]
 
 async def report_budget(scene: Scene, decision: BudgetDecision) -> None:
     """Record what a budget says about a limit."""
-    if decision.allowed:
-        event = RunEvent(payload=BudgetReported(decision), severity="warning", summary=decision.message)
-    else:
-        event = RunEvent(
-            type="budget.exceeded", payload=BudgetReported(decision), severity="error", summary=decision.message
-        )
-    await scene.emit(event)
+    severity: Severity = "warning" if decision.allowed else "error"
+    await scene.emit(RunEvent(payload=BudgetReported(decision), severity=severity, summary=decision.message))
 
 
 def _known(record: ActionRecord) -> Outcome:
@@ -415,14 +432,16 @@ def _known(record: ActionRecord) -> Outcome:
     code, message = error.get("code"), str(error.get("message") or f"{action.kind} '{action.name}' was denied")
     if code == BudgetExceededError.reason:
         raise BudgetExceededError(message)
-    if record.outcome == "action.denied":
+    if ended.outcome == "denied":
         if code == ApprovalRequiredError.reason:
             asked = record.requests[-1] if record.requests else None
             raise ApprovalRequiredError(message, request=asked, action_id=action.action_id)
         raise ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
-    return Outcome(
-        action.action_id, plain(ended.result), plain(ended.error), rejected=record.outcome == "action.rejected"
-    )
+    failure = plain(ended.error)
+    if failure is None and ended.outcome != "completed":
+        # Never taken for a success, also where a later version has an outcome of its own.
+        failure = error_value(ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}"))
+    return Outcome(action.action_id, plain(ended.result), failure, rejected=ended.outcome == "rejected")
 
 
 def _renamed(action: RunAction, action_id: str) -> RunAction:
@@ -433,14 +452,6 @@ def _renamed(action: RunAction, action_id: str) -> RunAction:
 
 def _is_asked(record: ActionRecord | None) -> bool:
     return record is not None and bool(record.requests)
-
-
-def _open_question(record: ActionRecord | None, action: RunAction, *, uncertain: bool) -> ApprovalRequest | None:
-    """The latest question of that sort about the same action: one about other arguments answers nothing."""
-    for request in reversed(record.requests if record is not None else ()):
-        if bool(request.metadata.get(UNCERTAIN)) is uncertain:
-            return request if request.action.payload == action.payload else None
-    return None
 
 
 def _arguments(action: RunAction) -> dict[str, Any]:

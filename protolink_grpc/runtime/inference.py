@@ -27,11 +27,9 @@ class RunSurroundings:
     def check(self) -> None:
         self._run.token.raise_if_cancelled()
 
-    async def report(self, payload: Payload, *, type: str = "", severity: Severity = "info", summary: str = "") -> None:  # noqa: A002 -- the field of RunEvent
-        envelope = type or summary or severity != "info"
-        await self._run.emit(
-            RunEvent(type=type, payload=payload, severity=severity, summary=summary) if envelope else payload
-        )
+    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+        envelope = summary or severity != "info"
+        await self._run.emit(RunEvent(payload=payload, severity=severity, summary=summary) if envelope else payload)
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
         self._run.delta(call_id, offset, text)
@@ -65,7 +63,7 @@ class RunSurroundings:
             # It could not even be prepared: the model may correct the call.
             return Observation("rejected", None, error_value(error))
         except ToolFailedError as error:
-            return Observation("failed", None, error_value(run.shown(error)))
+            return Observation("failed", None, error_value(run.reported(error)))
         return _observed(outcome)
 
 

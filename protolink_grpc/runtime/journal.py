@@ -48,7 +48,7 @@ class ActionRecord:
         answers: What was answered, by request id.
         started: How often it began; an action that began and has no end is uncertain.
         arguments: What it was last begun with.
-        ended: How it ended; `outcome` is the type of that event, for instance `action.completed`.
+        ended: How it ended.
     """
 
     action: RunAction
@@ -58,7 +58,6 @@ class ActionRecord:
     started: int = 0
     arguments: dict[str, Any] | None = None
     ended: ActionEnded | None = None
-    outcome: str = ""
 
 
 class Journal:
@@ -196,7 +195,7 @@ class Journal:
                 record.arguments = arguments
                 record.requests = [each for each in record.requests if not each.metadata.get(UNCERTAIN)]
             case ActionEnded() as ended:
-                record.ended, record.outcome = ended, event.type
+                record.ended = ended
                 if ended.usage is not None:
                     # Delegated work takes its time while we wait: it is in ours.
                     self._spend(replace(ended.usage, runtime_seconds=0.0, metadata={}))

@@ -52,6 +52,7 @@ class LiveTask:
         epoch: The epoch under which this process may append; 0 before the task exists.
         run_id: Run on whose behalf events are recorded.
         running: A run of this process works on the task: it holds its epoch, and never takes up a later one.
+        size: Encoded bytes of the events that the fold has taken in.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class LiveTask:
         "epoch",
         "fold",
         "running",
+        "size",
         "worker",
     )
 
@@ -73,6 +75,7 @@ class LiveTask:
         self.epoch = 0
         self.worker = ""
         self.running = False
+        self.size = 0
         self._store = store
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -131,6 +134,7 @@ class LiveTask:
         fold = self.fold
         while frames := await self._store.read(fold.task_id, fold.sequence, 1024):
             replay(fold, frames)
+            self.size += sum(map(len, frames))
         head = await self._store.head(fold.task_id)
         if head is None:
             raise TaskNotFoundError(f"task {fold.task_id} is not in the store", task_id=fold.task_id)
@@ -178,7 +182,7 @@ class LiveTask:
         fold = self.fold
         micros = self._clock.micros()
         expected = sequence = fold.sequence
-        state, frames, asks = fold.state, [], False
+        state, frames, asks, size = fold.state, [], False, 0
         payloads: list[Payload | dict[str, Any]] = []
         encoder = self._encoder_of(run_id)
         for fact in facts:
@@ -204,6 +208,7 @@ class LiveTask:
                     f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
                     field=kind or type(payload).__name__,
                 )
+            size += len(frame)
             payloads.append(payload)
             frames.append(frame)
         messages, artifacts, reason = _counts(fold, payloads)
@@ -231,6 +236,7 @@ class LiveTask:
         if known is not None:
             return known
         self.epoch, self.worker = epoch, worker
+        self.size += size
         for payload in payloads:
             expected += 1
             fold.apply(payload, expected, micros, run_id)
@@ -249,7 +255,9 @@ class LiveTask:
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:
     target = payload.new_state
     # A run that takes over from a lost one stays in working: an attempt begins, the state does not change.
-    if target not in TRANSITIONS[state] and not (payload.attempt and state == target == TaskState.WORKING):
+    if target not in TRANSITIONS.get(state, frozenset()) and not (
+        payload.attempt and state == target == TaskState.WORKING
+    ):
         raise InvalidTransitionError(
             f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
         )

@@ -25,7 +25,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.inference import RunSurroundings
 from protolink_grpc.runtime.outcome import error_value
-from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.run import FLOW_PROMPT, Run
 
 
 class Conversations(Protocol):
@@ -63,7 +63,9 @@ class PartExecutor:
         self._mind = mind
 
     async def execute(self, task: Task, run: Run) -> Task:
-        """Do what the latest item asks for, and leave the task in the state that follows from it."""
+        """Do what the latest item asks for, and leave the task in the state that follows; one that has ended stays as it is."""
+        if task.is_terminal:
+            return task
         item = _asking(task, run)
         parts = list(item.parts) if item is not None else []
         item_id = _place(item, run) if item is not None else ""
@@ -127,6 +129,7 @@ class PartExecutor:
         if mind.model is None:
             raise ValueError("there is no model to ask")
         memory = mind.conversations(run.principal) if mind.conversations is not None else None
+        flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
         request = InferenceRequest(
             key=position,
             query=query,
@@ -137,7 +140,8 @@ class PartExecutor:
             output_schema=output_schema if isinstance(output_schema, dict) else None,
             run_context=run.context,
             agent_name=run.agent_name,
-            flow_prompt=str(task.flow_state.get("prompt") or ""),
+            flow_prompt=flow_prompt if own else "",
+            caller_flow_prompt="" if own else flow_prompt,
             settings=mind.settings,
         )
         result = await Inference(mind.model, request, RunSurroundings(run, self._actions)).run()

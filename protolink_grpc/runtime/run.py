@@ -3,16 +3,16 @@
 import asyncio
 import concurrent.futures
 import hashlib
-import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import ApprovalRequiredError, InvalidArgumentError, InvalidTransitionError, ToolFailedError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunBudget, RunContext
@@ -27,6 +27,7 @@ from protolink_grpc.models.events import (
     TaskProgress,
     TaskStatusChanged,
     TaskSubmitted,
+    check_type,
 )
 from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message
 from protolink_grpc.models.ids import new_uuid
@@ -40,8 +41,10 @@ from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.journal import ActionRecord, Journal
 from protolink_grpc.runtime.live import Fact, LiveTask
+from protolink_grpc.tools.tool import log_tool_failure
+from protolink_grpc.wire.events import event_from_frame
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 GROUP = 64
 """Facts that one append takes at most while a handler reports faster than the store writes."""
@@ -52,12 +55,16 @@ DEFAULT_STEPS = 10
 CANCEL_CHECK_S = 0.02
 """How often a thread that waits for its run looks whether the run was canceled."""
 
+FLOW_PROMPT = "prompt"
+"""Key of `Task.flow_state` under which a flow tells a step where it stands."""
+
 T = TypeVar("T")
 
 # Not `A | B` where it is asked: that makes a union for each event that a handler emits.
 _CALL_EVENTS = (LlmCallStarted, LlmCallCompleted)
+_OUTPUTS = (TaskMessagesAdded, TaskArtifactUpdated)
 
-_current: ContextVar["Run | None"] = ContextVar("protolink_run", default=None)
+_current: ContextVar["Run | None"] = ContextVar("plgrpc_run", default=None)
 
 
 def current_run() -> "Run | None":
@@ -89,6 +96,7 @@ class Run:
 
     Attributes:
         journal: What earlier runs of the same turn have done; None where there were none.
+        last_output: The last artifact, or message of an agent, that the handler has published; None before the first.
         texts: Where readers find the text that models are producing; None before the run begins and after its end.
     """
 
@@ -104,10 +112,12 @@ class Run:
         self.principal = principal
         self.token = CancellationToken()
         self.journal: Journal | None = None
+        self.last_output: Message | Artifact | None = None
         self.texts: LiveTexts | None = None
         self._live = live
         self._controls = controls
         self._rest = rest
+        self._given: Given | None = None
         self._context: RunContext | None = None
         self._budget: BudgetEnforcer | None = None
         self._since = time.monotonic()
@@ -145,12 +155,8 @@ class Run:
         return self._context
 
     def _made_context(self) -> RunContext:
-        known = self._live.fold.context
-        chain = [*known.agent_chain] if known else []
-        if not chain or chain[-1] != self.agent_name:
-            chain.append(self.agent_name)
-        base = known or RunContext(run_id=self.run_id)
-        return base.copy(run_id=self.run_id, session_id=self.session_id, agent_chain=chain, principal=self.principal)
+        base = self._live.fold.run_context or RunContext(self.run_id, self.session_id).with_agent(self.agent_name)
+        return base.copy(run_id=self.run_id, principal=self.principal)
 
     @property
     def budget(self) -> BudgetEnforcer:
@@ -200,14 +206,36 @@ class Run:
                 self.token.raise_if_cancelled()
         return future.result()
 
-    def shown(self, error: ToolFailedError) -> ToolFailedError:
-        """A tool's failure as the task's owner may see it. What is kept from him is logged with its trace."""
-        if self._controls.expose_errors:
-            text = self._controls.redaction.redact_text(str(error))
-            return error if text == str(error) else ToolFailedError(text, **error.metadata)
-        incident, tool = new_uuid(), error.metadata.get("tool", "")
-        log.error("task %s: tool '%s' failed, incident %s", self.task_id, tool, incident, exc_info=error)
-        return ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        """A tool's failure as the task's owner may see it; it is logged with its trace, once."""
+        if error.is_reported:
+            return error
+        controls = self._controls
+        shown = error
+        if controls.expose_errors:
+            text = controls.redaction.redact_text(str(error))
+            if not peer:
+                log_tool_failure(error, self.task_id)
+            if text != str(error):
+                shown = ToolFailedError(text, **error.metadata)
+        else:
+            incident, tool = new_uuid(), error.metadata.get("tool", "")
+            log_tool_failure(error, self.task_id, incident)
+            shown = ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
+        shown.is_reported = True
+        return shown
+
+    def is_own_flow_prompt(self, task: Task) -> bool:
+        """Whether the agent's own code has set the flow prompt of `task`: on the task that its handler got, in this run or before.
+
+        What a caller sent is not, however often a handler passes it on, and neither is anything on another task: that may come
+        from a peer.
+        """
+        if self._given is None or task is not self._given.task:
+            return False
+        fold = self._live.fold
+        unchanged = task.flow_state.get(FLOW_PROMPT) == fold.flow_state.get(FLOW_PROMPT)
+        return not unchanged or FLOW_PROMPT not in fold.flow_from_caller
 
     # -- actions ---------------------------------------------------------------------------------------------------------
 
@@ -260,7 +288,11 @@ class Run:
     # -- reporting -------------------------------------------------------------------------------------------------------
 
     async def progress(self, percent: float | None, message: str = "") -> None:
-        """Say how far the work is: percent from 0 to 100, or None where nobody knows."""
+        """Say how far the work is: percent from 0 to 100, or None where that is unknown.
+
+        Raises:
+            InvalidArgumentError: Another value; names `progress`.
+        """
         await self.emit(TaskProgress(percent, message))
 
     async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> None:
@@ -279,11 +311,26 @@ class Run:
         """Publish a message now."""
         await self.emit(TaskMessagesAdded((copy_message(message),)))
 
+    def hand_out(self, *, changes: int | None = None) -> Task:
+        """The task for the handler to work on. What it returns is compared with this one.
+
+        Args:
+            changes: How many of the latest state changes its `state_history` has; None means all.
+        """
+        task = self._live.fold.to_task(changes=changes)
+        self._given = Given(task, task.messages, task.artifacts)
+        return task
+
+    def changes(self, task: Task, *, last: bool = False) -> list[Fact]:
+        """The facts by which `task`, as the handler left it, goes beyond the log; see `changes`."""
+        return changes(self._live.fold, task, given=self._given, last=last)
+
     async def publish(self, task: Task) -> None:
         """Publish what was added to `task` since the handler got it, or since the last call."""
         await self.flush()
-        facts = changes(self._live.fold, task)
+        facts = self.changes(task)
         if facts:
+            self.last_output = last_output(facts) or self.last_output
             await self._live.record(facts, run_id=self.run_id)
 
     async def emit(self, item: Any) -> None:
@@ -297,9 +344,13 @@ class Run:
             StoreError: An earlier fact could not be recorded.
         """
         fact = as_fact(item)
+        if isinstance(fact, RunEvent) and fact.task_id and fact.task_id != self.task_id:
+            fact = _without_flow_prompt(fact)
         self._pending.append(fact)
         payload = fact.payload if isinstance(fact, RunEvent) else fact
-        if isinstance(payload, _CALL_EVENTS):
+        if isinstance(payload, _OUTPUTS):
+            self.last_output = last_output((payload,)) or self.last_output
+        elif isinstance(payload, _CALL_EVENTS):
             self.end_delta(payload.call_id)
         if self._failure is not None:
             raise self._failure
@@ -344,6 +395,42 @@ class Run:
             if self._failure is not None:
                 raise self._failure
 
+    def has_recorded(self, event: RunEvent) -> bool:
+        """Whether the event is one of this task's log, as `recorded_during` yields them."""
+        return event.sequence is not None and event.task_id == self.task_id
+
+    async def recorded_during(self, work: "asyncio.Task[Any]") -> AsyncGenerator[RunEvent, None]:
+        """Yield the events that are recorded until `work`, a part of this run, has ended: each once, in the order of the log.
+
+        Closing the generator cancels `work` and waits for its end. What `work` raises is raised after the last event.
+
+        Raises:
+            StoreError: The log cannot be read, or a fact could not be recorded.
+        """
+        live, store = self._live, self._live.store
+        after, growth = live.fold.sequence, None
+        try:
+            while True:
+                if work.done():
+                    await self.flush()
+                for frame in await store.read(live.fold.task_id, after, 4 * GROUP):
+                    after += 1
+                    yield event_from_frame(frame)
+                if after < live.fold.sequence:
+                    continue
+                if work.done():
+                    break
+                growth = asyncio.ensure_future(store.wait(live.fold.task_id, after))
+                await asyncio.wait([work, growth], return_when=asyncio.FIRST_COMPLETED)
+                growth.cancel()
+            work.result()
+        finally:
+            pending = [each for each in (work, growth) if each is not None and not each.done()]
+            for each in pending:
+                each.cancel()
+            if pending:
+                await asyncio.wait(pending)
+
     def delta(self, call_id: str, offset: int, text: str) -> None:
         """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
 
@@ -352,7 +439,7 @@ class Run:
         cannot hold, are shown as `?`.
 
         Args:
-            offset: Where the text so far ends, in code points; 0 begins it.
+            offset: Where the text so far ends, in bytes of UTF-8; 0 begins it.
 
         Raises:
             InvalidArgumentError: It ends elsewhere.
@@ -360,7 +447,9 @@ class Run:
         if self.texts is not None:
             # What was emitted is recorded in this order: a reader with this sequence has it all.
             after = self._live.fold.sequence + self._recording + len(self._pending)
-            self.texts.write(self.task_id, call_id, offset, text, after=after)
+            self.texts.write(
+                self.task_id, call_id, offset, text, after=after, principal=self.principal, run_id=self.run_id
+            )
 
     def end_delta(self, call_id: str) -> None:
         """Free the text of a call; emitting its LlmCallCompleted, or a further LlmCallStarted, does it too."""
@@ -401,9 +490,15 @@ def as_fact(item: Any) -> Fact:
             )
         case dict():
             return item if isinstance(item, RunEvent) else RunEvent(type="custom", payload=plain(payload))
+        case TaskProgress():
+            payload.check()
+            made: Fact = item
+            return made
         case None if isinstance(item, RunEvent):
             return item
         case _ if isinstance(payload, Payload):
+            if isinstance(item, RunEvent):
+                check_type(item.type, payload)
             fact: Fact = item
             return fact
         case _:
@@ -414,40 +509,75 @@ def as_fact(item: Any) -> Fact:
             )
 
 
-def changes(fold: TaskFold, task: Task, *, last: bool = False, given: bool = True) -> list[Fact]:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a run gave its handler: the task, and its lists as they were then, because the handler may put others in their place."""
+
+    task: Task
+    messages: list[Message]
+    artifacts: list[Artifact]
+
+
+def _without_flow_prompt(event: RunEvent) -> RunEvent:
+    """An event of another task, without a flow prompt: in the log of this task it would count as the agent's own."""
+    patch = event.payload
+    if not isinstance(patch, TaskPatched) or FLOW_PROMPT not in patch.flow_state:
+        return event
+    rest = {key: value for key, value in patch.flow_state.items() if key != FLOW_PROMPT}
+    return replace(event, payload=TaskPatched(patch.metadata, rest))
+
+
+def changes(fold: TaskFold, task: Task, *, given: Given | None = None, last: bool = False) -> list[Fact]:
     """The facts by which `task`, as a handler left it, goes beyond the log.
 
     Costs what was added, not what was there before. Messages that are in the log already stay as they are.
 
     Args:
+        given: What the handler got. Only its own lists are known to hold what the log holds. Any other list, for instance
+            the lazy one of a peer's answer, is compared item by item. In the same way, a missing metadata key was removed
+            where `task` is the given one; any other task only adds. Its flow prompt stays out of the log: it may be a peer's
+            task, and the log says who set a prompt.
         last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
-        given: It is the task that the handler got, so that a metadata key that is missing was removed. A task that the handler made
-            itself only adds.
     """
-    added = _added_messages(fold, task.messages)
+    added = _added_messages(fold, task.messages, None if given is None else given.messages)
     messages = tuple(added) if last else tuple(copy_message(message) for message in added)
     said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
-    made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in _new_artifacts(fold, task.artifacts)]
+    new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
+    made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
     facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
     free = {key: task.metadata[key] for key in task.metadata if key not in DERIVED_KEYS}
-    metadata = _patch(fold.metadata, free, removing=given)
-    flow_state = _patch(fold.flow_state, task.flow_state, removing=given)
+    is_given = given is not None and given.task is task
+    metadata = _patch(fold.metadata, free, removing=is_given)
+    flow_state = _patch(fold.flow_state, task.flow_state, removing=is_given)
+    if not is_given:
+        flow_state.pop(FLOW_PROMPT, None)
     if metadata or flow_state:
         facts.append(TaskPatched(metadata, flow_state))
     return facts
 
 
-def _added_messages(fold: TaskFold, messages: list[Message]) -> Iterator[Message]:
-    # `untouched` elements are the log's own; what follows them was added by the handler.
-    lazy = messages if isinstance(messages, CopyOnRead) else None
-    for index in range(lazy.first_added if lazy is not None else 0, len(messages)):
+def last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
+    """The last artifact or message among the facts, those of users left out: they are what the task was given."""
+    for fact in reversed(facts):
+        if isinstance(fact, TaskArtifactUpdated):
+            return fact.artifact
+        for message in reversed(fact.messages) if isinstance(fact, TaskMessagesAdded) else ():
+            if message.role in ("agent", "assistant"):
+                return message
+    return None
+
+
+def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
+    # Elements of the given list that were there before are the log's own; what follows them was added by the handler.
+    first = messages.first_added if isinstance(messages, CopyOnRead) and messages.extends(given) else 0
+    for index in range(first, len(messages)):
         if messages[index].id not in fold.message_ids:
             yield messages[index]
 
 
-def _new_artifacts(fold: TaskFold, artifacts: list[Artifact]) -> Iterator[Artifact]:
+def _new_artifacts(fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None) -> Iterator[Artifact]:
     indexes: Any = range(len(artifacts))
-    if isinstance(artifacts, CopyOnRead):
+    if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
         indexes = artifacts.looked_at()
     for index in indexes:
         artifact = artifacts[index]

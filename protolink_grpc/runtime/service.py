@@ -5,7 +5,6 @@ watches the log; subscribing only watches. It is used from one event loop.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -24,26 +23,32 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnavailableError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import CancelRequested, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.runtime import watchdog
 from protolink_grpc.runtime.approvals import ApprovalDesk, ApprovalPage, Approvals, CheckEdit
 from protolink_grpc.runtime.clock import Clock, SystemClock
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.engine import Attempt, Handler, canceled
 from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.run import Controls
-from protolink_grpc.runtime.slots import Slots
-from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission, refuse_cycle
+from protolink_grpc.runtime.run_saver import RunSaver
+from protolink_grpc.runtime.slots import Place, Slots
+from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission, finished_error, refuse_cycle
 from protolink_grpc.runtime.upkeep import Upkeep
 from protolink_grpc.runtime.warm import WarmTasks
+from protolink_grpc.runtime.watchdog import LoopWatchdog
 from protolink_grpc.runtime.watching import Watching
 from protolink_grpc.store.port import ApprovalQuery, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.wire.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -67,6 +72,7 @@ class TaskService:
         approvals: Who may answer approvals from outside; None shows them and lets nobody answer.
         redaction: What is struck out of the approvals that are shown.
         check_edit: Looks at the edited arguments of an answer; None accepts all that policy lets be edited.
+        run_saver: Is told of each run that has ended in this process.
     """
 
     def __init__(
@@ -82,23 +88,36 @@ class TaskService:
         approvals: Approvals | None = None,
         redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
         check_edit: CheckEdit | None = None,
+        run_saver: RunSaver | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.store = store
         self.limits = limits or Limits()
         self._handler = handler
+        self._run_saver = run_saver
         self._controls = controls or Controls()
         self._clock = clock or SystemClock()
-        self._slots = Slots(running=self.limits.max_concurrency or 1, waiting=self.limits.max_queue)
+        bounds = self.limits
+        self._slots = Slots(
+            running=bounds.max_concurrency,
+            waiting=bounds.max_queue,
+            max_bytes=bounds.max_task_bytes,
+            principal_share=bounds.principal_share,
+        )
         self._attempts: dict[str, Attempt] = {}
-        self._texts = LiveTexts(self.limits.delta_interval_s)
+        self._by_run: dict[str, Attempt] = {}
+        self._waiting_run_prefix = waiting_run_prefix(agent_name)
+        self._texts = LiveTexts(
+            bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
+        )
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
-        self._warm = WarmTasks(self.limits.warm_tasks, self.limits.warm_items)
+        self._warm = WarmTasks(bounds.warm_tasks, bounds.warm_bytes, bounds.principal_share)
         self._listener = ForeignListener(lambda: list(self._attempts), self._look_at)
         resumes = recovery == "resume" or (recovery == "auto" and replayable)
         self._upkeep = Upkeep(self, resumes, self._clock, self._resume)
         self._keeper: asyncio.Task[None] | None = None
+        self._watchdog: LoopWatchdog | None = None
         self._accepting = False
         self._stopped = False
         self._left: list[str] = []
@@ -137,6 +156,8 @@ class TaskService:
                 return
             await self.store.open()
             self.store.listeners.append(self._listener)
+            if self.limits.blocked_loop_s > 0:  # before recovery: what blocked the loop last time may do so at once
+                self._watchdog = watchdog.watch(self.limits.blocked_loop_s)
             try:
                 await self._upkeep.heartbeat()
                 self._accepting, self._stopped = True, False
@@ -145,6 +166,7 @@ class TaskService:
                 # A service that did not start must not keep the store, nor accept.
                 self._accepting, self._stopped = False, True
                 self.store.listeners.remove(self._listener)
+                self._unwatch()
                 await self.store.close()
                 raise
             self._keeper = asyncio.get_running_loop().create_task(self._upkeep.run())
@@ -168,6 +190,7 @@ class TaskService:
         for attempt in list(self._attempts.values()):
             attempt.abandon()
         await self._all_ended(max(grace_s, 1.0))
+        self._unwatch()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -175,8 +198,18 @@ class TaskService:
         self.store.listeners.remove(self._listener)
         self._warm.clear()
         await self._release_left()
+        if self._run_saver is not None:
+            await self._run_saver.finish(max(grace_s, 1.0))
         self._stopped = True
+        for _ in range(2):
+            # Readers that found the service running a moment ago begin to wait in the next turns of the loop: closing wakes them.
+            await asyncio.sleep(0)
         await self.store.close()
+
+    def _unwatch(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.leave()
+            self._watchdog = None
 
     async def _release_left(self) -> None:
         left, self._left = self._left, []
@@ -210,7 +243,9 @@ class TaskService:
         Raises:
             InvalidArgumentError, TaskNotFoundError, TaskFinishedError, TaskAlreadyRunningError, ResourceExhaustedError,
             StoreError: As `submit`; or the end of the run could not be recorded.
+            DelegationCycleError: As `submit`.
         """
+        submission.waiting_runs = waiting_runs()
         return await self.settled(await self._submit(submission, principal, to_end=True))
 
     async def settled(self, turn: Turn) -> TaskFold:
@@ -239,18 +274,24 @@ class TaskService:
                 raise UnavailableError(f"agent {self.agent_name} was stopped", agent=self.agent_name) from None
             raise
 
-    async def submit(self, submission: Submission, principal: str) -> Turn:
+    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
         """Accept a request: when this returns, it is in the log.
 
+        Args:
+            waits: The caller is going to wait for the end of the turn.
+
         Raises:
-            InvalidArgumentError: There is nothing to do.
+            DelegationCycleError: The work has passed through this agent before; or a run of this agent waits for this one, while
+                every slot is held by such a run: none of them would ever go on.
+            InvalidArgumentError: There is nothing to do, or the task has ended before it was sent here.
             TaskNotFoundError: The task to continue is unknown, or not the caller's.
             TaskFinishedError: It is terminal.
             TaskAlreadyRunningError: It works already.
-            ResourceExhaustedError: All slots are busy and the queue is full.
+            ResourceExhaustedError: There is no room for another run, or for its bytes; see `Limits`.
             UnavailableError: The service is stopping.
             StoreError: The store refused; nothing was accepted.
         """
+        submission.waiting_runs = waiting_runs() if waits else ()
         return await self._submit(submission, principal)
 
     async def _submit(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
@@ -293,6 +334,8 @@ class TaskService:
         warm = self._warm.get(task_id) if submission.task_id else None
         if task_id in self._attempts or warm is not None:
             return await self._continue(submission, principal)
+        if submission.state in TERMINAL and not await self._knows(submission, principal):
+            raise finished_error(submission.state)
         if not submission.messages and not submission.artifacts:
             raise InvalidArgumentError("a new task needs a message", field="task.messages")
         live = LiveTask(task_id, agent_name=self.agent_name, store=self.store, clock=self._clock)
@@ -302,31 +345,43 @@ class TaskService:
         if submission.context is not None:
             refuse_cycle(submission.context, self.agent_name)
         submission.known_as(principal)
-        opening = TaskSubmitted(submission.opening(task_id), principal, submission.request_id, submission.encoded)
+        task = submission.opening(task_id)
+        live.fold.create_micros = micros_from_iso(task.created_at, field="task.created_at")
+        opening = TaskSubmitted(task, principal, submission.request_id, submission.encoded)
         try:
-            return await self._opened(self._begin(live, [opening], principal, submission.request_id), to_end=to_end)
+            return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
         except SequenceConflictError:
             # Somebody knows this id already: the caller means that task.
             return await self._continue(submission, principal)
+
+    async def _knows(self, submission: Submission, principal: str) -> bool:
+        """Whether the log has this request, or a task of this id: such a submission is not answered by what it says itself."""
+        if submission.request_id and await self.store.request(self.agent_name, principal, submission.request_id):
+            return True
+        return bool(submission.task_id) and await self.store.head(submission.task_id) is not None
 
     async def _continue(self, submission: Submission, principal: str) -> Turn:
         task_id = submission.task_id
         attempt = self._under_way(task_id, principal)
         if attempt is not None:
-            if submission.request_id:
-                # It may be this very request, its first caller gone before it was on disk.
-                await attempt.accepted.wait_quietly(None)
+            # It may be this very request, its first caller gone before it was on disk.
+            await attempt.accepted.wait_quietly(None)
+            error = attempt.accepted.error
+            if error is not None and not isinstance(error, (SequenceConflictError, LeaseLostError)):
+                if isinstance(error, (StoreError, UnavailableError)):
+                    raise error  # that the store could not take it does not mean that there is no such task
+                if not submission.must_exist:
+                    return await self._accept(submission, principal)  # that one was refused; this one may not be
             # The caller may have seen its last event before the run itself has ended.
             await attempt.live.at_rest()
+            await self._confirmed(task_id)
             attempt = self._under_way(task_id, principal)
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
             raise _not_found(task_id)
-        if submission.request_id:
-            record = await self.store.request(self.agent_name, principal, submission.request_id)
-            if record is not None:
-                return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
+        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+            return turn
         if fold.is_terminal:
             raise TaskFinishedError(
                 f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
@@ -338,14 +393,19 @@ class TaskService:
             )
         facts = submission.additions(fold)
         try:
-            attempt = self._begin(
-                live, facts, principal, submission.request_id, cause="continued", scopes=submission.scopes
-            )
+            attempt = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
             return await self._opened(attempt)
         except LeaseLostError:
             raise TaskAlreadyRunningError(
                 f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
             ) from None
+
+    async def turn_of(self, request_id: str, principal: str) -> Turn | None:
+        """The turn that began with the request of that id; None where the store knows none. Raises StoreError."""
+        record = await self.store.request(self.agent_name, principal, request_id)
+        if record is None:
+            return None
+        return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
 
     def _under_way(self, task_id: str, principal: str) -> Attempt | None:
         """The attempt at that task in this process, as the principal may know it.
@@ -353,40 +413,91 @@ class TaskService:
         What somebody else opens under the same id, and the store is about to refuse, must not hide the principal's own task.
         """
         attempt = self._attempts.get(task_id)
-        if attempt is not None and not attempt.live.fold.sequence and attempt.live.fold.principal != principal:
+        if attempt is None or attempt.taken:
+            return None
+        if not attempt.live.fold.sequence and attempt.live.fold.principal != principal:
             return None
         return attempt
 
-    def _resume(self, live: LiveTask) -> None:
-        self._begin(live, [], live.fold.principal, cause="recovered")
+    async def _confirmed(self, task_id: str) -> Attempt | None:
+        """The attempt at that task in this process; None where another process may have taken the task, and has.
+
+        Raises:
+            StoreError: Whether it has cannot be read.
+        """
+        attempt = self._attempts.get(task_id)
+        if attempt is None or not attempt.live.fold.sequence:
+            return attempt
+        if not self._upkeep.lease.is_held():
+            await attempt.confirm()
+        return None if attempt.taken else attempt
+
+    async def confirm_runs(self) -> None:
+        """End the runs whose tasks other processes have taken. Raises StoreError: the store cannot be read."""
+        found = [self._confirmed(task_id) for task_id in self._attempts]
+        for outcome in await asyncio.gather(*found, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _resume(self, live: LiveTask, cause: str) -> Attempt:
+        fold = live.fold
+        # A run that was accepted and never began has done nothing: the first one that begins has its name.
+        run_id = "" if fold.attempt else fold.run_id
+        return self._begin(live, [], fold.principal, cause=cause, run_id=run_id)
+
+    def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Place:
+        """A place for a further run of a task. Raises as `Slots.admit`."""
+        if submission is None:
+            # Recovered: it was admitted once. It waits for its turn like others, and is not refused.
+            return self._slots.join(principal, live.size)
+        callers: tuple[Place, ...] = ()
+        chain = ""
+        if submission.waiting_runs:
+            callers = self._places_of(submission.waiting_runs)
+            names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
+            chain = " > ".join([*names, self.agent_name])
+        return self._slots.admit(principal, live.size + submission.size, callers, chain)
+
+    def _places_of(self, entries: tuple[str, ...]) -> tuple[Place, ...]:
+        """Those of the runs that are under way here, and of those that wait for them in turn."""
+        found: dict[Place, None] = {}
+        for entry in entries:
+            attempt = self._by_run.get(parse_waiting_run(entry)[1])
+            if attempt is not None:
+                found |= dict.fromkeys((attempt.place, *attempt.place.callers))
+        return tuple(found)
 
     def _begin(
         self,
         live: LiveTask,
         opening: list[Fact],
         principal: str,
-        request_id: str = "",
+        submission: Submission | None = None,
         *,
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
+        run_id: str = "",
     ) -> Attempt:
-        if cause != "recovered":
-            self._slots.check_room()
         attempt = Attempt(
             live,
             opening,
             handler=self._handler,
             slots=self._slots,
+            place=self._admit(live, principal, submission),
             principal=principal,
-            request_id=request_id,
+            run_id=run_id if submission is None else submission.run_id_for(live.fold),
+            request_id=submission.request_id if submission is not None else "",
             cause=cause,
             scopes=scopes,
             controls=self._controls,
             resumable=self._resumable,
+            waiting_runs=submission.waiting_runs if submission is not None else (),
+            own_entry=self._waiting_run_prefix,
             on_end=self._retire,
         )
         attempt.run.texts = self._texts
         self._attempts[live.fold.task_id] = attempt
+        self._by_run[attempt.run.run_id] = attempt
         attempt.start()
         return attempt
 
@@ -402,6 +513,8 @@ class TaskService:
     def _retire(self, attempt: Attempt) -> None:
         error, fold = attempt.ended.error, attempt.live.fold
         task_id = fold.task_id
+        if self._by_run.get(attempt.run.run_id) is attempt:  # callers may give two tasks one run id
+            del self._by_run[attempt.run.run_id]
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
             self._texts.drop(task_id)
@@ -409,9 +522,11 @@ class TaskService:
         if attempt.left:
             self._left.append(task_id)
             return
+        if self._run_saver is not None and fold.is_settled and fold.run_id == attempt.run.run_id:
+            self._run_saver.run_ended(task_id, fold.run_id)
         unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
         if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
-            self._upkeep.unrecorded[task_id] = "the end of the run could not be recorded"
+            self._upkeep.unrecorded[task_id] = attempt
         elif fold.state in INTERRUPTED:
             # It will be continued: the next turn need not read its log again.
             self._warm.keep(attempt.live)
@@ -426,7 +541,7 @@ class TaskService:
         Raises:
             TaskNotFoundError: Unknown, or not the caller's.
         """
-        attempt = self._attempts.get(task_id)
+        attempt = await self._confirmed(task_id)
         if attempt is not None and attempt.live.fold.sequence:
             await attempt.live.at_rest()
             if attempt.live.fold.principal != principal:
@@ -462,7 +577,7 @@ class TaskService:
         self, submission: Submission, principal: str, *, deltas: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
         """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
-        turn = await self.submit(submission, principal)
+        turn = await self.submit(submission, principal, waits=True)
         events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas)
         with self._reading():
             async with aclosing(events):
@@ -573,7 +688,7 @@ class TaskService:
             return live.fold
 
     async def _live_of(self, task_id: str) -> LiveTask:
-        attempt = self._attempts.get(task_id)
+        attempt = await self._confirmed(task_id)
         if attempt is not None and attempt.live.fold.sequence:
             return attempt.live
         head = await self.store.head(task_id)

@@ -1,8 +1,9 @@
 """A tool called from outside: a task of its own, recorded, resumed and approved like any other. No edge is known here."""
 
+from contextlib import suppress
 from typing import Any
 
-from protolink_grpc.errors import ProtolinkError, TaskExecutionError, classes
+from protolink_grpc.errors import ProtolinkError, TaskExecutionError, ToolFailedError, classes
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
@@ -11,7 +12,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.toolbox import Toolbox
 
-TOOL_TASK = "protolink.tool_call"
+TOOL_TASK = "plgrpc.tool_call"
 """Metadata key of a task that asks for a tool and nothing else: also an agent with a handler of its own runs it by default."""
 
 
@@ -34,7 +35,9 @@ async def run_tool(
         ToolRejectedError: There is no such tool, or the arguments are wrong; there is no task then.
         ProtolinkError: As `TaskService.send`; or the call was not allowed to run, or was canceled.
     """
-    toolbox.get(call.tool_name).validate(call.args)
+    # A validator that breaks is the tool's failure, which its task records.
+    with suppress(ToolFailedError):
+        toolbox.get(call.tool_name).validate(call.args)
     part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
     submission = Submission(
         messages=[Message(role="user", parts=[part])],

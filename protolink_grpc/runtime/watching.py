@@ -79,7 +79,12 @@ class Watching:
         Raises:
             UnavailableError: The service is down: nobody here will let it grow.
         """
+        # Before, too: a store that others still use stays open, and wakes only those that wait when the service leaves it.
+        self._require_running()
         await self._store.wait(task_id, after)
+        self._require_running()
+
+    def _require_running(self) -> None:
         if self._is_stopped():
             raise UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
 

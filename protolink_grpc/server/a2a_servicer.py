@@ -1,7 +1,8 @@
 """A2A v1.0 over gRPC: convert, call, convert. The messages are those of a2a-sdk: a process can register them only once."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from typing import TypeVar
 
 from a2a.types import a2a_pb2 as pb
 from google.protobuf.empty_pb2 import Empty
@@ -11,10 +12,15 @@ from protolink_grpc.a2a import pb_codec as codec
 from protolink_grpc.a2a.card import card_pb
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
-from protolink_grpc.a2a.values import V1, Asked
+from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, Asked, TaskPage, Update, is_large
 from protolink_grpc.auth.principal import NOBODY, Principal
-from protolink_grpc.errors import VersionNotSupportedError
+from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
 from protolink_grpc.server.call import Context, current_call
+from protolink_grpc.wire.bounds import converted, run_in_thread
+from protolink_grpc.wire.tracing import WAITING_RUNS, receive_waiting_runs
+
+S = TypeVar("S", bound=Update | TaskPage)
+T = TypeVar("T")
 
 
 def asked_by(context: Context, version: str = "") -> Asked:
@@ -25,8 +31,9 @@ def asked_by(context: Context, version: str = "") -> Asked:
 
     Raises:
         VersionNotSupportedError: The caller speaks another one, or names two.
+        InvalidArgumentError: There are two idempotency keys.
     """
-    given, extensions = "", ""
+    given, extensions, idempotency_key, waiting_runs = "", "", "", ""
     for key, value in context.invocation_metadata() or ():
         if key == "a2a-version":
             if given and str(value) != given:
@@ -34,15 +41,27 @@ def asked_by(context: Context, version: str = "") -> Asked:
             given = str(value)
         elif key in ("a2a-extensions", "x-a2a-extensions"):
             extensions = f"{extensions},{value!s}"
+        elif key == WAITING_RUNS:
+            waiting_runs = str(value)
+        elif key == IDEMPOTENCY_KEY:
+            if idempotency_key and str(value) != idempotency_key:
+                raise InvalidArgumentError("is there twice, with two values", field=IDEMPOTENCY_KEY)
+            idempotency_key = str(value)
+    receive_waiting_runs(waiting_runs)
     named = frozenset(filter(None, (each.strip() for each in extensions.split(",")))) if extensions else frozenset()
     call = current_call()
     principal, authenticated = NOBODY, False
     if call is not None:
         principal, authenticated = Principal(call.principal, call.scopes), call.authenticated
-    asked = Asked(principal, authenticated, given, named)
+    asked = Asked(principal, authenticated, given, named, idempotency_key)
     if version:
         check_version(asked, version)
     return asked
+
+
+async def written(write: Callable[[S], T], shown: S) -> T:
+    """The message of an answer, written in a thread where it is large: each JSON value becomes a message of its own."""
+    return await run_in_thread(write, shown) if is_large(shown) else write(shown)
 
 
 class A2AServicer:
@@ -55,30 +74,34 @@ class A2AServicer:
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
         asked = asked_by(context, V1)
-        return codec.send_response_pb(await self._operations.send(asked, codec.send_params_from_pb(request)))
+        params = await converted(codec.send_params_from_pb, request)
+        return await written(codec.send_response_pb, await self._operations.send(asked, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
         asked = asked_by(context, V1)
-        async with aclosing(self._operations.stream(asked, codec.send_params_from_pb(request))) as batches:
+        params = await converted(codec.send_params_from_pb, request)
+        async with aclosing(self._operations.stream(asked, params)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield codec.update_pb(update)
+                    yield await written(codec.update_pb, update)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
         asked = asked_by(context, V1)
         length = request.history_length if request.HasField("history_length") else None
-        return codec.task_pb(await self._operations.get(asked, request.tenant, request.id, length))
+        return await written(codec.task_pb, await self._operations.get(asked, request.tenant, request.id, length))
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
         asked = asked_by(context, V1)
-        return codec.page_pb(await self._operations.list_tasks(asked, codec.list_params_from_pb(request)))
+        page = await self._operations.list_tasks(asked, codec.list_params_from_pb(request))
+        return await written(codec.page_pb, page)
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
         asked = asked_by(context, V1)
-        metadata = codec.object_from_struct(request.metadata)
-        return codec.task_pb(await self._operations.cancel(asked, request.tenant, request.id, metadata))
+        metadata = await converted(codec.object_from_struct, request.metadata)
+        view = await self._operations.cancel(asked, request.tenant, request.id, metadata)
+        return await written(codec.task_pb, view)
 
     async def SubscribeToTask(
         self, request: pb.SubscribeToTaskRequest, context: Context
@@ -87,7 +110,7 @@ class A2AServicer:
         async with aclosing(self._operations.subscribe(asked, request.tenant, request.id)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield codec.update_pb(update)
+                    yield await written(codec.update_pb, update)
 
     async def CreateTaskPushNotificationConfig(
         self, request: pb.TaskPushNotificationConfig, context: Context

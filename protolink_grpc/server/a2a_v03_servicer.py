@@ -14,8 +14,9 @@ from protolink_grpc.a2a.v03.cards import card_pb
 from protolink_grpc.a2a.v03.terms import code_v03, name_v03, speaking_v03
 from protolink_grpc.a2a.values import Asked
 from protolink_grpc.errors import ProtolinkError
-from protolink_grpc.server.a2a_servicer import asked_by
+from protolink_grpc.server.a2a_servicer import asked_by, written
 from protolink_grpc.server.call import Context
+from protolink_grpc.wire.bounds import converted
 
 _UNIMPLEMENTED = frozenset({-32003, -32004})
 """JSON-RPC codes of what v0.3's clients know by this status; FAILED_PRECONDITION tells them of a task that cannot be canceled, or
@@ -43,16 +44,18 @@ class A2AV03Servicer:
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
         asked = _asked(context)
-        return protobuf.reply_pb(await self._operations.send(asked, protobuf.send_params_from_pb(request)))
+        params = await converted(protobuf.send_params_from_pb, request)
+        return await written(protobuf.reply_pb, await self._operations.send(asked, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
         asked = _asked(context)
-        async with aclosing(self._operations.stream(asked, protobuf.send_params_from_pb(request))) as batches:
+        params = await converted(protobuf.send_params_from_pb, request)
+        async with aclosing(self._operations.stream(asked, params)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield protobuf.update_pb(update)
+                    yield await written(protobuf.update_pb, update)
 
     async def TaskSubscription(
         self, request: pb.TaskSubscriptionRequest, context: Context
@@ -61,16 +64,16 @@ class A2AV03Servicer:
         async with aclosing(self._operations.subscribe(asked, "", protobuf.task_of(request.name, "name"))) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield protobuf.update_pb(update)
+                    yield await written(protobuf.update_pb, update)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
         asked, task_id = _asked(context), protobuf.task_of(request.name, "name")
         length = request.history_length or None  # v0.3: 0 means all
-        return protobuf.task_pb(await self._operations.get(asked, "", task_id, length))
+        return await written(protobuf.task_pb, await self._operations.get(asked, "", task_id, length))
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
         asked, task_id = _asked(context), protobuf.task_of(request.name, "name")
-        return protobuf.task_pb(await self._operations.cancel(asked, "", task_id, {}))
+        return await written(protobuf.task_pb, await self._operations.cancel(asked, "", task_id, {}))
 
     async def CreateTaskPushNotificationConfig(
         self, request: pb.CreateTaskPushNotificationConfigRequest, context: Context

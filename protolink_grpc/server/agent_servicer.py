@@ -4,14 +4,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import agent_service_pb2_grpc, task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2_grpc, task_pb2
 
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server import convert
-from protolink_grpc.server.call import Context, caller, caller_scopes
+from protolink_grpc.server.call import Context, caller, caller_scopes, take_waiting_runs
 from protolink_grpc.store.port import TaskPage
+from protolink_grpc.wire.bounds import converted
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
@@ -39,21 +40,23 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def SendTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.SendTaskRequest, context: Context
     ) -> bytes:
-        submission = convert.submission_from_pb(request)
+        submission = await converted(convert.submission_from_pb, request)
         submission.scopes = caller_scopes()
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
         if request.return_immediately:
             turn = await self._service.submit(submission, caller())
             fold = await self._service.get(turn.task_id, caller())
         else:
+            take_waiting_runs(context)
             fold = await self._service.send(submission, caller())
         return delimited(TASK_TAG, (fold_to_bytes(fold, view),))
 
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.StreamTaskRequest, context: Context
     ) -> AsyncIterator[bytes]:
-        submission = convert.submission_from_pb(request)
+        submission = await converted(convert.submission_from_pb, request)
         submission.scopes = caller_scopes()
+        take_waiting_runs(context)
         async with aclosing(self._service.stream(submission, caller(), deltas=request.deltas)) as batches:
             async for frames in batches:
                 yield b"".join(frames)

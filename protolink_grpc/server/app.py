@@ -12,13 +12,16 @@ from grpc_reflection.v1alpha import reflection
 from opentelemetry import trace
 
 from protolink_grpc.auth.principal import Authenticate
-from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
-from protolink_grpc.server.binding import bind
+from protolink_grpc.auth.shares import Shares
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.json_value import MAX_COMPLEXITY
+from protolink_grpc.server.binding import RequestBounds, bind
 from protolink_grpc.server.interceptors import Interceptor
 from protolink_grpc.server.interceptors.authentication import authentication, certificate_identity
 from protolink_grpc.server.interceptors.deadline import deadline
 from protolink_grpc.server.interceptors.telemetry import telemetry
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, find_listen_error, listen_error
 from protolink_grpc.wire.tls import TLSConfig
 from protolink_grpc.wire.tracing import is_tracing
 
@@ -31,7 +34,7 @@ MAX_PENDING_RPCS = 10_000
 
 WAITING = frozenset(
     {
-        "/protolink.v1.AgentService/SendTask",
+        "/plgrpc.v1.AgentService/SendTask",
         "/lf.a2a.v1.A2AService/SendMessage",
         "/a2a.v1.A2AService/SendMessage",
     }
@@ -39,6 +42,7 @@ WAITING = frozenset(
 """Unary methods that wait for a task."""
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How a server behaves.
@@ -47,7 +51,13 @@ class ServerOptions:
         tls: None serves in the clear.
         authenticate: Who calls; None means the client certificate, or anonymous.
         max_request_bytes: Larger requests are refused.
+        max_complexity: Requests above it are refused before they are parsed. Each field counts 1, nested ones included, an entry of
+            a map 10; in JSON texts each object and array counts 10, each key 4, each further value 1.
         max_concurrent_rpcs: Calls at the same time, watches included; None means no bound.
+        max_concurrent_streams: Calls at the same time on one connection, watches included. Clients are told, and let further calls
+            wait; what comes all the same is refused by the transport. None means no bound.
+        max_streams_per_principal: Streams (watches and tasks that are streamed) that one caller has open, all anonymous callers
+            together; further ones are RESOURCE_EXHAUSTED. None means no bound. Health and reflection are not counted.
         max_wait_s: How long a unary call may wait for its task; None means as long as the client does.
         keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is noticed.
         interceptors: Around every call, outermost first, inside of authentication; of our own services over gRPC-Web, too, where a
@@ -57,10 +67,18 @@ class ServerOptions:
     tls: TLSConfig | None = None
     authenticate: Authenticate | None = None
     max_request_bytes: int = MAX_REQUEST_BYTES
+    max_complexity: int = MAX_COMPLEXITY
     max_concurrent_rpcs: int | None = None
+    max_concurrent_streams: int | None = 1000
+    max_streams_per_principal: int | None = 1000
     max_wait_s: float | None = None
     keepalive_s: float = 30.0
     interceptors: tuple[Interceptor, ...] = ()
+
+    @property
+    def request_bounds(self) -> RequestBounds:
+        """What one request may cost."""
+        return RequestBounds(self.max_request_bytes, self.max_complexity)
 
 
 def tracers() -> list[Interceptor]:
@@ -118,10 +136,8 @@ class GrpcServer:
             else:
                 port = server.add_insecure_port(self.address.target)
         except RuntimeError:
-            raise AddressInUseError(
-                f"cannot listen on {self.address.url}: the port is taken, or the address is not this machine's",
-                url=self.address.url,
-            ) from None
+            at = self.address
+            raise listen_error(at.url, at.host, at.port, find_listen_error(at.host, at.port)) from None
         await server.start()
         self._server = server
         self.address = Address(self.address.host, port, self.address.secure)
@@ -131,8 +147,10 @@ class GrpcServer:
         options = self._options
         keepalive_ms = int(options.keepalive_s * 1000)
         answer_ms = min(keepalive_ms, 20_000)
+        streams = options.max_concurrent_streams
         server = grpc.aio.server(
             options=[
+                *([("grpc.max_concurrent_streams", streams)] if streams is not None else ()),
                 # Two servers on one port would share its calls by chance; a taken port must be an error.
                 ("grpc.so_reuseport", 0),
                 # Our own limit answers first, with a reason; this one only keeps memory bounded.
@@ -152,8 +170,9 @@ class GrpcServer:
             maximum_concurrent_rpcs=options.max_concurrent_rpcs,
         )
         interceptors = self._interceptors()
+        bounds, shares = options.request_bounds, Shares(options.max_streams_per_principal)
         for descriptor, servicer in self._services:
-            handler = bind(descriptor, servicer, interceptors=interceptors, max_request_bytes=options.max_request_bytes)
+            handler = bind(descriptor, servicer, interceptors=interceptors, bounds=bounds, shares=shares)
             server.add_generic_rpc_handlers((handler,))
         self._add_health(server)
         return server

@@ -4,10 +4,10 @@ Requests arrive as bytes and are parsed here, inside the boundary, so that junk 
 INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -15,14 +15,33 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from protolink_grpc.auth.principal import Principal
+from protolink_grpc.auth.shares import Shares
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.json_value import check_complexity
 from protolink_grpc.server.call import Call, Context, enter
 from protolink_grpc.server.interceptors import Interceptor
 from protolink_grpc.server.interceptors.status import ToStatus, answer
+from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_complexity, run_in_thread
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
 """A servicer's method, of a request and gRPC's context; only servicers that look at theirs need one."""
+
+Read = Callable[[bytes], Awaitable[Message]]
+"""Parses the request of one method."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """What one request may cost.
+
+    Args:
+        max_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
+        max_complexity: So are requests above it, before they are parsed; see `wire.bounds.message_complexity`.
+    """
+
+    max_bytes: int
+    max_complexity: int
 
 
 def bind(
@@ -30,7 +49,8 @@ def bind(
     servicer: object,
     *,
     interceptors: Sequence[Interceptor],
-    max_request_bytes: int,
+    bounds: RequestBounds,
+    shares: Shares,
 ) -> grpc.GenericRpcHandler:
     """The handler of one service.
 
@@ -38,15 +58,16 @@ def bind(
         service: Its descriptor; the servicer has a method of the same name for each of its methods. Where it has a `to_status`,
             that is how its errors are worded.
         interceptors: Outermost first.
-        max_request_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
+        shares: The open streams of each caller, on all services of the port.
     """
     words: ToStatus = getattr(servicer, "to_status", to_status)
+    around = _Surroundings(interceptors, words, shares)
     handlers = {
         method.name: _method(
             f"/{service.full_name}/{method.name}",
-            _parser(method, max_request_bytes),
+            _reader(method, bounds),
             getattr(servicer, method.name),
-            (interceptors, words),
+            around,
             streams=method.server_streaming,
         )
         for method in service.methods
@@ -59,7 +80,7 @@ class Procedure:
     """One method of a servicer, for an edge that has no gRPC server: bytes in, bytes out.
 
     Attributes:
-        name: Full, like `/protolink.v1.AgentService/SendTask`.
+        name: Full, like `/plgrpc.v1.AgentService/SendTask`.
         streams: It answers with any number of messages, and else with one.
         status: How the service words an error.
     """
@@ -67,7 +88,7 @@ class Procedure:
     name: str
     streams: bool
     status: ToStatus
-    _parse: Callable[[bytes], Message]
+    _read: Read
     _behavior: Behavior
     _interceptors: Sequence[Interceptor]
 
@@ -82,7 +103,7 @@ class Procedure:
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
         async with AsyncExitStack() as around:
             await _entered(call, self._interceptors, around)
-            request = self._parse(data)
+            request = await self._read(data)
             if not self.streams:
                 yield _serialize(await self._behavior(request, None))
                 return
@@ -91,7 +112,7 @@ class Procedure:
 
 
 def procedures(
-    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], max_request_bytes: int
+    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], bounds: RequestBounds
 ) -> list[Procedure]:
     """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this.
 
@@ -104,7 +125,7 @@ def procedures(
             f"/{service.full_name}/{method.name}",
             method.server_streaming,
             words,
-            _parser(method, max_request_bytes),
+            _reader(method, bounds),
             getattr(servicer, method.name),
             interceptors,
         )
@@ -112,8 +133,12 @@ def procedures(
     ]
 
 
-Surroundings = tuple[Sequence[Interceptor], ToStatus]
-"""What is around every method of a service: interceptors, and how errors are worded."""
+class _Surroundings(NamedTuple):
+    """What is around every method of a service: interceptors, how errors are worded, and the open streams of each caller."""
+
+    interceptors: Sequence[Interceptor]
+    words: ToStatus
+    shares: Shares
 
 
 async def _entered(call: Call, interceptors: Sequence[Interceptor], around: AsyncExitStack) -> None:
@@ -124,17 +149,22 @@ async def _entered(call: Call, interceptors: Sequence[Interceptor], around: Asyn
 
 
 def _method(
-    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around: Surroundings, *, streams: bool
+    name: str, read: Read, behavior: Behavior, around: _Surroundings, *, streams: bool
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     if streams:
-        return grpc.unary_stream_rpc_method_handler(_stream(name, parse, behavior, around), None, _serialize)
-    return grpc.unary_unary_rpc_method_handler(_unary(name, parse, behavior, around), None, _serialize)
+        return grpc.unary_stream_rpc_method_handler(_stream(name, read, behavior, around), None, _serialize)
+    return grpc.unary_unary_rpc_method_handler(_unary(name, read, behavior, around), None, _serialize)
 
 
-def _parser(method: MethodDescriptor, max_bytes: int) -> Callable[[bytes], Message]:
-    kind = GetMessageClass(method.input_type)
+def _reader(method: MethodDescriptor, bounds: RequestBounds) -> Read:
+    kind, descriptor = GetMessageClass(method.input_type), method.input_type
+    max_bytes, max_complexity = bounds.max_bytes, bounds.max_complexity
 
-    def parse(data: bytes) -> Message:
+    def parse_counted(data: bytes) -> Message:
+        check_complexity(message_complexity(data, descriptor, max_complexity), max_complexity, "request")
+        return kind.FromString(data)
+
+    async def read(data: bytes) -> Message:
         if len(data) > max_bytes:
             raise MessageTooLargeError(
                 f"has {len(data)} bytes, at most {max_bytes} are accepted",
@@ -142,25 +172,25 @@ def _parser(method: MethodDescriptor, max_bytes: int) -> Callable[[bytes], Messa
                 max_bytes=str(max_bytes),
             )
         try:
+            if len(data) > SMALL_BYTES and message_complexity(data, descriptor, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY:
+                return await run_in_thread(parse_counted, data)
             return kind.FromString(data)
         except DecodeError:
-            raise InvalidArgumentError(f"is not a valid {method.input_type.full_name}", field="request") from None
+            raise InvalidArgumentError(f"is not a valid {descriptor.full_name}", field="request") from None
 
-    return parse
+    return read
 
 
 def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-def _unary(
-    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around_all: Surroundings
-) -> Callable[[bytes, Context], Any]:
-    interceptors, words = around_all
+def _unary(name: str, read: Read, behavior: Behavior, around_all: _Surroundings) -> Callable[[bytes, Context], Any]:
+    interceptors, words, _ = around_all
 
     async def plain(data: bytes, context: Context) -> Any:
         try:
-            return await behavior(parse(data), context)
+            return await behavior(await read(data), context)
         except Exception as error:
             await answer(error, name, context, words)
 
@@ -168,7 +198,7 @@ def _unary(
         try:
             async with AsyncExitStack() as around:
                 await _entered(Call(name, context), interceptors, around)
-                return await behavior(parse(data), context)
+                return await behavior(await read(data), context)
         except Exception as error:
             await answer(error, name, context, words)
 
@@ -176,16 +206,18 @@ def _unary(
 
 
 def _stream(
-    name: str, parse: Callable[[bytes], Message], behavior: Behavior, around_all: Surroundings
+    name: str, read: Read, behavior: Behavior, around_all: _Surroundings
 ) -> Callable[[bytes, Context], AsyncIterator[Any]]:
-    interceptors, words = around_all
+    interceptors, words, shares = around_all
 
     async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
         try:
             async with AsyncExitStack() as around:
-                await _entered(Call(name, context), interceptors, around)
+                call = Call(name, context)
+                await _entered(call, interceptors, around)
+                around.callback(shares.take(Principal(call.principal, call.scopes)).release)
                 # Closed here and now, not when the collector comes by: its `finally` lets go of the log.
-                responses = await around.enter_async_context(aclosing(behavior(parse(data), context)))
+                responses = await around.enter_async_context(aclosing(behavior(await read(data), context)))
                 async for response in responses:
                     yield response
         except Exception as error:

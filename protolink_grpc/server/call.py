@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import grpc.aio
 
 from protolink_grpc.auth.principal import ANONYMOUS
+from protolink_grpc.wire.tracing import WAITING_RUNS, receive_waiting_runs
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -35,7 +36,7 @@ class Call:
         return {key: value for key, value in pairs if isinstance(value, str)}
 
 
-_call: ContextVar[Call | None] = ContextVar("protolink_call", default=None)
+_call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)
 
 
 def enter(call: Call) -> None:
@@ -61,3 +62,16 @@ def caller() -> str:
     """The principal of the RPC that the running task answers; anonymous where no interceptor looks at calls."""
     call = _call.get()
     return ANONYMOUS if call is None else call.principal
+
+
+def take_waiting_runs(context: "Context | None") -> None:
+    """Make the runs that the caller says to wait those of the running task, for calls that begin a run."""
+    value = ""
+    if context is not None:
+        for key, each in context.invocation_metadata() or ():
+            if key == WAITING_RUNS:
+                value = str(each)
+    else:
+        call = _call.get()
+        value = call.metadata.get(WAITING_RUNS, "") if call is not None else ""
+    receive_waiting_runs(value)

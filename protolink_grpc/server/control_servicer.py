@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from protolink_pb.v1 import control_service_pb2 as pb
-from protolink_pb.v1 import control_service_pb2_grpc
+from plgrpc.v1 import control_service_pb2 as pb
+from plgrpc.v1 import control_service_pb2_grpc
 
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
@@ -13,12 +13,12 @@ from protolink_grpc.reports import ReportBuilder, RunExport
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.runtime.tool_task import run_tool
-from protolink_grpc.server.call import Context, caller, caller_scopes
+from protolink_grpc.server.call import Context, caller, caller_scopes, take_waiting_runs
 from protolink_grpc.server.convert import required_id
 from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
-from protolink_grpc.wire.actions import approval_decision_from_pb, approval_state_from_pb, approval_to_pb
+from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_from_pb, approval_to_pb
 from protolink_grpc.wire.cards import skill_to_pb
 from protolink_grpc.wire.events import unframe
 from protolink_grpc.wire.pages import cursor_from_token, page_size_of, token_from_cursor
@@ -114,6 +114,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
     async def CallTool(self, request: pb.CallToolRequest, context: Context) -> pb.CallToolResponse:
         call = tool_call_from_pb(request.call, "call")
+        take_waiting_runs(context)
         task_id, output = await run_tool(
             self._service,
             self._toolbox,
@@ -131,7 +132,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:
-    states = [approval_state_from_pb(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    states = [APPROVAL_STATES.asked(state, f"states[{index}]") for index, state in enumerate(request.states)]
     return ApprovalQuery(
         states=frozenset(states) or frozenset({ApprovalState.PENDING}),
         task_id=check_id(request.task_id, "task_id"),

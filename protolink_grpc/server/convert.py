@@ -1,16 +1,17 @@
 """Requests of AgentService as the values that the runtime takes. What cannot be right is refused here, naming the field."""
 
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import context_pb2, task_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.context import context_from_pb
 from protolink_grpc.wire.pages import cursor_from_token, page_size_of
-from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb
-from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb, state_from_pb
+from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
+from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
 
 _STOPS: dict[int, StopAt] = {
     pb.STOP_AT_UNSPECIFIED: StopAt.TERMINAL,
@@ -26,10 +27,7 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
     task_id, own_id = request.task_id, task.id
     if task_id and own_id and task_id != own_id:
         raise InvalidArgumentError(f"names another task than task.id, {own_id}", field="task_id")
-    if task.state:
-        state_from_pb(
-            task.state, "task.state"
-        )  # the server decides the state; a value that is none is a mistake all the same
+    state = STATES.asked(task.state, "task.state") if task.state else TaskState.SUBMITTED
     messages, encoded = encoded_messages_from_pb(task.messages, "task.messages")
     return Submission(
         messages=messages,
@@ -40,9 +38,17 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
         metadata=json_object_from_pb(task.metadata_json, "task.metadata_json"),
         flow_state=json_object_from_pb(task.flow_state_json, "task.flow_state_json"),
         session_id=check_id(task.session_id, "task.session_id") if task.session_id else "",
-        context=context_from_pb(task.context, "task.context") if task.HasField("context") else None,
+        context=_context_from_pb(task.context) if task.HasField("context") else None,
         request_id=check_id(request.request_id, "request_id") if request.request_id else "",
+        state=state,
+        created_at=timestamp_from_pb(task.create_time, "task.create_time") if task.HasField("create_time") else "",
     )
+
+
+def _context_from_pb(pb: context_pb2.RunContext) -> RunContext:
+    context = context_from_pb(pb, "task.context")
+    check_id(context.run_id, "task.context.run_id")
+    return context
 
 
 _VIEWS = frozenset(task_pb2.TaskView.values())
@@ -71,7 +77,7 @@ def stop_from_pb(value: int) -> StopAt:
 
 
 def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str) -> TaskQuery:
-    states = [state_from_pb(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    states = [STATES.asked(state, f"states[{index}]") for index, state in enumerate(request.states)]
     after = micros_from_pb(request.updated_after, "updated_after") if request.HasField("updated_after") else 0
     return TaskQuery(
         principal=principal,

@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from protolink_pb.v1 import registry_service_pb2 as pb
-from protolink_pb.v1 import registry_service_pb2_grpc
+from plgrpc.v1 import registry_service_pb2 as pb
+from plgrpc.v1 import registry_service_pb2_grpc
 
-from protolink_grpc.registry.service import RegistryService
-from protolink_grpc.server.call import Context, caller
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.registry.service import Registrant, RegistryService
+from protolink_grpc.server.call import Context, caller, caller_scopes
 from protolink_grpc.server.convert import required_id
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.registry import (
@@ -25,10 +26,15 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
     def __init__(self, service: RegistryService) -> None:
         self._service = service
 
+    def _registrant(self) -> Registrant:
+        return self._service.registrant(Principal(caller(), caller_scopes()))
+
     async def RegisterAgent(self, request: pb.RegisterAgentRequest, context: Context) -> pb.RegisterAgentResponse:
+        who = self._registrant()
         granted = await self._service.register(
             card_from_pb(request.card),
-            principal=caller(),
+            principal=who.owner,
+            is_admin=who.is_admin,
             lease_ttl_s=lease_ttl_from_pb(request.lease_ttl),
             lease_id=request.lease_id,
         )
@@ -37,11 +43,13 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
         )
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:
-        ttl_s = await self._service.renew(required_id(request.lease_id, "lease_id"), principal=caller())
+        who = self._registrant()
+        ttl_s = await self._service.renew(required_id(request.lease_id, "lease_id"), principal=who.owner)
         return pb.RenewLeaseResponse(lease_ttl=lease_ttl_to_pb(ttl_s))
 
     async def DeregisterAgent(self, request: pb.DeregisterAgentRequest, context: Context) -> pb.DeregisterAgentResponse:
-        removed = await self._service.deregister(required_id(request.lease_id, "lease_id"), principal=caller())
+        who, lease_id = self._registrant(), required_id(request.lease_id, "lease_id")
+        removed = await self._service.deregister(lease_id, principal=who.owner, is_admin=who.is_admin)
         return pb.DeregisterAgentResponse(removed=removed)
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:

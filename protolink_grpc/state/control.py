@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from protolink_grpc.errors import InvalidArgumentError, SessionNotFoundError, StoreError, UnimplementedError
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult, LLMMessage
-from protolink_grpc.models.state import StateOperationRequest, StateOperationResult, StateStoreReport
+from protolink_grpc.models.state import NOT_ENABLED, StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.state.conversation import ConversationMemory, estimated_tokens
 from protolink_grpc.state.state import MODULES, PrincipalState, State, check_module
 from protolink_grpc.state.tool_memory import ToolMemory
@@ -52,14 +52,15 @@ class StateControl:
             InvalidArgumentError: A store that does not exist.
             ActionDeniedError: As `authorize` says.
         """
-        stores, session_id = _stores(request), request.session_id or None
+        stores, session_id = self._stores(request), request.session_id or None
         await self._authorize("state.describe", session_id or "", principal)
         own = self._state.of(principal)
 
         async def describe(module: Module) -> StateStoreReport:
             return await module.describe(session_id, request.include_data)
 
-        return StateOperationResult("describe", session_id, [await _each(own, store, describe) for store in stores])
+        reports = [await _each(own, store, describe) for store in stores]
+        return StateOperationResult("describe", session_id, tuple(reports))
 
     async def reset(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
         """Forget a session, or all sessions of the caller. A store that fails says so in its report; the others go on.
@@ -70,7 +71,7 @@ class StateControl:
             ActionDeniedError: As `authorize` says.
             StoreError: Whether there is such a session cannot be read.
         """
-        stores, session_id = _stores(request), request.session_id or None
+        stores, session_id = self._stores(request), request.session_id or None
         own = self._state.of(principal)
         if session_id is not None:
             await _check_known(session_id, own.conversation, own.tools)
@@ -79,7 +80,8 @@ class StateControl:
         async def reset(module: Module) -> StateStoreReport:
             return await module.reset(session_id)
 
-        return StateOperationResult("reset", session_id, [await _each(own, store, reset) for store in stores])
+        reports = [await _each(own, store, reset) for store in stores]
+        return StateOperationResult("reset", session_id, tuple(reports))
 
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
         """Make the conversation of a session smaller.
@@ -92,7 +94,7 @@ class StateControl:
             ActionDeniedError: As `authorize` says.
             UnimplementedError: The agent keeps no conversations.
         """
-        if any(store != ConversationMemory.name for store in _stores(request, (ConversationMemory.name,))):
+        if any(check_module(store, "stores") != ConversationMemory.name for store in request.stores):
             raise InvalidArgumentError("only conversation can be compacted", field="stores")
         if not request.session_id:
             raise InvalidArgumentError("name the session to compact", field="session_id")
@@ -103,15 +105,22 @@ class StateControl:
         await _check_known(session_id, conversation)
         for operation in ("state.compact", "llm.history.compact"):
             await self._authorize(operation, session_id, principal)
+        before = await conversation.describe(session_id)
         done = await conversation.compact(session_id, compaction, self._summary(compaction), count=self._count)
         report = await conversation.describe(session_id)
-        report.compacted, report.metadata = done.changed, done.to_dict()
-        return StateOperationResult("compact", session_id, [report])
+        return StateOperationResult("compact", session_id, (report.compacted_since(before, done),))
 
     async def compact_history(self, request: HistoryCompactionRequest, principal: str) -> HistoryCompactionResult:
         """`compact`, told as what became of the history."""
         done = await self.compact(StateOperationRequest.of_compaction(request), principal)
-        return HistoryCompactionResult.from_dict(done.stores[0].metadata)
+        if done.compaction is None:
+            raise AssertionError("a compaction reports what it did")
+        return done.compaction
+
+    def _stores(self, request: StateOperationRequest) -> Sequence[str]:
+        """The stores that are meant, each once: those that are named, or those that the agent has."""
+        own = [name for name in MODULES if name in self._state.enabled]
+        return list(dict.fromkeys(check_module(name, "stores") for name in request.stores or own))
 
     def _summary(self, compaction: HistoryCompactionRequest) -> Callable[[list[LLMMessage]], Awaitable[str]] | None:
         summarize = self._summarize
@@ -143,13 +152,8 @@ async def _each(
 ) -> StateStoreReport:
     module = own.conversation if name == ConversationMemory.name else own.tools
     if module is None:
-        return StateStoreReport(name, enabled=False)
+        return StateStoreReport(name, enabled=False, error=NOT_ENABLED)
     try:
         return await work(module)
     except StoreError as error:
         return StateStoreReport(name, error=str(error))
-
-
-def _stores(request: StateOperationRequest, default: Sequence[str] = MODULES) -> Sequence[str]:
-    """The stores that are meant, each once."""
-    return list(dict.fromkeys(check_module(name, "stores") for name in request.stores or default))

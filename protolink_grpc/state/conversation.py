@@ -98,16 +98,18 @@ class ConversationMemory:
     async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
         """What is remembered of a session, or of all.
 
-        The content is `{"messages": [...]}`, or `{"sessions": {id: [...]}}`; where it is too much the latest messages of the first
-        sessions are in it, and `metadata["truncated"]` says so.
+        The content is the session's messages, or those of each session by its id; where it is too much, the latest messages of the
+        first sessions are in it, and `metadata["truncated"]` says so.
         """
         counts = await self._storage().sessions(session_id)
-        report = StateStoreReport(
-            self.name, exists=bool(counts), item_count=len(counts), message_count=sum(counts.values())
-        )
+        messages = sum(counts.values())
+        items = len(counts) if session_id is None else messages
+        report = StateStoreReport(self.name, exists=bool(counts), item_count=items, message_count=messages)
+        if session_id is not None:
+            report.metadata["session_scoped"] = True
         if include_data:
             contents = await self._contents(counts)
-            report.data = {"sessions": contents} if session_id is None else {"messages": contents.get(session_id, [])}
+            report.data = contents if session_id is None else contents.get(session_id)
             if sum(map(len, contents.values())) < report.message_count:
                 report.metadata["truncated"] = True
         return report

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.state.storage import (
@@ -49,6 +50,7 @@ _lock = threading.Lock()
 """Around everything here: each step takes microseconds, and several event loops may take it."""
 
 
+@checks_arguments
 class InMemoryStorage(Storage):
     """Memory of this process.
 

@@ -8,7 +8,6 @@ first piece of work, opens the file then, and tries to open it again for the nex
 """
 
 import asyncio
-import logging
 import queue
 import sqlite3
 import threading
@@ -19,11 +18,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import ProtolinkError, StoreError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.store.database import explain
 
 T = TypeVar("T")
 Open = Callable[[], sqlite3.Connection]
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 GROUP = 512
 """Pieces of work per commit at most: bounds how long the first of a group waits."""
@@ -75,9 +75,7 @@ class Lane:
             if self._jobs is None:
                 self._jobs = queue.SimpleQueue()
                 # A daemon: a program that forgets to close must still end. Whoever waits for an answer keeps it alive.
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._jobs,), name="protolink-state", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, args=(self._jobs,), name="plgrpc-state", daemon=True)
                 self._thread.start()
             self._jobs.put(job)
         return job.future

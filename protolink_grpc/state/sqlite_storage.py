@@ -8,10 +8,12 @@ import os
 import re
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError, StoreError
+from protolink_grpc.errors import InvalidArgumentError, StoreError, StoreVersionError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.state.lanes import StateFile
@@ -59,6 +61,7 @@ MIGRATIONS = (
 _SESSION = "SELECT key, version, first, following FROM sessions WHERE space = ? AND session_id = ?"
 
 
+@checks_arguments
 class SQLiteStorage(Storage):
     """Memory in a SQLite file; created when absent, when first used.
 
@@ -190,19 +193,31 @@ class SQLiteStorage(Storage):
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    db = connect(path, MIGRATIONS)
+    try:
+        db = connect(path, MIGRATIONS)
+    except StoreVersionError:
+        if _is_of_something_else(path):
+            raise _of_something_else(path) from None
+        raise
     try:
         # What is forgotten is overwritten, not only unlinked.
         db.execute("PRAGMA secure_delete = ON")
-        found = db.execute("PRAGMA application_id").fetchone()[0]
-        if found != APPLICATION_ID:
-            raise StoreError(
-                f"{path} is a database of something else; give the memory a file of its own", path=str(path)
-            )
+        if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise _of_something_else(path)
     except BaseException:  # a file that is not used must not stay open
         db.close()
         raise
     return db
+
+
+def _is_of_something_else(path: Path) -> bool:
+    with closing(connect(path, MIGRATIONS, read_only=True)) as db:
+        found: int = db.execute("PRAGMA application_id").fetchone()[0]
+        return found != APPLICATION_ID
+
+
+def _of_something_else(path: Path) -> StoreError:
+    return StoreError(f"{path} is a database of something else; give the memory a file of its own", path=str(path))
 
 
 def _execute(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> int:

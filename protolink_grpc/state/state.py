@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.state.conversation import ConversationMemory, check_window
 from protolink_grpc.state.in_memory_storage import InMemoryStorage
 from protolink_grpc.state.storage import Storage
@@ -43,6 +44,7 @@ class PrincipalState:
     tools: ToolMemory | None
 
 
+@checks_arguments
 class State:
     """What one agent remembers, of each principal by itself: see `of`.
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 import orjson
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, StoreError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
 
@@ -35,6 +36,7 @@ class Conversation:
     message_count: int = 0
 
 
+@checks_arguments
 class Storage(ABC):
     """Where an agent's memory lies.
 

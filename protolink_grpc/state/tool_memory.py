@@ -87,14 +87,16 @@ class ToolMemory:
     async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
         """What is kept for a session, or for all.
 
-        The content is the values by key, or `{"sessions": {id: {...}}}`; sessions that are too much are left out, and
+        The content is the values by key, or those of each session by its id; sessions that are too much are left out, and
         `metadata["truncated"]` says so.
         """
         counts = await self._storage().item_sessions(session_id)
         report = StateStoreReport(self.name, exists=bool(counts), item_count=sum(counts.values()))
+        if session_id is not None:
+            report.metadata["session_scoped"] = True
         if include_data:
             contents = await self._contents(counts)
-            report.data = {"sessions": contents} if session_id is None else contents.get(session_id, {})
+            report.data = contents if session_id is None else contents.get(session_id)
             if len(contents) < len(counts):
                 report.metadata["truncated"] = True
         return report

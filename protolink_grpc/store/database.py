@@ -13,14 +13,14 @@ BUSY_MS = 10_000
 """How long a writer waits for another process's transaction, in milliseconds."""
 
 
-def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -> sqlite3.Connection:
+def connect(path: Path, migrations: Sequence[str | None], *, read_only: bool = False) -> sqlite3.Connection:
     """Open the file at the newest schema.
 
     A new one is readable by its owner only. The connection may be used from any one thread at a time. Commits return after
     the fsync.
 
     Raises:
-        StoreVersionError: The file was written by a newer version of this package.
+        StoreVersionError: The file was written by a newer version of this package, or by one whose files it cannot read.
         StoreReadOnlyError: The file or its directory cannot be written.
         StoreFullError: No space for the schema.
         StoreError: Not a database, or not reachable.
@@ -47,7 +47,7 @@ def connect(path: Path, migrations: Sequence[str], *, read_only: bool = False) -
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+def _prepare(db: sqlite3.Connection, path: Path, migrations: Sequence[str | None]) -> None:
     _migrate(db, path, migrations)
     _enter_wal(db)
     db.execute("PRAGMA synchronous = FULL")
@@ -71,15 +71,24 @@ def _enter_wal(db: sqlite3.Connection) -> None:
             time.sleep(0.005)
 
 
-def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str | None]) -> None:
     known = len(migrations)
     if _version(db, path, known) == known:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have migrated meanwhile.
-        for version in range(_version(db, path, known), known):
-            for statement in migrations[version].split(";"):
+        found = _version(db, path, known)
+        oldest = max((index + 1 for index, step in enumerate(migrations) if step is None), default=0)
+        if 0 < found <= oldest:
+            raise StoreVersionError(
+                f"{path} has schema version {found}, and this version of protolink_grpc reads none before {oldest + 1}; "
+                "choose a new file, and finish the tasks of this one with the version that wrote it",
+                found=str(found),
+                known=str(known),
+            )
+        for version in range(max(found, oldest), known):
+            for statement in (migrations[version] or "").split(";"):
                 if statement.strip():
                     db.execute(statement)
             db.execute(f"PRAGMA user_version = {version + 1}")

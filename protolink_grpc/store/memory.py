@@ -1,4 +1,4 @@
-"""The task store in memory: fast, and gone with the process. It says so: `durable` is false."""
+"""The task store in memory: fast, bounded, and gone with the process. It says so: `durable` is false."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
 from protolink_grpc.models.action import ApprovalState
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_uuid
-from protolink_grpc.models.lifecycle import is_terminal
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, is_terminal
 from protolink_grpc.store.port import (
     READ_BYTES,
     Append,
@@ -32,26 +33,60 @@ class _Entry:
     events: list[bytes] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
     approval_ids: list[str] = field(default_factory=list)
+    size: int = 0
+    rank: int = 0
+
+
+@dataclass(slots=True)
+class _Owned:
+    """The tasks of one principal, or of all.
+
+    Attributes:
+        size: Encoded bytes of their events.
+        by_change: All of them, last changed last.
+        forgettable: Those that may be forgotten, by their rank in `_RANKS`, oldest first.
+    """
+
+    size: int = 0
+    by_change: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    forgettable: tuple[OrderedDict[str, None], ...] = field(
+        default_factory=lambda: tuple(OrderedDict() for _ in range(3))
+    )
+
+    def oldest(self) -> str | None:
+        """The task to forget first."""
+        for ranked in self.forgettable:
+            if ranked:
+                return next(iter(ranked))
+        return None
 
 
 class MemoryStore:
-    """Logs in process memory.
+    """Logs in process memory, up to a bound.
+
+    Above one of the bounds tasks are forgotten, the ones that changed longest ago first: those that have ended, then those that
+    wait for input. A task that is submitted or working is never forgotten. What is forgotten is TASK_NOT_FOUND, and a request that
+    is repeated after its task was forgotten begins a new task. A principal that has more than half of a bound loses its own tasks
+    first.
 
     Args:
-        max_tasks: Tasks to keep; above it the finished tasks that changed longest ago are forgotten, with their request ids.
+        max_tasks: Tasks to keep.
+        max_bytes: Encoded bytes of their events to keep.
     """
 
     durable = False
     shared = False
 
-    def __init__(self, *, max_tasks: int = 50_000) -> None:
+    @checks_arguments
+    def __init__(self, *, max_tasks: int = 50_000, max_bytes: int = 256 << 20) -> None:
         self.worker = ""
         self.listeners: list[ForeignListener] = []
         self._max_tasks = max_tasks
+        self._max_bytes = max_bytes
         self._entries: dict[str, _Entry] = {}
-        # Per principal, last changed last: listing looks at one principal's tasks, in nearly the right order.
-        self._by_change: dict[str, OrderedDict[str, None]] = {}
-        self._finished: OrderedDict[str, None] = OrderedDict()
+        # Listing looks at one principal's tasks, in nearly the right order.
+        self._owned: dict[str, _Owned] = {}
+        self._all = _Owned()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
         # Per agent, by request id, last changed last: the order of revisions.
         self._approvals: dict[str, OrderedDict[str, ApprovalRow]] = {}
@@ -85,21 +120,28 @@ class MemoryStore:
             self._index(append.approvals, entry)
         entry.head = head
         entry.events.extend(append.events)
+        size = sum(map(len, append.events))
+        entry.size += size
         if append.request_id:
             key = (head.agent_name, head.principal, append.request_id)
             self._requests[key] = RequestRecord(head.task_id, append.expected_sequence)
             entry.request_ids.append(append.request_id)
-        by_change = self._by_change.get(head.principal)
-        if by_change is None:
-            by_change = self._by_change[head.principal] = OrderedDict()
-        by_change[head.task_id] = None
-        by_change.move_to_end(head.task_id)
-        if is_terminal(head.state):
-            # The newest end is never forgotten with the old ones: whoever waits for it must still find it.
-            self._finished.pop(head.task_id, None)
-            while len(self._entries) > self._max_tasks and self._finished:
-                self._forget_oldest()
-            self._finished[head.task_id] = None
+        owned = self._owned.get(head.principal)
+        if owned is None:
+            owned = self._owned[head.principal] = _Owned()
+        owned.size += size
+        self._all.size += size
+        owned.by_change[head.task_id] = None
+        owned.by_change.move_to_end(head.task_id)
+        if entry.rank:
+            del owned.forgettable[entry.rank][head.task_id], self._all.forgettable[entry.rank][head.task_id]
+            entry.rank = 0
+        # Before the task itself may be forgotten: whoever waits for its end must still find it.
+        if len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
+            self._make_room(owned)
+        entry.rank = rank = _RANKS.get(head.state, 0)
+        if rank:
+            owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
         self._waiters.wake(head.task_id)
         return None
 
@@ -130,19 +172,30 @@ class MemoryStore:
             known.move_to_end(row.request_id)
         self._approval_waiters.wake(entry.head.agent_name)
 
-    def _forget_oldest(self) -> None:
-        task_id, _ = self._finished.popitem(last=False)
+    def _make_room(self, owned: _Owned) -> None:
+        while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
+            has_most = len(owned.by_change) > self._max_tasks / 2 or owned.size > self._max_bytes / 2
+            oldest = (owned.oldest() if has_most else None) or self._all.oldest()
+            if oldest is None:
+                return
+            self._forget(oldest)
+
+    def _forget(self, task_id: str) -> None:
         entry = self._entries.pop(task_id)
+        head = entry.head
         for request_id in entry.approval_ids:
-            del self._approvals[entry.head.agent_name][request_id]
-        for config_id in self._pushes.pop((entry.head.agent_name, task_id), ()):
-            self._undone[entry.head.agent_name].pop((task_id, config_id), None)
-        by_change = self._by_change[entry.head.principal]
-        del by_change[task_id]
-        if not by_change:
-            del self._by_change[entry.head.principal]
+            del self._approvals[head.agent_name][request_id]
+        for config_id in self._pushes.pop((head.agent_name, task_id), ()):
+            self._undone[head.agent_name].pop((task_id, config_id), None)
+        owned = self._owned[head.principal]
+        del owned.by_change[task_id]
+        for each in (owned, self._all):
+            each.size -= entry.size
+            del each.forgettable[entry.rank][task_id]
+        if not owned.by_change:
+            del self._owned[head.principal]
         for request_id in entry.request_ids:
-            del self._requests[entry.head.agent_name, entry.head.principal, request_id]
+            del self._requests[head.agent_name, head.principal, request_id]
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         entry = self._entries.get(task_id)
@@ -171,7 +224,8 @@ class MemoryStore:
         return TaskPage(heads, _position(heads[-1]) if more else None, len(matches))
 
     def _matches(self, query: TaskQuery) -> Iterator[TaskHead]:
-        for task_id in reversed(self._by_change.get(query.principal, ())):
+        owned = self._owned.get(query.principal)
+        for task_id in reversed(owned.by_change) if owned is not None else ():
             head = self._entries[task_id].head
             if (
                 head.agent_name == query.agent_name
@@ -286,11 +340,15 @@ class MemoryStore:
     async def heartbeat(self, ttl_s: float) -> None:
         """Nothing to do: a worker in memory lives as long as its data."""
 
-    async def release(self, task_ids: Sequence[str]) -> None:
+    async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
         """Nothing to do: nobody else could take them."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []
+
+
+_RANKS = dict.fromkeys(TERMINAL, 1) | dict.fromkeys(INTERRUPTED, 2)
+"""What is forgotten first, by state: what has ended, then what waits for input. All others have rank 0 and are kept."""
 
 
 def _position(head: TaskHead) -> tuple[int, str]:

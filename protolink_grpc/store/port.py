@@ -287,8 +287,12 @@ class TaskStore(Protocol):
     async def heartbeat(self, ttl_s: float) -> None:
         """Keep this worker alive for `ttl_s` seconds more."""
 
-    async def release(self, task_ids: Sequence[str]) -> None:
-        """Give up tasks that this worker has: they are orphans at once. Those of other workers stay theirs."""
+    async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
+        """Give up tasks that this worker has: they are orphans at once. Those of other workers stay theirs, while these are listed.
+
+        Args:
+            to: What stands in the place of their worker then; no worker's id.
+        """
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         """Heads of tasks that are submitted or working while their worker is dead, oldest first."""

@@ -9,7 +9,6 @@ tasks are kept in memory, so that a live reader costs no query. Appends of other
 """
 
 import asyncio
-import logging
 import os
 import queue
 import sqlite3
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import ProtolinkError, StoreError
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.store import approval_table, push_table, task_table
@@ -45,7 +46,7 @@ from protolink_grpc.store.port import (
 from protolink_grpc.store.tails import Tails
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 GROUP = 512
 """Appends per commit at most: bounds how long the first of a group waits."""
@@ -84,6 +85,7 @@ class SQLiteStore:
     durable = True
     shared = True
 
+    @checks_arguments
     def __init__(self, path: str | os.PathLike[str], *, request_ttl_s: float = 7 * 86_400) -> None:
         self.path = Path(path)
         self.worker = ""
@@ -125,10 +127,10 @@ class SQLiteStore:
         except BaseException:  # a store that did not open must not keep the file
             connection.close()
             raise
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="protolink-store-read")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="plgrpc-store-read")
         self.worker = new_uuid()
         self._thread = threading.Thread(
-            target=self._write_forever, args=(connection,), name="protolink-store-write", daemon=True
+            target=self._write_forever, args=(connection,), name="plgrpc-store-write", daemon=True
         )
         self._thread.start()
 
@@ -427,7 +429,7 @@ class SQLiteStore:
 
     async def claim_pushes(self, agent_name: str) -> list[PushRow]:
         workers = [worker for (worker,) in await self._rows(push_table.WORKERS, agent_name)]
-        dead = [worker for worker in workers if await self._is_dead(worker)]
+        dead = [worker for worker in workers if await self._strike_off(worker)]
         mine = self.worker
         return await self._write(lambda db: push_table.claim(db, agent_name, mine, dead)) if dead else []
 
@@ -438,10 +440,12 @@ class SQLiteStore:
     # -- workers ---------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, ttl_s: float) -> None:
-        row = (self.worker, process_identity(), now_micros() + int(ttl_s * 1_000_000))
+        worker, process = self.worker, process_identity()
         forgotten = now_micros() - self._request_ttl_micros
 
         def beat(db: sqlite3.Connection) -> None:
+            # From the time of the write: it may have waited long for its turn.
+            row = (worker, process, now_micros() + int(ttl_s * 1_000_000))
             db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", row)
             # One that is not listed is as dead as one that has expired.
             db.execute("DELETE FROM workers WHERE expire_micros < ?", (now_micros() - DAY_MICROS,))
@@ -454,15 +458,9 @@ class SQLiteStore:
 
         await self._write(beat)
 
-    async def release(self, task_ids: Sequence[str]) -> None:
-        values = (to_json(list(task_ids)), self.worker)
-
-        def give_up(db: sqlite3.Connection) -> None:
-            db.execute(
-                "UPDATE tasks SET worker = '' WHERE task_id IN (SELECT value FROM json_each(?)) AND worker = ?", values
-            )
-
-        await self._write(give_up)
+    async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
+        values = (to, to_json(list(task_ids)), self.worker)
+        await self._write(lambda db: db.execute(task_table.RELEASE, values).rowcount)
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         rows = await self._rows(
@@ -470,14 +468,21 @@ class SQLiteStore:
             agent_name,
         )
         heads = [task_table.head_of(row) for row in rows]
-        dead = {worker: await self._is_dead(worker) for worker in {head.worker for head in heads}}
+        dead = {worker: await self._strike_off(worker) for worker in {head.worker for head in heads}}
         return [head for head in heads if dead[head.worker]]
 
-    async def _is_dead(self, worker: str) -> bool:
+    async def _strike_off(self, worker: str) -> bool:
+        """Whether a worker is dead; one that is dead is not listed any more, so that its tasks can be taken."""
         if worker == self.worker:
             return False
-        rows = await self._rows("SELECT process, expire_micros FROM workers WHERE worker = ?", worker)
-        return not rows or rows[0][1] < now_micros() or is_dead(rows[0][0])
+        rows = await self._rows(task_table.WORKER, worker)
+        if not rows:
+            return True
+        process, expire_micros = rows[0]
+        if expire_micros >= now_micros() and not is_dead(process):
+            return False
+        # One that has renewed its lease meanwhile was only asleep.
+        return await self._write(lambda db: db.execute(task_table.STRIKE_OFF, (worker, expire_micros)).rowcount > 0)
 
 
 def _is_about_the_file(error: Exception) -> bool:

@@ -16,6 +16,7 @@ from protolink_grpc.store.memory import bounded
 from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHead, TaskQuery
 
 MIGRATIONS = (
+    None,  # logs of protolink.v1, whose events had other numbers
     """
     CREATE TABLE tasks(
       task_id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent_name TEXT NOT NULL, session_id TEXT NOT NULL,
@@ -51,7 +52,8 @@ MIGRATIONS = (
     ) STRICT, WITHOUT ROWID;
     """,
 )
-"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited."""
+"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited. None: what an older file holds
+cannot be read any more, and a new file begins after it."""
 
 ROW_BYTES = 1 << 18
 """Events of one append share a row up to this many bytes: a row costs as much as several events."""
@@ -63,6 +65,17 @@ _COLUMNS = (
 SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
 _PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
 _INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({_PLACES})"  # noqa: S608 -- fixed words only
+_UPDATE = (
+    "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
+    "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?"
+)
+# A task that is being worked on is taken from nobody who is listed: a worker that has renewed its lease keeps what it has.
+_UNLISTED = "NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = tasks.worker)"
+_TAKE = f"{_UPDATE} AND (state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED})"
+_THESE = "task_id IN (SELECT value FROM json_each(?))"
+RELEASE = f"UPDATE tasks SET worker = ? WHERE {_THESE} AND (worker = ? OR {_UNLISTED})"  # noqa: S608 -- fixed words only
+WORKER = "SELECT process, expire_micros FROM workers WHERE worker = ?"
+STRIKE_OFF = "DELETE FROM workers WHERE worker = ? AND expire_micros = ?"
 _INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
@@ -179,24 +192,23 @@ def _put_head(db: sqlite3.Connection, append: Append) -> int:
     head = append.head
     if not append.expected_sequence:
         return db.execute(_INSERT, _values(head)).rowcount
-    return db.execute(
-        "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
-        "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?",
-        (
-            head.state.value,
-            head.sequence,
-            head.run_id,
-            head.update_micros,
-            head.worker,
-            head.epoch,
-            head.messages,
-            head.artifacts,
-            head.reason,
-            head.task_id,
-            append.expected_sequence,
-            append.expected_epoch,
-        ),
-    ).rowcount
+    values = (
+        head.state.value,
+        head.sequence,
+        head.run_id,
+        head.update_micros,
+        head.worker,
+        head.epoch,
+        head.messages,
+        head.artifacts,
+        head.reason,
+        head.task_id,
+        append.expected_sequence,
+        append.expected_epoch,
+    )
+    if head.epoch == append.expected_epoch:
+        return db.execute(_UPDATE, values).rowcount
+    return db.execute(_TAKE, (*values, head.worker)).rowcount
 
 
 def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | None) -> ProtolinkError:
@@ -210,6 +222,8 @@ def _refusal(db: sqlite3.Connection, append: Append, refused: ProtolinkError | N
         return LeaseLostError("another worker runs this task", task_id=task_id)
     if refused is not None and sequence == append.expected_sequence:
         return refused
+    if append.expected_sequence and sequence == append.expected_sequence:
+        return LeaseLostError("the worker that runs this task lives", task_id=task_id)
     return SequenceConflictError("another writer appended to this task first", task_id=task_id)
 
 

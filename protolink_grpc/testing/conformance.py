@@ -1,10 +1,11 @@
-"""The conformance program of the Python client: `protolink conformance run -- python -m protolink_grpc.testing.conformance`.
+"""The conformance program of the Python client: `plgrpc conformance run -- python -m protolink_grpc.testing.conformance`.
 
 It knows the public client and the environment that it is started with, and nothing of the server; programs in other languages do
 the same things in the same order.
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -23,6 +24,7 @@ from protolink_grpc.errors import (
     TaskNotCancelableError,
     TaskNotFoundError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
@@ -47,6 +49,7 @@ class World:
     """Where the stage is."""
 
     agent: AgentClient
+    hostile_url: str
     guarded_url: str
     api_key: str
     bearer: str
@@ -55,16 +58,34 @@ class World:
 
     @classmethod
     def from_environment(cls) -> "World":
-        """What `protolink conformance run` has set."""
-        given = {name: os.environ.get(f"PROTOLINK_{name}", "") for name in ("GUARDED", "API_KEY", "BEARER", "VECTORS")}
+        """What `plgrpc conformance run` has set."""
+        names = ("HOSTILE", "GUARDED", "API_KEY", "BEARER", "VECTORS")
+        given = {name: os.environ.get(f"PLGRPC_{name}", "") for name in names}
         return cls(
-            AgentClient(url=os.environ["PROTOLINK_AGENT"]),
+            AgentClient(url=os.environ["PLGRPC_AGENT"]),
+            given["HOSTILE"],
             given["GUARDED"],
             given["API_KEY"],
             given["BEARER"],
-            RegistryClient(os.environ["PROTOLINK_REGISTRY"]),
+            RegistryClient(os.environ["PLGRPC_REGISTRY"]),
             given["VECTORS"],
         )
+
+    @property
+    def hostile(self) -> AgentClient:
+        """The same agent, behind what breaks connections."""
+        return AgentClient(url=self.hostile_url)
+
+    @property
+    def impatient(self) -> AgentClient:
+        """A client of the hostile address that soon gives up."""
+        return AgentClient(url=self.hostile_url, outage_s=2.0)
+
+    async def calls(self, word: str) -> dict[str, int]:
+        """How often something about the task with that word was called."""
+        task = await self.agent.send_task(None, Task.create(f"calls {word}"))
+        found: dict[str, int] = json.loads(task.get_output())
+        return found
 
 
 def expect(what: str, found: object, wanted: object) -> None:
@@ -232,11 +253,139 @@ async def registry(world: World) -> None:
         expect("the change", (down.kind, down.agent.card.name), (AgentChangeKind.DOWN, name))
 
 
-async def unknown(world: World) -> None:
+async def unknown_event(world: World) -> None:
     events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
     (strange,) = [event for event in events if event.type == "example.unheard_of"]
     expect("the summary", strange.summary, "From the future")
     expect("the payload", strange.payload, None)
+
+
+async def unknown_part(world: World) -> None:
+    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    (part,) = [
+        part
+        for event in events
+        if isinstance(event.payload, TaskArtifactUpdated)
+        for part in event.payload.artifact.parts
+    ]
+    expect("the type", part.type, "unknown")
+    expect("the text to show", part.content["fallback_text"], "A part from the future")
+
+
+async def unknown_enum(world: World) -> None:
+    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    states = [str(event.state) for event in events if event.state is not None]
+    expect("the states", states, ["submitted", "unknown-77", "completed"])
+
+
+async def outage(world: World) -> None:
+    await expect_survived(world, "outage 4000 40 count 100")
+
+
+async def reset(world: World) -> None:
+    for code in (8, 2, 0):
+        await expect_survived(world, f"reset {code} 40 count 100")
+
+
+async def early_ok(world: World) -> None:
+    await expect_survived(world, "early 40 count 100")
+
+
+async def expect_survived(world: World, text: str) -> None:
+    """What breaks the stream of that task must not be seen in it."""
+    expect_counted(await collected(world.hostile.send_task_streaming(None, Task.create(text))), 100)
+
+
+async def idle_cuts(world: World) -> None:
+    task = Task.create("idle 5 1100 echo here")
+    events = [event async for event in world.impatient.send_task_streaming(None, task)]
+    expect("the last state of the stream", events[-1].state, TaskState.COMPLETED)
+    expect("the output", (await world.agent.get_task(task.id)).get_output(), "here")
+
+
+async def flapping(world: World) -> None:
+    word = uuid.uuid4().hex
+    task, began = Task.create(f"flap {word}"), time.monotonic()
+    async with refused_with(UnavailableError):
+        async for _ in world.impatient.send_task_streaming(None, task):
+            pass
+    await expect_given_up(world, task.id, word, time.monotonic() - began)
+
+
+async def retry_bound(world: World) -> None:
+    word = uuid.uuid4().hex
+    task, began = Task.create(f"down {word}"), time.monotonic()
+    async with refused_with(UnavailableError) as refused:
+        await world.impatient.send_task(None, task)
+    expect("metadata task_id", refused[0].metadata.get("task_id"), task.id)
+    await expect_given_up(world, task.id, word, time.monotonic() - began)
+
+
+async def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
+    """The client must have given up in time, after a decent number of calls; the task works on, until it is canceled here."""
+    expect("the state", (await world.agent.get_task(task_id)).state, TaskState.WORKING)
+    await world.agent.cancel_task(None, task_id)
+    calls = await world.calls(word)
+    expect("the number of runs", calls["runs"], 1)
+    if not 2 <= after_s <= 9:
+        raise AssertionError(f"it ended after {after_s:.1f} s")
+    if not 3 <= calls["calls"] <= 20:
+        raise AssertionError(f"there were {calls['calls']} calls")
+
+
+async def cancel_in_pause(world: World) -> None:
+    task, began = Task.create(f"flap {uuid.uuid4().hex}"), asyncio.Event()
+
+    async def watch() -> None:
+        async for _ in world.hostile.send_task_streaming(None, task):
+            began.set()
+
+    watching = asyncio.ensure_future(watch())
+    await began.wait()
+    await asyncio.sleep(1)  # by then it is in a pause
+    expect("whether the stream has ended by itself", watching.done(), False)
+    watching.cancel()
+    await asyncio.wait([watching], timeout=0.5)
+    expect("whether it was canceled at once", watching.done() and watching.cancelled(), True)
+    await world.agent.cancel_task(None, task.id)
+
+
+async def forgotten_task(world: World) -> None:
+    seen = []
+    async with refused_with(TaskNotFoundError):
+        async for event in world.hostile.send_task_streaming(None, Task.create("forget 5 count 100")):
+            seen.append(event.sequence)  # noqa: PERF401 -- those before the error count
+    expect("the list of sequences", seen, [1, 2, 3, 4, 5])
+
+
+async def mistyped(world: World) -> None:
+    async with refused_with(TaskNotFoundError):
+        await world.agent.send_task(None, "echo lost", task_id="no-such-task")
+    async with refused_with(TaskNotFoundError):
+        async for _ in world.agent.send_task_streaming(None, "echo lost", task_id="no-such-task"):
+            pass
+
+
+async def credentials(_world: World) -> None:
+    elsewhere, secret = "grpc://agent.example:50051", "never-sent"
+    for client in (
+        AgentClient(url=elsewhere, credentials=APIKey(secret)),
+        AgentClient(url=elsewhere, metadata=[("authorization", secret)]),
+    ):
+        async with refused_with(InvalidArgumentError) as refused:
+            await client.get_agent_card()
+        expect("whether the sentence has the secret", secret in str(refused[0]), False)
+
+
+async def leak(world: World) -> None:
+    word = uuid.uuid4().hex
+    task = Task.create(f"hold {word}")
+    async with aclosing(world.hostile.send_task_streaming(None, task)) as events:
+        await anext(events)
+    async with asyncio.timeout(5):
+        while (await world.calls(word))["open"]:  # noqa: ASYNC110 -- what another process has open cannot be awaited
+            await asyncio.sleep(0.05)
+    await world.agent.cancel_task(None, task.id)
 
 
 async def vectors(world: World) -> None:
@@ -257,7 +406,20 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "large": large,
     "approval": approval,
     "registry": registry,
-    "unknown": unknown,
+    "unknown-event": unknown_event,
+    "unknown-part": unknown_part,
+    "unknown-enum": unknown_enum,
+    "outage": outage,
+    "reset": reset,
+    "early-ok": early_ok,
+    "idle-cuts": idle_cuts,
+    "flapping": flapping,
+    "retry-bound": retry_bound,
+    "cancel-in-pause": cancel_in_pause,
+    "forgotten-task": forgotten_task,
+    "mistyped": mistyped,
+    "credentials": credentials,
+    "leak": leak,
     "vectors": vectors,
 }
 

@@ -8,10 +8,23 @@ from dataclasses import dataclass, replace
 
 from protolink_grpc.models.message import Message
 
+FAULTS = {
+    "cut": "cut N TEXT: does TEXT, and its stream is cut after N events, and once again 30 events later",
+    "outage": "outage MILLIS N TEXT: does TEXT; once its stream has shown N events, the hostile address is down for MILLIS",
+    "reset": "reset CODE N TEXT: does TEXT; after N events its stream gets an HTTP/2 RST_STREAM with that code, once",
+    "early": "early N TEXT: does TEXT; its stream ends with status OK after N events, once",
+    "idle": "idle N MILLIS TEXT: its streams are cut after MILLIS of silence, N times; then it does TEXT",
+    "forget": "forget N TEXT: does TEXT; its stream is cut after N events, and then there is no such task",
+}
+"""What goes wrong with a task. These words stand before another verb."""
+
 VERBS = {
     "echo": "echo TEXT: says TEXT",
     "count": "count N: N artifacts, 1 to N",
     "wait": "wait: until somebody cancels",
+    "hold": "hold WORD: works until it is canceled",
+    "flap": "flap WORD: works until it is canceled; its stream is cut after its first events, each later one before any",
+    "down": "down WORD: works until it is canceled; at the hostile address, sending and getting it always fails",
     "ask": "ask QUESTION: waits for a message, then says it",
     "fail": "fail REASON: ends as failed",
     "approve": "approve it: asks for an approval; says approved or refused",
@@ -19,13 +32,34 @@ VERBS = {
     "header": "header NAME: says what the caller has sent under that name",
     "count-runs": "count-runs TOKEN: says how often a task with that word was run",
     "flaky": "flaky N TOKEN: count-runs TOKEN, whose first N answers get lost",
-    "cut": "cut N TEXT: does TEXT, and its stream is cut after N events, and once again 30 events later",
-    "future": "future: an event of a kind that nobody knows",
+    "calls": "calls WORD: says how often the task with that word was called and run, and how many of its streams are open",
+    "future": "future: an event, a part and a state of kinds that nobody knows",
+    **FAULTS,
 }
-"""What each verb does. A `cut` stands before another verb."""
+"""What each verb does."""
 
 SECOND_CUT = 30
 """Events that the first subscription to a task that was cut shows before it is cut, too."""
+
+COUNTED = frozenset({"hold", "flap", "down"})
+"""Verbs whose tasks `calls` knows by their word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with the streams of a task.
+
+    Args:
+        kind: One of FAULTS.
+        after: Events that the first stream shows before it happens; 0 where silence decides (`idle`).
+        times: How often it happens.
+        number: Milliseconds of an outage or of silence, or the error code of a reset.
+    """
+
+    kind: str
+    after: int = 0
+    times: int = 1
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +67,60 @@ class Directive:
     """What one text asks for.
 
     Args:
-        verb: One of VERBS, `flaky` and `cut` left out: these are the two numbers.
+        verb: One of VERBS; `flaky` is in `failures`, and FAULTS are in `fault`.
         rest: What follows the verb.
         failures: Answers that get lost before one arrives.
-        cut_after: Events after which the first stream is cut; 0 cuts nothing.
+        fault: What goes wrong with its streams; None for nothing.
     """
 
     verb: str
     rest: str = ""
     failures: int = 0
-    cut_after: int = 0
+    fault: Fault | None = None
 
     @property
-    def is_faulty(self) -> bool:
-        """Whether the events of its task are shown otherwise than they are."""
-        return self.cut_after > 0 or self.verb == "future"
+    def word(self) -> str:
+        """By what `calls` knows its task; empty where it does not."""
+        return self.rest if self.verb in COUNTED else ""
 
 
 def directive_of(text: str) -> Directive | None:
     """What a text asks for; None where it is not in the language."""
     verb, _, rest = text.partition(" ")
     match verb:
-        case "cut":
-            number, _, inner = rest.partition(" ")
-            cut = directive_of(inner) if _is_count(number) else None
-            return cut and replace(cut, cut_after=int(number))
+        case _ if verb in FAULTS:
+            return _faulty(verb, rest)
         case "flaky":
             number, _, token = rest.partition(" ")
             return Directive("count-runs", token, int(number)) if _is_count(number) and token else None
         case "count":
             return Directive(verb, rest) if _is_count(rest) else None
-        case "header" | "count-runs" if not rest:
+        case "header" | "count-runs" | "calls" | "hold" | "flap" | "down" if not rest:
             return None
         case _:
             return Directive(verb, rest) if verb in VERBS else None
+
+
+def _faulty(kind: str, rest: str) -> Directive | None:
+    """The directive that follows a fault's numbers, with that fault."""
+    count = 2 if kind in ("outage", "reset", "idle") else 1
+    *words, inner = [*rest.split(" ", count), *[""] * count][: count + 1]
+    # Zero is an error code of HTTP/2, and no count.
+    if not all(_is_count(word) or (kind == "reset" and index == 0 and word == "0") for index, word in enumerate(words)):
+        return None
+    directive, numbers = directive_of(inner), [int(word) for word in words]
+    if directive is None:
+        return None
+    match kind:
+        case "cut":
+            fault = Fault(kind, after=numbers[0], times=2)
+        case "idle":
+            fault = Fault(kind, times=numbers[0], number=numbers[1])
+        case "outage" | "reset":
+            fault = Fault(kind, after=numbers[1], number=numbers[0])
+        case _:
+            fault = Fault(kind, after=numbers[0])
+    return replace(directive, fault=fault)
 
 
 MAX_COUNT = 1_000_000

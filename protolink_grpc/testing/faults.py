@@ -3,25 +3,36 @@
 It stands between an agent's runtime and its edges, so that every edge shows it; the runtime itself does everything right.
 """
 
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-from protolink_pb.v1 import event_pb2
+import grpc
+from plgrpc.v1 import event_pb2, task_pb2
 
-from protolink_grpc.errors import UnavailableError
+from protolink_grpc.errors import TaskNotFoundError, UnavailableError
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import TaskService, Turn
 from protolink_grpc.runtime.submission import StopAt, Submission
-from protolink_grpc.server.call import Call
-from protolink_grpc.testing.directives import SECOND_CUT, Directive, directive_of, latest
+from protolink_grpc.server.call import Call, current_call
+from protolink_grpc.store.port import TaskHead
+from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, directive_of, latest
+from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
 from protolink_grpc.wire.events import frame_event, is_delta, unframe
 from protolink_grpc.wire.scalars import tag, varint
 
 UNHEARD_OF = "example.unheard_of"
 """Type of the event whose kind nobody knows."""
+
+FALLBACK_TEXT = "A part from the future"
+"""What the part of an unknown kind has a reader show."""
+
+FUTURE_STATE = 77
+"""Number of the state that no reader has a name for."""
 
 FUTURE_KIND, FUTURE_FIELD = 1000, 1001
 """Numbers of the payload and of the envelope's field that no reader has code for."""
@@ -29,7 +40,7 @@ FUTURE_KIND, FUTURE_FIELD = 1000, 1001
 _FROM_THE_FUTURE = tag(FUTURE_KIND) + varint(5) + tag(1) + varint(3) + b"new"
 _LATER_FIELD = varint(FUTURE_FIELD << 3) + b"\x2a"
 
-received: ContextVar[Mapping[str, str] | None] = ContextVar("protolink_testing_received", default=None)
+received: ContextVar[Mapping[str, str] | None] = ContextVar("plgrpc_testing_received", default=None)
 """Metadata of the call that the running task answers, or that began the running run: a run inherits the context of its call."""
 
 
@@ -40,35 +51,95 @@ async def remember_metadata(call: Call) -> AsyncIterator[None]:
     yield
 
 
+@dataclass(eq=False, slots=True)
+class Script:
+    """What one task was asked to do, and what became of its faults.
+
+    Attributes:
+        left: How often its fault is still to happen.
+        over: Set once it has happened as often as was asked for.
+        has_begun: Whether a stream has shown events of it.
+        is_forgotten: Whether the agent denies that there is such a task.
+    """
+
+    directive: Directive
+    left: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    has_begun: bool = False
+    is_forgotten: bool = False
+
+    def __post_init__(self) -> None:
+        self.left = self.directive.fault.times if self.directive.fault is not None else 0
+
+    def count(self) -> None:
+        """The fault has happened once more."""
+        self.left -= 1
+        if self.left <= 0:
+            self.over.set()
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often something about the task with one word was called; `open` are its streams that are open now."""
+
+    calls: int = 0
+    runs: int = 0
+    open: int = 0
+
+
+@dataclass(slots=True)
+class Scripts:
+    """The scripts of an agent's tasks by id, and tallies by word. Tasks without a script have no faults."""
+
+    tasks: dict[str, Script] = field(default_factory=dict)
+    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+
+
 class FaultyService:
     """A TaskService with faults around it; what is not here is the service's own.
 
     Args:
-        scripts: What tasks were asked to do, by id; tasks that are not in it have no faults.
+        scripts: The agent adds each task to it that something is to go wrong with, when it begins with it.
+        proxy: The hostile address, whose connections can be broken; without it, those faults are plain cuts.
     """
 
-    def __init__(self, service: TaskService, scripts: Mapping[str, Directive]) -> None:
+    def __init__(self, service: TaskService, scripts: Scripts, proxy: HostileProxy | None = None) -> None:
         self._service = service
         self._scripts = scripts
+        self._proxy = proxy
         self._lost: Counter[str] = Counter()
-        self._cuts: dict[str, list[int]] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._service, name)
 
     async def send(self, submission: Submission, principal: str) -> TaskFold:
-        """As TaskService; the answer may get lost once the work is done."""
+        """As TaskService; the answer may get lost once the work is done, or has begun."""
+        directive = self._called(submission)
+        if self._is_down(directive):
+            await self._service.submit(submission, principal)
+            await self._cut("this task is down at this address")
         fold = await self._service.send(submission, principal)
         self._lose_answer(submission)
         return fold
+
+    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
+        """As TaskService; the answer may get lost."""
+        directive = self._called(submission)
+        turn = await self._service.submit(submission, principal, waits=waits)
+        if self._is_down(directive):
+            await self._cut("this task is down at this address")
+        return turn
 
     async def stream(
         self, submission: Submission, principal: str, *, deltas: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
         """As TaskService; it may break off before the first event, or be cut later."""
-        async with aclosing(self._service.stream(submission, principal, deltas=deltas)) as batches:
-            async for frames in self._faulty(batches, submission):
-                yield frames
+        directive = self._called(submission)
+        batches = self._service.stream(submission, principal, deltas=deltas)
+        with self._opened(directive):
+            async with aclosing(self._faulty(batches, submission)) as faulty:
+                async for frames in faulty:
+                    yield frames
 
     async def watch(
         self,
@@ -80,32 +151,161 @@ class FaultyService:
         deltas: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
         """As TaskService; it may be cut, unless it shows only what is stored."""
+        self._check_known(task_id)
         watch = self._service.watch(task_id, principal, after=after, stop_at=stop_at, deltas=deltas)
-        async with aclosing(watch) as batches:
-            if stop_at is StopAt.CURRENT:
+        if stop_at is StopAt.CURRENT:
+            async with aclosing(watch) as batches:
                 async for frames in batches:
                     yield frames
-                return
-            async for frames in self._faulty(batches, None):
-                yield frames
+            return
+        script = self._scripts.tasks.get(task_id)
+        directive = script.directive if script is not None else None
+        if directive is not None and directive.word:
+            self._scripts.tallies[directive.word].calls += 1
+        with self._opened(directive):
+            async with aclosing(self._faulty(watch, None, script)) as faulty:
+                async for frames in faulty:
+                    yield frames
+
+    async def get(self, task_id: str, principal: str) -> TaskFold:
+        """As TaskService, unless the task is down or forgotten."""
+        await self._check_readable(task_id)
+        return await self._service.get(task_id, principal)
+
+    async def head(self, task_id: str, principal: str) -> TaskHead:
+        """As TaskService, unless the task is down or forgotten."""
+        await self._check_readable(task_id)
+        return await self._service.head(task_id, principal)
+
+    async def cancel(
+        self, task_id: str, principal: str, *, reason: str = "", metadata: dict[str, Any] | None = None
+    ) -> TaskFold:
+        """As TaskService, unless the task is forgotten."""
+        self._check_known(task_id)
+        return await self._service.cancel(task_id, principal, reason=reason, metadata=metadata)
+
+    async def _check_readable(self, task_id: str) -> None:
+        self._check_known(task_id)
+        script = self._scripts.tasks.get(task_id)
+        if script is not None and self._is_down(script.directive):
+            await self._cut("this task is down at this address")
+
+    def _check_known(self, task_id: str) -> None:
+        script = self._scripts.tasks.get(task_id)
+        if script is not None and script.is_forgotten:
+            raise TaskNotFoundError(f"task {task_id} not found", task_id=task_id)
+
+    def _called(self, submission: Submission) -> Directive | None:
+        """What the submission asks for, once the call is counted."""
+        directive = directive_of(latest(submission.messages))
+        if directive is not None and directive.word:
+            self._scripts.tallies[directive.word].calls += 1
+        return directive
+
+    @contextmanager
+    def _opened(self, directive: Directive | None) -> Iterator[None]:
+        if directive is None or not directive.word:
+            yield
+            return
+        tally = self._scripts.tallies[directive.word]
+        tally.open += 1
+        try:
+            yield
+        finally:
+            tally.open -= 1
+
+    def _is_down(self, directive: Directive | None) -> bool:
+        return directive is not None and directive.verb == "down" and self._is_hostile()
+
+    def _is_hostile(self) -> bool:
+        """Whether the call that is answered came by the hostile address."""
+        call = current_call()
+        if self._proxy is None or call is None or call.context is None:
+            return False
+        return self._proxy.carries(call.context.peer())
+
+    async def _cut(self, why: str) -> NoReturn:
+        """End the call as a broken connection does: without a word of the agent's."""
+        call = current_call()
+        if call is not None and call.context is not None:
+            await call.context.abort(grpc.StatusCode.UNAVAILABLE, why)
+        raise UnavailableError(why)
 
     async def _faulty(
-        self, batches: AsyncGenerator[list[bytes], None], submission: Submission | None
-    ) -> AsyncIterator[list[bytes]]:
+        self, batches: AsyncGenerator[list[bytes], None], submission: Submission | None, script: Script | None = None
+    ) -> AsyncGenerator[list[bytes], None]:
+        """The batches, until the fault of their task happens. A subscription brings its `script`; a submission gets one later."""
         shown, cut_after = 0, 0
-        async for frames in batches:
-            if is_delta(frames[0]):
-                yield frames
-                continue
-            if not shown:
-                if submission is not None:
+        if script is not None:
+            cut_after = await self._next_cut(script, begins=False)
+        async with aclosing(batches):
+            while True:
+                try:
+                    async with asyncio.timeout(_silence_s(script)) as silence:
+                        frames = await anext(batches, None)
+                except TimeoutError:
+                    if script is None or not silence.expired():
+                        raise
+                    script.count()
+                    await self._cut("this stream was silent for too long, as was asked for")
+                if frames is None:
+                    return
+                if is_delta(frames[0]):
+                    yield frames
+                    continue
+                if not shown and submission is not None:
                     self._lose_answer(submission)
-                cut_after = self._next_cut(unframe(frames[0]).task_id, begins=submission is not None)
-            if cut_after and shown + len(frames) >= cut_after:
-                yield self._rewritten(frames[: cut_after - shown])
-                raise UnavailableError(f"this stream was cut after {cut_after} events, as was asked for")
-            shown += len(frames)
-            yield self._rewritten(frames)
+                if script is None:
+                    # A run adds its script when it begins, which may be after its first event.
+                    script = self._scripts.tasks.get(unframe(frames[0]).task_id)
+                    cut_after = await self._next_cut(script, begins=True) if script is not None else 0
+                if script is None or not cut_after or shown + len(frames) < cut_after:
+                    shown += len(frames)
+                    yield self._rewritten(frames)
+                    continue
+                if shown < cut_after:
+                    yield self._rewritten(frames[: cut_after - shown])
+                marker = await self._fail(script, cut_after)
+                if marker:
+                    yield [marker]
+                    await asyncio.Event().wait()  # the proxy ends the call
+                return
+
+    async def _next_cut(self, script: Script, *, begins: bool) -> int:
+        """Events after which this stream of a task breaks; 0 for never. `begins`: it is one that begins the task."""
+        directive, has_begun = script.directive, script.has_begun
+        script.has_begun = True
+        if directive.verb == "flap":
+            if has_begun:
+                await self._cut("every further stream of this task is cut, as was asked for")
+            return 1
+        fault = directive.fault
+        if fault is None or fault.kind == "idle" or not script.left:
+            return 0
+        # The stream that begins the task breaks first, then the first that takes it up, where the fault happens twice.
+        if begins is (script.left == fault.times):
+            script.count()
+            return fault.after if begins else SECOND_CUT
+        return 0
+
+    async def _fail(self, script: Script, shown: int) -> bytes:  # noqa: RET503 -- it ends with what never returns
+        """Do what breaks a stream that has shown so many events.
+
+        Returns:
+            What is to be told to the proxy, which does it then; empty where the stream just ends.
+        """
+        fault = script.directive.fault
+        why = f"this stream was cut after {shown} events, as was asked for"
+        match fault:
+            case Fault("cut"):
+                raise UnavailableError(why)
+            case Fault("early"):
+                return b""
+            case Fault("reset" | "outage", number=number) if self._proxy is not None and self._is_hostile():
+                return self._proxy.marker(Break.RESET if fault.kind == "reset" else Break.OUTAGE, number)
+            case Fault("forget"):
+                script.is_forgotten = True
+        await self._cut(why)
 
     def _lose_answer(self, submission: Submission) -> None:
         directive = directive_of(latest(submission.messages))
@@ -113,28 +313,32 @@ class FaultyService:
             self._lost[directive.rest] += 1
             raise UnavailableError(f"answer {self._lost[directive.rest]} got lost, as was asked for")
 
-    def _next_cut(self, task_id: str, *, begins: bool) -> int:
-        """Events after which this stream of a task is cut: the first that begins it, and the first that takes it up; else 0."""
-        directive = self._scripts.get(task_id)
-        if directive is None or not directive.cut_after:
-            return 0
-        cuts = self._cuts.setdefault(task_id, [directive.cut_after, SECOND_CUT])
-        if begins is (len(cuts) == 2):
-            return cuts.pop(0) if cuts else 0
-        return 0
-
     def _rewritten(self, frames: list[bytes]) -> list[bytes]:
         event = unframe(frames[0])
-        directive = self._scripts.get(event.task_id)
-        if directive is None or directive.verb != "future":
+        script = self._scripts.tasks.get(event.task_id)
+        if script is None or script.directive.verb != "future":
             return frames
         return [_from_the_future(unframe(frame)) for frame in frames]
 
 
+def _silence_s(script: Script | None) -> float | None:
+    """How long a stream of that task may be silent; None for as long as it likes."""
+    fault = script.directive.fault if script is not None and script.left else None
+    return fault.number / 1000 if fault is not None and fault.kind == "idle" else None
+
+
 def _from_the_future(event: event_pb2.RunEvent) -> bytes:
-    """The event with a field that nobody knows; the one of a kind unheard of with a payload of that kind."""
-    if event.type == UNHEARD_OF:
-        event.ClearField("custom")
-        event.MergeFromString(_FROM_THE_FUTURE)
+    """The event with a field that nobody knows. Its payload, the part of an artifact and the working state are of unknown kinds."""
+    match event.WhichOneof("payload"):
+        case "custom" if event.event_type == UNHEARD_OF:
+            event.ClearField("custom")
+            event.MergeFromString(_FROM_THE_FUTURE)
+        case "task_artifact":
+            for part in event.task_artifact.artifact.parts:
+                part.Clear()
+                part.fallback_text = FALLBACK_TEXT
+                part.MergeFromString(_FROM_THE_FUTURE)
+        case "task_status" if event.task_status.new_state == task_pb2.TASK_STATE_WORKING:
+            event.task_status.new_state = FUTURE_STATE  # type: ignore[assignment]  # on purpose
     event.MergeFromString(_LATER_FIELD)
     return frame_event(event)

@@ -2,9 +2,10 @@
 
 import asyncio
 import inspect
-from collections import Counter, deque
+import json
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias, cast
 
 from protolink_grpc.agent import Agent
@@ -23,7 +24,8 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits
 from protolink_grpc.server.app import ServerOptions
 from protolink_grpc.testing.directives import VERBS, Directive, directive_of, latest
-from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, received, remember_metadata
+from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, Script, Scripts, Tally, received, remember_metadata
+from protolink_grpc.testing.hostile_proxy import HostileProxy
 
 Answers: TypeAlias = Mapping[str, str] | Callable[[str], str | Awaitable[str]]
 
@@ -47,12 +49,13 @@ class ScriptedAgent(Agent):
     Args:
         answers: For tests of an agent's callers: what it says to a text, by exact text, or a function of the text. Texts that a
             mapping does not have are read as above.
+        proxy: An address in front of its own whose connections it can break: `outage`, `reset` and `down` are about that one.
         options: As Agent; by default it is called `conformance`, and listens on a free port of this machine.
 
     In its own process, by `run_task` and `runtime://`, nothing goes wrong: what breaks is a connection.
     """
 
-    def __init__(self, *, answers: Answers | None = None, **options: Any) -> None:
+    def __init__(self, *, answers: Answers | None = None, proxy: HostileProxy | None = None, **options: Any) -> None:
         if "card" not in options:
             options = {"name": "conformance", "description": DESCRIPTION, "url": ANY_PORT} | options
         server = options.pop("server", None) or ServerOptions()
@@ -64,8 +67,8 @@ class ScriptedAgent(Agent):
             **options,
         )
         self._answers = answers
-        self._scripts: dict[str, Directive] = {}
-        self._runs: Counter[str] = Counter()
+        self._proxy = proxy
+        self._scripts = Scripts()
         self._received: deque[str] = deque(maxlen=REMEMBERED)
         self.tool(APPROVAL_TOOL, "Puts a stamp on something.", capabilities=["conformance.stamp"])(_stamp)
 
@@ -76,7 +79,7 @@ class ScriptedAgent(Agent):
 
     async def _open_edges(self, service: TaskService) -> None:
         # It has every attribute that the edges use, the service's own among them.
-        await super()._open_edges(cast(TaskService, FaultyService(service, self._scripts)))
+        await super()._open_edges(cast(TaskService, FaultyService(service, self._scripts, self._proxy)))
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
         """Do what the last message says."""
@@ -93,10 +96,17 @@ class ScriptedAgent(Agent):
         if directive is None:
             task.reject(f"say one of: {'; '.join(VERBS.values())}")
             return
-        if directive.is_faulty:
-            self._scripts[task.id] = directive
+        await self._begin(directive, task.id)
         async for item in self._done(directive, task):
             yield item
+
+    async def _begin(self, directive: Directive, task_id: str) -> None:
+        if directive.word:
+            self._scripts.tallies[directive.word].runs += 1
+        if directive.word or directive.fault is not None or directive.verb == "future":
+            script = self._scripts.tasks[task_id] = Script(directive)
+            if directive.fault is not None and directive.fault.kind == "idle":
+                await script.over.wait()
 
     async def _answer(self, text: str) -> str | None:
         if self._answers is None:
@@ -113,8 +123,9 @@ class ScriptedAgent(Agent):
                     yield Artifact(parts=[Part.text(str(number))])
             case Directive("future"):
                 yield RunEvent(type=UNHEARD_OF, summary="From the future")
+                yield Artifact(parts=[Part.text("rewritten on the way")])
                 task.complete("that was the future")
-            case Directive("wait"):
+            case Directive("wait" | "hold" | "flap" | "down"):
                 await asyncio.Event().wait()
             case Directive("ask", rest):
                 task.require_input(Message.agent(rest))
@@ -127,8 +138,11 @@ class ScriptedAgent(Agent):
         """What it says to a verb that only asks for a text."""
         match directive:
             case Directive("count-runs", token):
-                self._runs[token] += 1
-                return f"{token} ran {self._runs[token]} times"
+                tally = self._scripts.tallies[token]
+                tally.runs += 1
+                return f"{token} ran {tally.runs} times"
+            case Directive("calls", word):
+                return json.dumps(asdict(self._scripts.tallies.get(word) or Tally()))
             case Directive("approve"):
                 return await self._stamped()
             case Directive("whoami"):

@@ -1,4 +1,4 @@
-"""What conformance programs run against: an agent that anybody may call, a guarded one, and a registry that knows the first."""
+"""What conformance programs run against: an agent, a hostile address of the same agent, a guarded one, and a registry."""
 
 import secrets
 import time
@@ -11,7 +11,9 @@ from protolink_grpc.agent import Registry
 from protolink_grpc.auth import AnyOf, APIKeyAuth, BearerTokenAuth
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.testing.hostile_proxy import HostileProxy
 from protolink_grpc.testing.scripted_agent import ScriptedAgent, conformance_card
+from protolink_grpc.wire.address import Address
 
 PRINCIPAL = "conformance"
 """Whom the API key and the token of a stage stand for."""
@@ -25,10 +27,12 @@ class Stage:
     """Where everything is, and the credentials of the guarded agent.
 
     Args:
+        hostile: The plain agent again, behind a proxy that breaks connections.
         vectors: Folder of the shared vectors; empty where there is none.
     """
 
     agent: str
+    hostile: str
     guarded: str
     api_key: str
     bearer: str
@@ -41,8 +45,8 @@ class Stage:
         return asdict(self)
 
     def environment(self) -> dict[str, str]:
-        """The stage as environment variables: PROTOLINK_AGENT and so on."""
-        return {f"PROTOLINK_{name.upper()}": value for name, value in asdict(self).items()}
+        """The stage as environment variables: PLGRPC_AGENT and so on."""
+        return {f"PLGRPC_{name.upper()}": value for name, value in asdict(self).items()}
 
 
 @asynccontextmanager
@@ -55,11 +59,13 @@ async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.
     """
     api_key, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(48)
     keys = APIKeyAuth({api_key: Principal(PRINCIPAL)})
+    proxy = HostileProxy()
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(Registry())
         agent = await opened.enter_async_context(
-            ScriptedAgent(card=conformance_card(), registry=registry, http=http, grace_s=0)
+            ScriptedAgent(card=conformance_card(), registry=registry, http=http, proxy=proxy, grace_s=0)
         )
+        await opened.enter_async_context(proxy.serve(Address.parse(agent.card.url)))
         guarded = await opened.enter_async_context(
             ScriptedAgent(
                 card=conformance_card("guarded"), authenticator=AnyOf(keys, BearerTokenAuth(secret)), grace_s=0
@@ -67,6 +73,7 @@ async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.
         )
         yield Stage(
             agent=agent.card.url,
+            hostile=proxy.url,
             guarded=guarded.card.url,
             api_key=api_key,
             bearer=_token(secret),

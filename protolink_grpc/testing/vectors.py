@@ -9,7 +9,7 @@ from typing import Any, cast
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from protolink_pb.v1 import (
+from plgrpc.v1 import (
     action_pb2,
     agent_card_pb2,
     agent_service_pb2,

@@ -13,11 +13,15 @@ from protolink_grpc.models.context import RunContext
 class Progress(Protocol):
     """Tells whoever watches the task how far a tool has come."""
 
-    async def __call__(self, value: float, message: str = "") -> None:
-        """Report `value`, from 0.0 (nothing) to 1.0 (done), and one sentence for people."""
+    async def __call__(self, percent: float | None, message: str = "") -> None:
+        """Report a percentage from 0 to 100, or None where it is unknown, and one sentence for people.
+
+        Raises:
+            InvalidArgumentError: Another value; names `progress`.
+        """
 
 
-async def no_progress(value: float, message: str = "") -> None:
+async def no_progress(percent: float | None, message: str = "") -> None:
     """Where nobody watches, a report goes nowhere."""
 
 

@@ -18,6 +18,12 @@ MAX_ERRORS = 20
 MAX_CHARS = 200
 """Bound of one message and of one path: both may hold names that the caller made up."""
 
+MAX_FOUND = 1000
+"""Violations that are looked at one by one. Each costs about 10 us, and a request may hold a million of them."""
+
+MAX_AUTHOR_CHARS = 2000
+"""Of what a validator's author says; more than that holds the value, and is not searched for it."""
+
 SHORT_CHARS = 3
 
 Problem = dict[str, str]
@@ -39,20 +45,22 @@ def invalid_arguments(tool: str, problems: Sequence[Problem]) -> ToolRejectedErr
     )
 
 
-def problems_of(error: ValidationError, arguments: Mapping[str, Any]) -> list[Problem]:
-    """What pydantic found, at most `MAX_ERRORS` of it, in its order."""
+def problems_of(error: ValidationError, value: object) -> list[Problem]:
+    """What pydantic found, at most `MAX_ERRORS` of it, in its order; of more than `MAX_FOUND` only the number."""
+    if error.error_count() > MAX_FOUND:
+        return [problem("", f"{error.error_count()} values are wrong, which is too many to list", "too_many_errors")]
     details = error.errors(include_url=False)[:MAX_ERRORS]
-    return [problem(_path(d, arguments), _message(d), d["type"]) for d in details]
+    return [problem(_path(d, value), _message(d), d["type"]) for d in details]
 
 
 def join_path(parts: Sequence[str | int]) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts).removeprefix(".")
 
 
-def _path(detail: ErrorDetails, arguments: Mapping[str, Any]) -> str:
+def _path(detail: ErrorDetails, value: object) -> str:
     """Where the wrong value is. pydantic mixes names of union members into its path; they are left out."""
     parts: list[str | int] = []
-    here: Any = arguments
+    here: Any = value
     location = detail["loc"]
     for depth, step in enumerate(location, start=1):
         if isinstance(step, int):
@@ -77,7 +85,9 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _without_values(message: str, value: Any) -> str:
-    for leaf in sorted(set(_leaves(value)), key=len, reverse=True):
+    if len(message) > MAX_AUTHOR_CHARS:
+        return "Value is not valid"
+    for leaf in sorted({leaf for leaf in _leaves(value) if leaf in message}, key=len, reverse=True):
         # Short values are also parts of ordinary words, so they only count where they stand alone.
         pattern = re.escape(leaf) if len(leaf) > SHORT_CHARS else rf"(?<!\w){re.escape(leaf)}(?!\w)"
         message = re.sub(pattern, "[value]", message)

@@ -25,6 +25,10 @@ IDLE_S = 10.0
 """A thread without work ends after this long, so that a pool nobody closes holds nothing."""
 
 
+MAX_WORKERS = 32
+"""Threads of a pool by default: sync tools mostly wait for a network or a disk, and a thread without work ends."""
+
+
 class ToolRunner:
     """A bounded pool of threads for one event loop or several.
 
@@ -38,8 +42,8 @@ class ToolRunner:
     def __init__(
         self,
         *,
-        max_workers: int = 4,
-        max_queued: int = 64,
+        max_workers: int = MAX_WORKERS,
+        max_queued: int = 1000,
         max_abandoned: int = 16,
         timeout_s: float | None = None,
     ) -> None:

@@ -6,23 +6,41 @@ neutral names and the parameters' names as aliases, so that a parameter may be c
 
 import copy
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
+from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.tools.rejection import Problem, invalid_arguments, problem, problems_of
 from protolink_grpc.tools.signature import EMPTY, Parameter, ToolSignature, read_signature
 
 _OPAQUE_KEYS = frozenset({"default", "metadata", "expected", "members", "cls"})
 """Keys of a core schema that hold values of the user's, not schemas."""
 
+_JSON_SCALARS = frozenset({str, int, bool, type(None)})
+"""Types whose values are their own JSON form; a float may be none."""
+
 _CLASSES = frozenset({"model", "dataclass", "typed-dict"})
 """Types of nodes of a core schema that belong to a class with fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedArguments:
+    """Arguments that a function can be called with.
+
+    Args:
+        keywords: Converted to its types, with its defaults filled in.
+        shown: The same as JSON, by the names that callers use: what policies, approvers and logs see. A value whose type has no
+            JSON form, or hides it, is shown as it was sent.
+    """
+
+    keywords: dict[str, Any]
+    shown: dict[str, Any]
 
 
 class ArgumentModel:
@@ -33,6 +51,7 @@ class ArgumentModel:
         fn: The function; its annotations are read once, here.
         input_schema: JSON Schema that replaces the one from the signature. Arguments must satisfy it first and the
             signature after it; parameters with types that no schema can describe then take any value.
+        documented: What the docstring says of parameters, by name. A description in an annotation wins, and so does `input_schema`.
 
     Raises:
         TypeError: A parameter cannot be described or sent; the text names it.
@@ -41,33 +60,51 @@ class ArgumentModel:
 
     __slots__ = (
         "_explicit",
+        "_hidden",
+        "_model",
         "_names",
         "_reserved",
+        "_sent_names",
+        "_serializer",
         "_validator",
         "context_names",
         "input_schema",
-        "output_schema",
+        "result",
         "tool",
     )
 
-    def __init__(self, tool: str, fn: Callable[..., Any], input_schema: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        tool: str,
+        fn: Callable[..., Any],
+        input_schema: Mapping[str, Any] | None = None,
+        documented: Mapping[str, str] = types.MappingProxyType({}),
+    ) -> None:
         signature = read_signature(tool, fn)
         described = _described(tool, signature, lenient=input_schema is not None)
         self.tool = tool
         self.context_names = signature.context_names
-        self.output_schema = _output_schema(signature)
+        self.result = ResultModel(signature)
         self.input_schema: dict[str, Any]
         self._explicit: Callable[[Mapping[str, Any]], list[Problem]] | None = None
         if input_schema is None:
             self.input_schema = dict(described.shown)
             self.input_schema.setdefault("required", [])
+            _describe_properties(self.input_schema, described.parameters, documented)
         else:
-            # jsonschema takes as long to load as all the rest, and most tools do not need it.
+            # Loads the validator, which most tools do not need.
             from protolink_grpc.tools.json_schema import JsonSchema
 
             self.input_schema = copy.deepcopy(dict(input_schema))
-            self._explicit = JsonSchema(tool, self.input_schema).problems
+            try:
+                self._explicit = JsonSchema(self.input_schema).problems
+            except ValueError as error:
+                raise ValueError(f"Tool '{tool}': input_schema {error}") from None
         self._validator = _validator(described.check)
+        self._serializer = SchemaSerializer(described.check)
+        self._model = described.model
+        self._sent_names = [_sent_as(parameter) for parameter in described.parameters]
+        self._hidden = _hidden(described.shown)
         self._names = {f"arg_{index}": parameter.name for index, parameter in enumerate(described.parameters)}
         self._reserved = frozenset(self._names.values()) | frozenset(signature.context_names)
 
@@ -77,14 +114,49 @@ class ArgumentModel:
         Raises:
             ToolRejectedError: `invalid_arguments`; `details["errors"]` names each path, never a value.
         """
-        checked = self._checked(arguments)
-        if isinstance(checked, list):
-            # Raised here and not where pydantic raised: that error, its context, would repeat the values.
-            raise invalid_arguments(self.tool, checked)
-        return checked
+        values, extra = self._valid(arguments)
+        return self._keywords(values, extra)
 
-    def _checked(self, arguments: Any) -> dict[str, Any] | list[Problem]:
-        """The keyword arguments, or what is wrong."""
+    def check(self, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The same with the form that is shown. Raises like `validate`."""
+        values, extra = self._valid(arguments)
+        return CheckedArguments(self._keywords(values, extra), self._shown(values, extra, arguments))
+
+    def _valid(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Values by field, and what else was sent."""
+        found = self._values(arguments)
+        if isinstance(found, list):
+            # Raised here and not where pydantic raised: that error, its context, would repeat the values.
+            raise invalid_arguments(self.tool, found)
+        return found
+
+    def _keywords(self, values: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+        return {name: values[field] for field, name in self._names.items()} | extra
+
+    def _shown(self, values: dict[str, Any], extra: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+        if all(type(value) in _JSON_SCALARS for value in values.values()) and not extra:
+            return dict(zip(self._sent_names, values.values(), strict=True))
+        # The serializer of the arguments takes an object of their model; making one this way checks nothing again.
+        arguments = self._model.__new__(self._model)
+        for name, value in (
+            ("__dict__", values),
+            ("__pydantic_extra__", extra or None),
+            ("__pydantic_fields_set__", set()),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(arguments, name, value)
+        try:
+            dumped = self._serializer.to_python(arguments, mode="json", by_alias=True, warnings=False)
+            names = [*self._sent_names, *extra]
+            shown: dict[str, Any] = plain(dict(zip(names, dumped.values(), strict=True)))
+        except Exception:  # A type without a JSON form, or a serializer of the author's that breaks.
+            shown = {**plain(dict(sent))}
+        for name in self._hidden & sent.keys():
+            shown[name] = plain(sent[name])
+        return shown
+
+    def _values(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]] | list[Problem]:
+        """The values, or what is wrong."""
         if not isinstance(arguments, Mapping):
             return [problem("", "Arguments should be an object", "object_type")]
         if self._explicit is not None and (problems := self._explicit(arguments)):
@@ -96,7 +168,7 @@ class ArgumentModel:
         values, extra = parsed[0], parsed[1] or {}
         if taken := self._reserved & {*extra}:
             return [problem(name, "Extra inputs are not permitted", "extra_forbidden") for name in sorted(taken)]
-        return {name: values[field] for field, name in self._names.items()} | extra
+        return values, extra
 
 
 class _Generator(GenerateJsonSchema):
@@ -120,6 +192,7 @@ class _Described:
     """Parameters with the core schema that checks them and the JSON Schema that shows them."""
 
     parameters: tuple[Parameter, ...]
+    model: type[BaseModel]
     check: core_schema.CoreSchema
     shown: JsonSchemaValue
 
@@ -153,7 +226,30 @@ def _attempt(tool: str, signature: ToolSignature, parameters: tuple[Parameter, .
     model = create_model(f"{tool}Input", __base__=_base(signature.extra), **fields)
     model.model_rebuild(raise_errors=True, _types_namespace=signature.namespace)
     check: core_schema.CoreSchema = _closed(model.__pydantic_core_schema__, model)
-    return _Described(parameters, check, _json_schema(check, "validation"))
+    return _Described(parameters, model, check, _json_schema(check, "validation"))
+
+
+def _describe_properties(
+    schema: JsonSchemaValue, parameters: tuple[Parameter, ...], documented: Mapping[str, str]
+) -> None:
+    properties: dict[str, Any] = schema.get("properties", {})
+    for parameter in parameters:
+        sent_as = _sent_as(parameter)
+        text = documented.get(parameter.name) or documented.get(sent_as)
+        if text:
+            properties[sent_as].setdefault("description", text)
+    extra = schema.get("additionalProperties")
+    others = [text for name, text in documented.items() if name.startswith("**") and text]
+    if others and extra is not False:
+        schema["additionalProperties"] = {"description": others[0], **(extra if isinstance(extra, dict) else {})}
+
+
+def _hidden(schema: JsonSchemaValue) -> frozenset[str]:
+    """Arguments with a secret of pydantic's in them, which is written as asterisks: no call can be made of these."""
+    definitions = "writeOnly" in to_json(schema.get("$defs", {}))
+    properties: dict[str, Any] = schema.get("properties", {})
+    texts = {name: to_json(each) for name, each in properties.items()}
+    return frozenset(name for name, text in texts.items() if "writeOnly" in text or (definitions and "$ref" in text))
 
 
 def _first_line(error: Exception) -> str:
@@ -249,12 +345,60 @@ def _json_schema(schema: core_schema.CoreSchema, mode: JsonSchemaMode) -> JsonSc
     return _Generator(by_alias=True).generate(schema, mode=mode)
 
 
-def _output_schema(signature: ToolSignature) -> dict[str, Any]:
-    if signature.returns is EMPTY:
-        return {}
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(signature.returns)
-        adapter.rebuild(raise_errors=True, _types_namespace=signature.namespace)
-        return dict(_json_schema(adapter.core_schema, "serialization"))
-    except Exception:  # As in `_described`; an output that cannot be described is not promised, which harms nobody.
-        return {}
+class ResultModel:
+    """What one function returns, as a schema to show and as a check to run: nothing where it promises nothing.
+
+    That is so without an annotation, for `Any` and `None`, and for types that no schema can describe.
+
+    Attributes:
+        output_schema: JSON Schema of the result, empty when nothing is promised.
+    """
+
+    __slots__ = ("_adapter", "_type", "output_schema")
+
+    def __init__(self, signature: ToolSignature) -> None:
+        self.output_schema: dict[str, Any] = {}
+        self._adapter: TypeAdapter[Any] | None = None
+        returns = _awaited(signature.returns)
+        self._type = getattr(returns, "__name__", None) if isinstance(returns, type) else str(returns)
+        if returns is EMPTY:
+            return
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(returns)
+            adapter.rebuild(raise_errors=True, _types_namespace=signature.namespace)
+            self.output_schema = dict(_json_schema(adapter.core_schema, "serialization"))
+        except Exception:  # As in `_described`; an output that cannot be described is not promised, which harms nobody.
+            return
+        if returns not in (Any, None, type(None), object):
+            self._adapter = adapter
+
+    def checked(self, result: Any) -> Any:
+        """The result where it is of the type; one that pydantic converts to it, `"5"` to 5 or a dict to a model, converted.
+
+        Converting keeps the promise of the schema, and is what is done with arguments. A result that is right as it is stays
+        untouched, fields that its type does not have included.
+
+        Raises:
+            ValueError: It is of another type; the text names the type and the places.
+        """
+        if self._adapter is None:
+            return result
+        try:
+            self._adapter.validate_python(result, strict=True)
+            return result
+        except ValidationError:
+            pass  # It may be convertible.
+        try:
+            converted = self._adapter.validate_python(result)
+        except ValidationError as error:
+            problems = problems_of(error, result)
+            listed = "; ".join(
+                f"{each['path']}: {each['message']}" if each["path"] else each["message"] for each in problems
+            )
+            raise ValueError(f"is not the {self._type} that it promises: {listed}") from error
+        return self._adapter.dump_python(converted, by_alias=True, warnings=False)
+
+
+def _awaited(returns: Any) -> Any:
+    """What a function gives in the end that is annotated with the coroutine it returns."""
+    return get_args(returns)[-1] if get_origin(returns) in (Awaitable, Coroutine) else returns

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from protolink_grpc.models.typed_dict import readable
 from protolink_grpc.tools.context import ToolContext
-from protolink_grpc.tools.typed_dict import readable
 
 EMPTY: Any = inspect.Parameter.empty
 """Marks an absent default or annotation, as `inspect` does; None would be a value."""

@@ -13,12 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
 from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models import json_value
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.tools.context import ToolContext
+from protolink_grpc.tools.docstring import read_docstring
 from protolink_grpc.tools.runner import ToolRunner, checked_timeout
-from protolink_grpc.tools.schema import ArgumentModel
+from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments
 from protolink_grpc.tools.signature import without_partials
+
+log = get_logger(__name__)
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 """Names that a URL and a log line take as they are; adapters translate those that their provider refuses."""
@@ -79,6 +85,17 @@ def said(error: BaseException) -> str:
         return "(it cannot say why)"
 
 
+def log_tool_failure(error: ToolFailedError, task_id: str = "", incident: str = "") -> None:
+    """One ERROR record with the trace of what the tool's code raised; it says nothing of arguments, but a trace's text may."""
+    log.error(
+        "%stool '%s' failed%s",
+        f"task {task_id}: " if task_id else "",
+        error.metadata.get("tool", ""),
+        f", incident {incident}" if incident else "",
+        exc_info=error.__cause__ or error,
+    )
+
+
 @dataclass(slots=True, eq=False)
 class Tool:
     """A function with what callers must know about it, made by `from_callable`; several tasks may call it at once.
@@ -117,14 +134,15 @@ class Tool:
         self._is_async = _is_any(inspect.iscoroutinefunction, self.fn)
 
     @classmethod
+    @checks_arguments
     def from_callable(
         cls,
         fn: Callable[..., Any],
         *,
         name: str | None = None,
         description: str | None = None,
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
+        input_schema: SchemaLike | None = None,
+        output_schema: SchemaLike | None = None,
         tags: Iterable[str] | None = None,
         examples: Iterable[Any] | None = None,
         capabilities: Iterable[str] | None = None,
@@ -135,20 +153,29 @@ class Tool:
     ) -> Self:
         """A tool from a function: whatever is not given is read from its name, docstring and annotations.
 
+        The docstring's text is the description, and its lines on parameters describe them in the schema, where their annotations do
+        not (`tools.docstring`).
+
         Raises:
             TypeError: `fn` cannot be a tool; the text says why and names the parameter.
             ValueError: The name, the limit or `input_schema` is not valid.
         """
         chosen = _checked_name(fn, name)
         _refuse_uncallable(chosen, fn)
-        arguments = ArgumentModel(chosen, fn, input_schema)
+        documented = read_docstring(fn)
+        given = None if input_schema is None else json_schema_of(input_schema, field="input_schema")
+        arguments = ArgumentModel(chosen, fn, given, documented.parameters)
         return cls(
             name=chosen,
-            description=_summary(fn) if description is None else description,
+            description=documented.description if description is None else description,
             fn=fn,
             arguments=arguments,
             input_schema=arguments.input_schema,
-            output_schema=arguments.output_schema if output_schema is None else copy.deepcopy(dict(output_schema)),
+            output_schema=(
+                arguments.result.output_schema
+                if output_schema is None
+                else json_schema_of(output_schema, field="output_schema")
+            ),
             tags=_words(chosen, "tags", tags),
             examples=list(examples or ()),
             capabilities=frozenset(_words(chosen, "capabilities", capabilities)),
@@ -168,6 +195,11 @@ class Tool:
         with self._failures:
             return self.arguments.validate(arguments)
 
+    def check(self, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """Arguments as `run` takes them, with the form in which others see them. Raises like `validate`."""
+        with self._failures:
+            return self.arguments.check(arguments)
+
     async def call(
         self,
         arguments: Mapping[str, Any],
@@ -186,10 +218,17 @@ class Tool:
         Raises:
             ToolRejectedError: The arguments are wrong, or the function refused before it changed anything.
             ToolTimeoutError: The limit is over.
-            ToolFailedError: The function raised, or its result has no JSON form.
+            ToolFailedError: The function raised, or its result is not of the type that it promises, or has no JSON form.
             ResourceExhaustedError: No thread is to be had; nothing was called.
         """
-        keywords = self.validate(arguments)
+        return await self.run(self.validate(arguments), context=context, runner=runner)
+
+    @checks_arguments
+    async def run(
+        self, keywords: dict[str, Any], *, context: ToolContext | None = None, runner: ToolRunner | None = None
+    ) -> Any:
+        """Like `call`, with the keyword arguments that a check of this tool has made."""
+        keywords = dict(keywords)
         for name in self.arguments.context_names:
             keywords[name] = context or ToolContext()
         if runner is None:
@@ -245,6 +284,12 @@ class Tool:
     def _as_json(self, result: Any) -> Any:
         kind = type(result).__name__
         try:
+            result = self.arguments.result.checked(result)
+        except Exception as error:  # A type of the tool's may bring validators that raise others.
+            raise ToolFailedError(
+                f"Tool '{self.name}' returned a {kind} that {said(error)}", tool=self.name, result_type=kind
+            ) from error
+        try:
             return json_value.normalize(result)
         except Exception as error:  # A result may bring a `to_dict` of its own, which may raise anything.
             raise ToolFailedError(
@@ -297,13 +342,6 @@ def _is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
     """Whether `test` holds for `fn` or for the function that a person wrote under it, decorators excepted."""
     fn = without_partials(fn)
     return test(fn) or test(type(fn).__call__)
-
-
-def _summary(fn: Callable[..., Any]) -> str:
-    fn = without_partials(fn)
-    # `type(fn).__call__` is not asked through getdoc, which would answer with what `object` says about calling.
-    text = inspect.getdoc(fn) if inspect.isroutine(fn) else type(fn).__call__.__doc__ or inspect.getdoc(type(fn))
-    return " ".join((text or "").split("\n\n", 1)[0].split())
 
 
 def _words(tool: str, what: str, words: Iterable[str] | None) -> list[str]:

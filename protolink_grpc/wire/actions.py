@@ -1,11 +1,11 @@
-"""Actions, policy verdicts and approvals between the models and `protolink_pb`. Nothing here decides or approves.
+"""Actions, policy verdicts and approvals between the models and `plgrpc`. Nothing here decides or approves.
 
 Points in time come back in the spelling of `models.clock`.
 """
 
-from types import MappingProxyType
+from typing import Final
 
-from protolink_pb.v1 import action_pb2 as pb2
+from plgrpc.v1 import action_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import (
@@ -20,28 +20,34 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb, timestamp_from_pb, timestamp_to_pb
+from protolink_grpc.wire.scalars import (
+    EnumNumbers,
+    json_object_from_pb,
+    json_object_to_pb,
+    timestamp_from_pb,
+    timestamp_to_pb,
+)
 from protolink_grpc.wire.tasks import artifact_from_pb, artifact_to_pb
 
-_EFFECT_TO_PB = MappingProxyType(
+EFFECTS: Final = EnumNumbers(
+    PolicyEffect,
     {
         PolicyEffect.ALLOW: pb2.POLICY_EFFECT_ALLOW,
         PolicyEffect.DENY: pb2.POLICY_EFFECT_DENY,
         PolicyEffect.REQUIRE_APPROVAL: pb2.POLICY_EFFECT_REQUIRE_APPROVAL,
-    }
+    },
+    field="effect",
 )
-_EFFECT_FROM_PB = MappingProxyType({number: effect for effect, number in _EFFECT_TO_PB.items()})
-
-_STATE_TO_PB = MappingProxyType(
+APPROVAL_STATES: Final = EnumNumbers(
+    ApprovalState,
     {
         ApprovalState.PENDING: pb2.APPROVAL_STATE_PENDING,
         ApprovalState.APPROVED: pb2.APPROVAL_STATE_APPROVED,
         ApprovalState.DENIED: pb2.APPROVAL_STATE_DENIED,
         ApprovalState.EXPIRED: pb2.APPROVAL_STATE_EXPIRED,
         ApprovalState.WITHDRAWN: pb2.APPROVAL_STATE_WITHDRAWN,
-    }
+    },
 )
-_STATE_FROM_PB = MappingProxyType({number: state for state, number in _STATE_TO_PB.items()})
 
 
 def action_to_pb(action: RunAction) -> pb2.RunAction:
@@ -89,21 +95,9 @@ def action_from_pb(pb: pb2.RunAction, field: str = "action") -> RunAction:
     )
 
 
-def policy_effect_to_pb(effect: PolicyEffect) -> pb2.PolicyEffect.ValueType:
-    return _EFFECT_TO_PB[effect]
-
-
-def policy_effect_from_pb(pb: pb2.PolicyEffect.ValueType, field: str = "policy_effect") -> PolicyEffect:
-    """Raises InvalidArgumentError for an effect that is unset or unknown: what it would allow cannot be guessed."""
-    effect = _EFFECT_FROM_PB.get(pb)
-    if effect is None:
-        raise InvalidArgumentError("must be a known effect", field=field)
-    return effect
-
-
 def policy_decision_to_pb(decision: PolicyDecision) -> pb2.PolicyDecision:
     return pb2.PolicyDecision(
-        effect=policy_effect_to_pb(decision.effect),
+        effect=EFFECTS[decision.effect],
         reason=decision.reason,
         policy_name=decision.policy_name,
         matched_capabilities=decision.matched_capabilities,
@@ -114,7 +108,7 @@ def policy_decision_to_pb(decision: PolicyDecision) -> pb2.PolicyDecision:
 def policy_decision_from_pb(pb: pb2.PolicyDecision, field: str = "policy_decision") -> PolicyDecision:
     """Raises InvalidArgumentError for an unknown effect or metadata that is no JSON object; names its path."""
     return PolicyDecision(
-        effect=policy_effect_from_pb(pb.effect, f"{field}.effect"),
+        effect=EFFECTS.read(pb.effect),
         reason=pb.reason,
         policy_name=pb.policy_name,
         matched_capabilities=tuple(pb.matched_capabilities),
@@ -194,23 +188,11 @@ def approval_decision_from_pb(pb: pb2.ApprovalDecision, field: str = "approval_d
     )
 
 
-def approval_state_to_pb(state: ApprovalState) -> pb2.ApprovalState.ValueType:
-    return _STATE_TO_PB[state]
-
-
-def approval_state_from_pb(pb: pb2.ApprovalState.ValueType, field: str = "approval_state") -> ApprovalState:
-    """Raises InvalidArgumentError for a state that is unset or unknown."""
-    state = _STATE_FROM_PB.get(pb)
-    if state is None:
-        raise InvalidArgumentError("must be a known state", field=field)
-    return state
-
-
 def approval_to_pb(approval: Approval) -> pb2.Approval:
     """The action shown carries the fingerprint of the action that waits, whatever was struck out of it."""
     out = pb2.Approval(
         request=approval_request_to_pb(approval.request),
-        state=approval_state_to_pb(approval.state),
+        state=APPROVAL_STATES[approval.state],
         decision=None if approval.decision is None else approval_decision_to_pb(approval.decision),
     )
     if approval.fingerprint:
@@ -222,12 +204,12 @@ def approval_from_pb(pb: pb2.Approval, field: str = "approval") -> Approval:
     """The inverse of `approval_to_pb`.
 
     Raises:
-        InvalidArgumentError: No request, an unknown state, or a value that is not allowed; names its path below `field`.
+        InvalidArgumentError: No request, or a value that is not allowed; names its path below `field`.
     """
     request = approval_request_from_pb(pb.request, f"{field}.request")
     return Approval(
         request=request,
-        state=approval_state_from_pb(pb.state, f"{field}.state"),
+        state=APPROVAL_STATES.read(pb.state),
         decision=approval_decision_from_pb(pb.decision, f"{field}.decision") if pb.HasField("decision") else None,
         fingerprint=pb.request.action.fingerprint or request.action.fingerprint,
     )

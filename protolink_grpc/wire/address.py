@@ -1,14 +1,32 @@
-"""URLs of endpoints: `grpc://host:port` in the clear and `grpcs://host:port` over TLS, and those of the web."""
+"""URLs of endpoints: `grpc://host:port` in the clear and `grpcs://host:port` over TLS, and those of the web.
 
+Parsing brings an address into its canonical form, so that two spellings of one address are equal. `canonical_url` and `origin_of`
+do so for URLs of every scheme: compare URLs by these. No name is looked up: `localhost`, `127.0.0.1` and `[::1]` are three
+addresses, because the name may lead to either number.
+"""
+
+import errno
+import ipaddress
+import re
+import socket
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from functools import lru_cache
+from urllib.parse import SplitResult, quote, urlsplit
 
-from protolink_grpc.errors import InvalidArgumentError
+import idna
+
+from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
 
 SCHEMES = ("grpc", "grpcs")
 
 WEB_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 """The schemes of the web, and the port of each where a URL names none."""
+
+RUNTIME_SCHEME = "runtime://"
+"""URLs of agents in the same process."""
+
+MAX_URL_BYTES = 2_048
+"""Bound of a URL that another party writes."""
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """This machine, as URLs name it."""
@@ -39,10 +57,7 @@ class Address:
         Raises:
             InvalidArgumentError: Another scheme, no port, or parts that such a URL does not have; names `field`.
         """
-        try:
-            split = urlsplit(url if "://" in url else f"grpc://{url}")
-        except ValueError:
-            raise InvalidArgumentError(f"{url!r} is not a URL", field=field) from None
+        split = _split(url, url if "://" in url else f"grpc://{url}", field)
         if split.scheme not in SCHEMES:
             raise InvalidArgumentError(f"{url!r} must begin with grpc:// or grpcs://", field=field)
         try:
@@ -53,7 +68,44 @@ class Address:
             raise InvalidArgumentError(f"{url!r} must name a host and a port, like grpc://127.0.0.1:50051", field=field)
         if split.path not in ("", "/") or split.query or split.fragment or "@" in split.netloc:
             raise InvalidArgumentError(f"{url!r} must consist of scheme, host and port only", field=field)
-        return cls(split.hostname, port, split.scheme == "grpcs")
+        return cls(_host_of(url, split.hostname, field), port, split.scheme == "grpcs")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, by its name alone, is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOOPBACK
+
+
+def listen_error(url: str, host: str, port: int, error: OSError | None) -> AddressInUseError:
+    """Why a server cannot listen, in one sentence; None where the system does not say."""
+    number = error.errno if error is not None else None
+    if number == errno.EADDRINUSE:
+        message = f"port {port} on {host} is in use; choose another port, or port 0 for a free one"
+    elif number == errno.EACCES:
+        message = f"port {port} on {host} needs rights that this process does not have; choose one above 1023"
+    elif number == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        message = f"{host} is not an address of this machine; choose one of its own, like 127.0.0.1"
+    else:
+        message = f"cannot listen on {url}: {(error.strerror if error is not None else None) or 'no reason was given'}"
+    return AddressInUseError(message, url=url)
+
+
+def find_listen_error(host: str, port: int) -> OSError | None:
+    """What the system says to listening there, for servers that do not tell; None where it would work now."""
+    try:
+        for family, kind, proto, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, proto) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+                probe.listen()
+    except OSError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +144,10 @@ class WebAddress:
         Raises:
             InvalidArgumentError: Another scheme, no host, credentials, a query or a fragment; names `field`.
         """
+        split = _split(url, url, field)
         try:
-            split = urlsplit(url)
-            port = split.port or WEB_PORTS.get(split.scheme, 0)
+            port = WEB_PORTS.get(split.scheme, 0) if split.port is None else split.port
+            path = _canonical_path(split.path)
         except ValueError:
             raise InvalidArgumentError(f"{url!r} is not a URL", field=field) from None
         if split.scheme not in WEB_PORTS or not split.hostname:
@@ -103,4 +156,131 @@ class WebAddress:
         if "@" in split.netloc or split.query or split.fragment:
             # What a URL carries ends up in logs: credentials belong elsewhere.
             raise InvalidArgumentError("must carry no credentials, no query and no fragment", field=field)
-        return cls(split.scheme, split.hostname, port, split.path.rstrip("/"))
+        return cls(split.scheme, _host_of(url, split.hostname, field), port, path)
+
+
+Endpoint = Address | WebAddress
+"""Where our services are called: over gRPC, or over gRPC-Web."""
+
+
+@lru_cache(maxsize=4_096)  # the URLs of a fleet: asked for each call
+def canonical_url(url: str, *, field: str = "url") -> str:
+    """The one spelling of an agent's URL under which it is compared.
+
+    Scheme and host are lower case, an international host name is in its ASCII form, the dot at the end of a host is removed, IP
+    addresses have their usual notation, and the port is always written. In a path, escapes of plain characters are undone, `.` and
+    `..` are resolved, and slashes at the end are removed. Different schemes are different addresses: `grpc://` is not `grpcs://`.
+
+    Args:
+        url: `grpc(s)://`, `http(s)://`, `ws(s)://` or `runtime://`; without a scheme, `host:port` of gRPC in the clear.
+
+    Raises:
+        InvalidArgumentError: It is no such URL, or longer than `MAX_URL_BYTES`; names `field`.
+    """
+    if len(url.encode(errors="replace")) > MAX_URL_BYTES:
+        raise InvalidArgumentError(f"must be at most {MAX_URL_BYTES:,} bytes", field=field)
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if separator and f"{scheme}://" == RUNTIME_SCHEME:
+        if not rest.strip("/") or _UNPRINTABLE.search(rest):
+            raise InvalidArgumentError(f"{url!r} must name an agent, like runtime://echo", field=field)
+        return RUNTIME_SCHEME + rest.strip("/")
+    if separator and scheme in WEB_PORTS:
+        return WebAddress.parse(url, field=field).url
+    if separator and scheme not in SCHEMES:
+        known = ", ".join(f"{each}://" for each in (*SCHEMES, *WEB_PORTS, "runtime"))
+        raise InvalidArgumentError(f"{url!r} must begin with one of {known}", field=field)
+    return Address.parse(url, field=field).url
+
+
+def comparable_url(url: str) -> str:
+    """`canonical_url` for texts of others: what is no URL stays as it is, and equals no URL."""
+    try:
+        return canonical_url(url)
+    except InvalidArgumentError:
+        return url
+
+
+@lru_cache(maxsize=4_096)
+def origin_of(url: str, *, field: str = "url") -> str:
+    """The server behind a URL: `https://host:port` over TLS, `http://host:port` in the clear, whatever protocol is spoken there.
+
+    Raises:
+        InvalidArgumentError: As `canonical_url`, and for `runtime://`, which has no server; names `field`.
+    """
+    canonical = canonical_url(url, field=field)
+    if canonical.startswith(RUNTIME_SCHEME):
+        raise InvalidArgumentError(f"{url!r} has no host and no port", field=field)
+    if canonical.startswith(SCHEMES):
+        scheme, _, target = canonical.partition("://")
+        return f"{'https' if scheme == 'grpcs' else 'http'}://{target}"
+    return WebAddress.parse(canonical, field=field).origin
+
+
+# -- canonical parts of a URL ------------------------------------------------------------------------------------------------
+
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+"""urlsplit drops some of these silently, so that a URL would lead elsewhere than it reads."""
+
+_HOST_NAME = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*")
+_NUMERIC = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)")
+"""Hosts that a resolver takes for an IPv4 address in some notation: 127.1, 0x7f000001. Source: WHATWG URL, host parsing."""
+
+
+def _split(url: str, whole: str, field: str) -> SplitResult:
+    try:
+        if _UNPRINTABLE.search(url):
+            raise ValueError
+        return urlsplit(whole)
+    except ValueError:
+        raise InvalidArgumentError(f"{url!r} is not a URL", field=field) from None
+
+
+def _host_of(url: str, host: str, field: str) -> str:
+    try:
+        return _canonical_host(host)
+    except ValueError:
+        raise InvalidArgumentError(f"{url!r} names no host that can be called", field=field) from None
+
+
+@lru_cache(maxsize=4_096)
+def _canonical_host(host: str) -> str:
+    """Raises ValueError where no resolver knows such a host."""
+    name = host.lower().removesuffix(".")
+    try:
+        number = ipaddress.ip_address(name)
+    except ValueError:
+        pass
+    else:
+        return str(getattr(number, "ipv4_mapped", None) or number)
+    if not name.isascii():
+        name = idna.encode(name, uts46=True).decode()  # idna.IDNAError is a ValueError
+    if _NUMERIC.fullmatch(name):
+        try:
+            return socket.inet_ntoa(socket.inet_aton(name))
+        except OSError:
+            raise ValueError(host) from None
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError(host)
+    return name
+
+
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# Source: RFC 3986, sections 2.3 and 6.2.2.
+
+
+def _canonical_path(path: str) -> str:
+    """Raises ValueError where the path is no text."""
+
+    def escape(match: re.Match[str]) -> str:
+        character = chr(int(match[1], 16))
+        return character if character in _UNRESERVED else match[0].upper()
+
+    found: list[str] = []
+    for segment in _ESCAPE.sub(escape, quote(path, safe="/%:@!$&'()*+,;=-._~")).split("/"):
+        if segment == "..":
+            del found[max(1, len(found) - 1) :]
+        elif segment != ".":
+            found.append(segment)
+    return "/".join(found).rstrip("/")

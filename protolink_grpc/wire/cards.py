@@ -1,4 +1,4 @@
-"""Agent cards between values and `protolink_pb`, as messages and as bytes. What a card means is decided elsewhere.
+"""Agent cards between values and `plgrpc`, as messages and as bytes. What a card means is decided elsewhere.
 
 The contract's bounds are checked on the way in only: a card is built step by step and judged when it arrives.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from protolink_pb.v1 import agent_card_pb2 as pb2
+from plgrpc.v1 import agent_card_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCapabilities, AgentCard, AgentInterface, AgentSkill
@@ -17,7 +17,7 @@ MAX_NAME_BYTES = 128
 MAX_SKILLS = 1_000
 MAX_TAGS = 100
 MAX_METADATA = 100
-# Source of the four bounds: the comments of protolink/v1/agent_card.proto.
+# Source of the four bounds: the comments of plgrpc/v1/agent_card.proto.
 
 _SCHEME_FIELDS = ("type", "scheme", "description", "metadata")
 

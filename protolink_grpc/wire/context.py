@@ -1,27 +1,44 @@
-"""Run contexts, budgets and context manifests between the models and `protolink_pb`. What a limit does is decided elsewhere.
+"""Run contexts, budgets and context manifests between the models and `plgrpc`. What a limit does is decided elsewhere.
 
 Empty text on the wire is None in the models; points in time come back in the spelling of `models.clock`.
 """
 
 from typing import Final
 
-from protolink_pb.v1 import context_pb2 as pb2
+from plgrpc.v1 import context_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage, ContextItem, ContextManifest
 from protolink_grpc.models.clock import utc_now
-from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.context import RunBudget, RunContext, attach_plain_context
 from protolink_grpc.models.ids import new_run_id
 from protolink_grpc.models.reader import MAX_INTEGER
-from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb, timestamp_from_pb, timestamp_to_pb
+from protolink_grpc.models.task import Task
+from protolink_grpc.wire.scalars import (
+    EnumNumbers,
+    json_object_from_pb,
+    json_object_to_pb,
+    timestamp_from_pb,
+    timestamp_to_pb,
+)
 
 MAX_AGENT_CHAIN: Final = 64
-"""Agents that one run may pass through. Source: the comment of RunContext.agent_chain in protolink/v1/context.proto."""
+"""Agents that one run may pass through. Source: the comment of RunContext.agent_chain in plgrpc/v1/context.proto."""
 
 _NO_LIMITS = RunBudget()  # to compare with only: its metadata could be written to, so no context may share it
 
-# The contract carries the effect as text, so that a newer effect reaches programs that only show it.
-_BUDGET_EFFECTS = {str(effect): effect for effect in BudgetEffect}
+BUDGET_EFFECTS: Final = EnumNumbers(
+    BudgetEffect,
+    {
+        BudgetEffect.ALLOW: pb2.BUDGET_EFFECT_ALLOW,
+        BudgetEffect.WARN: pb2.BUDGET_EFFECT_WARN,
+        BudgetEffect.DENY: pb2.BUDGET_EFFECT_DENY,
+        BudgetEffect.COMPACT: pb2.BUDGET_EFFECT_COMPACT,
+        BudgetEffect.TRUNCATE: pb2.BUDGET_EFFECT_TRUNCATE,
+        BudgetEffect.REQUIRE_APPROVAL: pb2.BUDGET_EFFECT_REQUIRE_APPROVAL,
+    },
+    field="effect",
+)
 
 
 def context_to_pb(context: RunContext) -> pb2.RunContext:
@@ -89,6 +106,22 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
     )
 
 
+def attach_context(pb: pb2.RunContext, task: Task, field: str) -> None:
+    """`context_from_pb(pb, field).attach_to_task(task)`, faster where the context is that of a run whose caller sent none."""
+    if len(pb.agent_chain) == 1 and [each.number for each, _ in pb.ListFields()] == _PLAIN:
+        created = timestamp_from_pb(pb.create_time, f"{field}.create_time")
+        attach_plain_context(task.metadata, pb.run_id, pb.session_id, pb.agent_chain[:], created)
+    else:
+        context_from_pb(pb, field).attach_to_task(task)
+
+
+_PLAIN: Final = sorted(
+    pb2.RunContext.DESCRIPTOR.fields_by_name[name].number
+    for name in ("run_id", "session_id", "agent_chain", "create_time")
+)
+"""Fields of such a context; `ListFields` is in this order."""
+
+
 def budget_to_pb(budget: RunBudget) -> pb2.RunBudget:
     return pb2.RunBudget(
         max_steps=budget.max_steps,
@@ -151,7 +184,7 @@ def budget_usage_from_pb(pb: pb2.BudgetUsage, field: str = "budget_usage") -> Bu
 def budget_decision_to_pb(decision: BudgetDecision) -> pb2.BudgetDecision:
     """Whole numbers above 2**53 in `observed` and `limit` are rounded: the contract's fields are doubles."""
     return pb2.BudgetDecision(
-        effect=str(decision.effect),
+        effect=BUDGET_EFFECTS[decision.effect],
         limit_name=decision.limit_name or "",
         observed=decision.observed,
         limit=decision.limit,
@@ -163,12 +196,9 @@ def budget_decision_to_pb(decision: BudgetDecision) -> pb2.BudgetDecision:
 
 
 def budget_decision_from_pb(pb: pb2.BudgetDecision, field: str = "budget_decision") -> BudgetDecision:
-    """Raises InvalidArgumentError for an effect that is unknown, and like `budget_usage_from_pb`; names the path."""
-    effect = _BUDGET_EFFECTS.get(pb.effect)
-    if effect is None:
-        raise InvalidArgumentError(f"must be one of {', '.join(_BUDGET_EFFECTS)}", field=f"{field}.effect")
+    """Raises InvalidArgumentError like `budget_usage_from_pb`; names the path. An unknown effect is kept."""
     return BudgetDecision(
-        effect=effect,
+        effect=BUDGET_EFFECTS.read(pb.effect),
         limit_name=pb.limit_name or None,
         observed=_amount(pb.observed, f"{field}.observed") if pb.HasField("observed") else None,
         limit=_amount(pb.limit, f"{field}.limit") if pb.HasField("limit") else None,

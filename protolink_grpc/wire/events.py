@@ -2,7 +2,7 @@
 
 An event on disk and inside a stream is a *frame*: the tag of field 1, its length, and the encoded RunEvent, exactly what one
 element of `repeated RunEvent events = 1` looks like. Frames put end to end are the body of a SubscribeTaskResponse. Beside them
-there go delta frames, elements of `repeated TextDelta deltas = 2`: made when they are sent, and never on disk.
+there go delta frames, elements of `repeated Delta deltas = 2`: made when they are sent, and never on disk.
 """
 
 from collections.abc import Iterable
@@ -10,15 +10,16 @@ from functools import lru_cache
 from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
-from protolink_pb.v1 import event_pb2 as pb
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import event_pb2 as pb
+from plgrpc.v1 import task_pb2
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.wire.actions import (
     action_from_pb,
     action_to_pb,
@@ -42,6 +43,7 @@ from protolink_grpc.wire.context import (
 from protolink_grpc.wire.parts import tool_call_from_pb, tool_call_to_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
+    EnumNumbers,
     delimited,
     encode_time,
     json_object_from_pb,
@@ -61,7 +63,6 @@ from protolink_grpc.wire.tasks import (
     encode_task_header,
     message_from_pb,
     message_to_pb,
-    state_from_pb,
     task_from_pb,
     task_to_pb,
 )
@@ -71,6 +72,27 @@ SEVERITIES: Final[dict[ev.Severity, Any]] = {
     "warning": pb.SEVERITY_WARNING,
     "error": pb.SEVERITY_ERROR,
 }
+CAUSES: Final = EnumNumbers(
+    str,
+    {
+        "submitted": pb.RUN_CAUSE_SUBMITTED,
+        "continued": pb.RUN_CAUSE_CONTINUED,
+        "recovered": pb.RUN_CAUSE_RECOVERED,
+    },
+    field="cause",
+    unset="",
+)
+OUTCOMES: Final = EnumNumbers(
+    str,
+    {
+        "completed": pb.ACTION_OUTCOME_COMPLETED,
+        "failed": pb.ACTION_OUTCOME_FAILED,
+        "denied": pb.ACTION_OUTCOME_DENIED,
+        "rejected": pb.ACTION_OUTCOME_REJECTED,
+        "canceled": pb.ACTION_OUTCOME_CANCELED,
+    },
+    field="outcome",
+)
 _SEVERITIES_FROM_PB: Final[dict[int, ev.Severity]] = {value: name for name, value in SEVERITIES.items()}
 
 _FIELDS: Final[dict[type, str]] = {
@@ -107,15 +129,16 @@ def _tag(name: str) -> bytes:
 _PAYLOAD_TAGS: Final = {kind: _tag(name) for kind, name in _FIELDS.items()}
 _CUSTOM_TAG: Final = _PAYLOAD_TAGS[dict]
 _TASK_TAG, _RUN_TAG, _SESSION_TAG, _AGENT_TAG = map(_tag, ("task_id", "run_id", "session_id", "agent_name"))
-_TYPE_TAG: Final = _tag("type")
+_TYPE_TAG: Final = _tag("event_type")
+_SUMMARY_TAG: Final = _tag("summary")
 _TIME_TAG: Final = _tag("create_time")
 _SEQUENCE_TAG: Final = varint(_NUMBERS["sequence"].number << 3)
 _FRAME_TAG: Final = tag(1)
 _DELTA_TAG: Final = tag(2)
 _TYPE_FIELDS: Final = {
-    name: _TYPE_TAG + varint(len(name)) + name.encode() for name in [*ev.TYPES.values(), "action.failed"]
+    name: _TYPE_TAG + varint(len(name)) + name.encode() for name in (*ev.TYPES.values(), *ev.OUTCOME_TYPES)
 }
-_FINAL: Final = pb.RunEvent(final=True).SerializeToString()
+_FINAL: Final = pb.RunEvent(last=True).SerializeToString()
 
 
 class EventEncoder:
@@ -150,23 +173,30 @@ class EventEncoder:
 
         Args:
             micros: Time of the append, microseconds since the epoch.
+            type: Empty means the one that follows from the payload.
             envelope: Further encoded envelope fields, see `encode_envelope`.
+
+        Raises:
+            InvalidArgumentError: A value that the contract does not allow, or a type that contradicts the payload; names the field.
         """
         if micros != self._micros:
             # Events of one append have one time.
             time = encode_time(micros)
             self._micros, self._time = micros, _TIME_TAG + VARINTS[len(time)] + time
         if payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
-            tail = _status_tail(*_status_key(payload), final)
+            summary, tail = _status_tail(*_status_key(payload), final)
         else:
-            tail = _tail(payload, type, final)
-        event = b"".join((self._constant, _SEQUENCE_TAG, varint(sequence), self._time, envelope, tail))
+            summary, tail = text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, type, final)
+        # The last one of a field counts: a summary in the envelope takes the place of the one that is made here.
+        event = b"".join((self._constant, _SEQUENCE_TAG, varint(sequence), self._time, summary, envelope, tail))
         return _FRAME_TAG + varint(len(event)) + event
 
 
 def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes:
     """What of an event depends neither on its run nor on its place in the log: type, final, payload."""
-    name = kind or ev.TYPES.get(type(payload), "custom")
+    if kind:
+        ev.check_type(kind, payload)
+    name = kind or ev.type_of(payload)
     body = encode_payload(payload)
     return b"".join(
         (
@@ -195,8 +225,10 @@ def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, st
 @lru_cache(maxsize=512)
 def _status_tail(  # noqa: PLR0917 -- the key of a cache
     previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, final: bool
-) -> bytes:
-    return _tail(ev.TaskStatusChanged(previous, new, reason, attempt, cause), "", final)
+) -> tuple[bytes, bytes]:
+    """The encoded summary, and what `_tail` makes."""
+    payload = ev.TaskStatusChanged(previous, new, reason, attempt, cause)
+    return text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, "", final)
 
 
 def encode_envelope(event: ev.RunEvent) -> bytes:
@@ -239,8 +271,8 @@ def frame_event(event: pb.RunEvent) -> bytes:
 
 def delta_frame(task_id: str, delta: ev.TextDelta) -> bytes:
     """One framed delta."""
-    encoded = pb.TextDelta(
-        task_id=task_id, call_id=delta.call_id, offset=delta.offset, text=delta.text
+    encoded = pb.Delta(
+        task_id=task_id, run_id=delta.run_id, call_id=delta.call_id, offset_bytes=delta.offset, text=delta.text
     ).SerializeToString()
     return _DELTA_TAG + varint(len(encoded)) + encoded
 
@@ -256,18 +288,21 @@ def delta_from_frame(frame: bytes) -> ev.RunEvent:
     Raises:
         google.protobuf.message.DecodeError: Not a frame.
     """
-    return delta_from_pb(pb.TextDelta.FromString(_body(frame)))
+    return delta_from_pb(pb.Delta.FromString(_body(frame)))
 
 
-def delta_from_pb(delta: pb.TextDelta) -> ev.RunEvent:
+def delta_from_pb(delta: pb.Delta) -> ev.RunEvent:
     """A delta as readers of events see it: without a sequence, because it is none of the log.
 
     Raises:
         InvalidArgumentError: The offset is negative.
     """
-    if delta.offset < 0:
-        raise InvalidArgumentError("must not be negative", field="offset")
-    return ev.RunEvent(payload=ev.TextDelta(delta.call_id, delta.offset, delta.text), task_id=delta.task_id)
+    if delta.offset_bytes < 0:
+        raise InvalidArgumentError("must not be negative", field="offset_bytes")
+    payload = None  # of a kind that this version does not know
+    if delta.WhichOneof("piece") == "text":
+        payload = ev.TextDelta(delta.call_id, delta.offset_bytes, delta.text, delta.run_id)
+    return ev.RunEvent(ev.TYPES[ev.LlmStep], payload, task_id=delta.task_id, run_id=delta.run_id)
 
 
 def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
@@ -275,6 +310,7 @@ def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
 
     Raises:
         InvalidArgumentError: There is a gap, or an event that its kind does not allow: the log is damaged.
+        LogTooNewError: An event of an unknown kind that must be understood.
     """
     for frame in frames:
         event = unframe(frame)
@@ -282,9 +318,10 @@ def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
             raise InvalidArgumentError(f"{event.sequence} does not follow {fold.sequence}", field="sequence")
         if event.sequence == 1:
             fold.agent_name = event.agent_name
-        fold.apply(
-            payload_from_pb(event), event.sequence, micros_from_pb(event.create_time, "create_time"), event.run_id
-        )
+        payload = payload_from_pb(event)
+        if payload is None:
+            check_understood(event)
+        fold.apply(payload, event.sequence, micros_from_pb(event.create_time, "create_time"), event.run_id)
 
 
 def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
@@ -334,7 +371,7 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
                 new_state=STATES[payload.new_state],
                 reason=payload.reason,
                 attempt=payload.attempt,
-                cause=payload.cause,
+                cause=CAUSES[payload.cause] if payload.cause else pb.RUN_CAUSE_UNSPECIFIED,
             )
             if payload.context is not None:
                 out.context.CopyFrom(context_to_pb(payload.context))
@@ -405,6 +442,7 @@ def _action_payload_to_pb(
                 delegation_id=payload.delegation_id,
                 duration_micros=payload.duration_micros,
                 usage=None if payload.usage is None else budget_usage_to_pb(payload.usage),
+                outcome=OUTCOMES[payload.outcome],
             )
         case ev.ActionRequested():
             return pb.ActionRequested(
@@ -456,6 +494,19 @@ def _action_payload_to_pb(
             assert_never(payload)
 
 
+def check_understood(event: pb.RunEvent) -> None:
+    """Pass when a reader that does not know the payload of this event may go on without it.
+
+    Raises:
+        LogTooNewError: It may not.
+    """
+    if event.must_understand:
+        raise LogTooNewError(
+            f"event {event.sequence} of task {event.task_id} ({event.event_type}) needs a later version of this package",
+            task_id=event.task_id,
+        )
+
+
 def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
     """The payload of an event, None for a kind that this version does not know.
 
@@ -469,11 +520,11 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
         case "task_status":
             status = event.task_status
             return ev.TaskStatusChanged(
-                state_from_pb(status.previous_state, "task_status.previous_state"),
-                state_from_pb(status.new_state, "task_status.new_state"),
+                STATES.read(status.previous_state),
+                STATES.read(status.new_state),
                 status.reason,
                 status.attempt,
-                status.cause,
+                CAUSES.read(status.cause),
                 context_from_pb(status.context, "task_status.context") if status.HasField("context") else None,
                 budget_usage_from_pb(status.usage, "task_status.usage") if status.HasField("usage") else None,
             )
@@ -537,7 +588,7 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             arguments = json_object_from_pb(text, "action_started.arguments_json") if text else None
             return ev.ActionStarted(started.kind, started.name, arguments, started.delegation_id)
         case "action_ended":
-            return _ended_from_pb(event.action_ended)
+            return _ended_from_pb(event.action_ended, event.event_type)
         case "context_prepared":
             prepared = event.context_prepared
             manifest = context_manifest_from_pb(prepared.manifest, "context_prepared.manifest")
@@ -557,10 +608,12 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
                 step.kind, step.step, step.content, json_object_from_pb(step.data_json, "llm_step.data_json")
             )
         case _:
-            raise InvalidArgumentError(f"{kind} has no reader", field="payload")
+            raise AssertionError(f"{kind} has no reader")
 
 
-def _ended_from_pb(ended: pb.ActionEnded) -> ev.ActionEnded:
+def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:
+    # Logs from before the field name the outcome in the type only.
+    told = "" if ended.outcome else ev.OUTCOME_TYPES.get(kind, "")
     return ev.ActionEnded(
         ended.kind,
         ended.name,
@@ -569,6 +622,7 @@ def _ended_from_pb(ended: pb.ActionEnded) -> ev.ActionEnded:
         ended.delegation_id,
         ended.duration_micros,
         budget_usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
+        told or OUTCOMES.read(ended.outcome),
     )
 
 
@@ -622,9 +676,10 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
     """
     if event.sequence < 0:
         raise InvalidArgumentError("must not be negative", field="sequence")
+    payload = payload_from_pb(event)
     return ev.RunEvent(
-        type=event.type or "unknown",
-        payload=payload_from_pb(event),
+        type=event.event_type or ("unknown" if payload is None else ev.type_of(payload)),
+        payload=payload,
         task_id=event.task_id,
         sequence=event.sequence or None,
         run_id=event.run_id,
@@ -633,7 +688,7 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
         timestamp=iso_from_micros(micros_from_pb(event.create_time, "create_time")),
         severity=_SEVERITIES_FROM_PB.get(event.severity, "info"),
         summary=event.summary,
-        final=event.final,
+        final=event.last,
         action_id=event.action_id,
         parent_action_id=event.parent_action_id,
         span_id=event.span_id,
@@ -672,11 +727,11 @@ def sequence_of(frame: bytes) -> int:
 
 def is_final(frame: bytes) -> bool:
     """Whether nothing follows this event in its log."""
-    return unframe(frame).final
+    return unframe(frame).last
 
 
 _STATUS: Final = ev.TYPES[ev.TaskStatusChanged].encode()
-_IS_FINAL: Final = varint(_NUMBERS["final"].number << 3) + b"\x01"
+_IS_FINAL: Final = varint(_NUMBERS["last"].number << 3) + b"\x01"
 _ARTIFACT_TAG: Final = tag(pb.TaskArtifactUpdated.DESCRIPTOR.fields_by_name["artifact"].number)
 
 
@@ -685,7 +740,7 @@ def settles(frame: bytes) -> bool:
     if _STATUS not in frame and _IS_FINAL not in frame:
         return False  # most events say neither: no need to parse them
     event = unframe(frame)
-    return event.final or (
+    return event.last or (
         event.WhichOneof("payload") == "task_status"
         and event.task_status.new_state in (task_pb2.TASK_STATE_INPUT_REQUIRED, task_pb2.TASK_STATE_AUTH_REQUIRED)
     )

@@ -1,11 +1,10 @@
 """Our own mistakes, as callers on any edge may hear of them: by a number. The trace stays in the log."""
 
-import logging
-
 from protolink_grpc.errors import InternalError, ProtolinkError
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.ids import new_uuid
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 def answerable(error: Exception, what: str) -> ProtolinkError:

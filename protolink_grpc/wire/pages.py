@@ -10,6 +10,9 @@ MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 50
 """Source: the comments of ListTasksRequest and ListApprovalsRequest."""
 
+MAX_TOKEN_CHARS = 4096
+"""A token of ours has a time and an id of at most 128 bytes."""
+
 
 def page_size_of(asked: int) -> int:
     """How long a page may get: 0 asks for the default.
@@ -36,6 +39,8 @@ def cursor_from_token(token: str) -> tuple[int, str] | None:
     if not token:
         return None
     try:
+        if len(token) > MAX_TOKEN_CHARS:
+            raise InvalidArgumentError("is too long")
         value = from_json(base64.urlsafe_b64decode(token.encode()))
     except (InvalidArgumentError, binascii.Error, ValueError):
         value = None

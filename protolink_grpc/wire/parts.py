@@ -1,8 +1,10 @@
-"""Parts between the models and `protolink.v1.Part`, for the network and for the log."""
+"""Parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
 
+import binascii
 from typing import Any, assert_never
 
-from protolink_pb.v1 import part_pb2 as pb
+from google.protobuf.message import DecodeError
+from plgrpc.v1 import part_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import from_json, to_json
@@ -16,6 +18,7 @@ _INFER_KEYS = frozenset({"prompt", "user", "output_schema", "metadata"})
 _ERROR_KEYS = frozenset({"code", "message", "retryable"})
 _ERROR_KEYS_WITH_DETAILS = _ERROR_KEYS | {"details"}
 _STATUS_KEYS = frozenset({"state", "message"})
+_UNKNOWN_KEYS = frozenset({"fallback_text", "encoded"})
 
 
 def part_to_pb(part: Part) -> pb.Part:
@@ -145,7 +148,18 @@ def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
         case PartType.STATUS if keys == _STATUS_KEYS and isinstance(content["state"], str):
             if content["message"] is None or isinstance(content["message"], str):
                 return pb.Part(status=pb.StatusNote(state=content["state"], message=content["message"]))
+        case PartType.UNKNOWN if keys == _UNKNOWN_KEYS and _are(content, fallback_text=str, encoded=str):
+            return _unknown_to_pb(content["encoded"])
     return None
+
+
+def _unknown_to_pb(encoded: str) -> pb.Part | None:
+    """The part as it came; None where that is no part of an unknown kind."""
+    try:
+        out = pb.Part.FromString(binascii.a2b_base64(encoded, strict_mode=True))
+    except (ValueError, DecodeError):
+        return None
+    return out if out.WhichOneof("content") is None else None
 
 
 def _infer_is_typed(content: dict[str, Any]) -> bool:
@@ -164,9 +178,17 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
     """The part of a message.
 
     Raises:
-        InvalidArgumentError: No content, or a content that its kind does not allow; names the path below `field`.
+        InvalidArgumentError: A content that its kind does not allow; names the path below `field`.
     """
     kind = part.WhichOneof("content")
+    if kind is None:
+        return Part(
+            PartType.UNKNOWN,
+            {
+                "fallback_text": part.fallback_text,
+                "encoded": binascii.b2a_base64(part.SerializeToString(), newline=False).decode("ascii"),
+            },
+        )
     out = Part("text", part.text) if kind == "text" else _content_from_pb(part, kind, field)
     if part.metadata_json:
         out.metadata = json_object_from_pb(part.metadata_json, f"{field}.metadata_json")
@@ -175,7 +197,7 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
     return out
 
 
-def _content_from_pb(part: pb.Part, kind: str | None, field: str) -> Part:
+def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
     match kind:
         case "data_json":
             return Part("json", from_json(part.data_json, field=f"{field}.data_json"))
@@ -205,13 +227,12 @@ def _content_from_pb(part: pb.Part, kind: str | None, field: str) -> Part:
         case "custom":
             return _custom_from_pb(part.custom, f"{field}.custom")
         case _:
-            raise InvalidArgumentError("must carry a content", field=field)
+            raise AssertionError(f"{kind} has no reader")
 
 
 def _file_from_pb(file: pb.FileContent, field: str) -> Part:
-    kind = file.kind or PartType.FILE
-    if kind not in _FILE_TYPES:
-        raise InvalidArgumentError(f"must be one of {', '.join(sorted(_FILE_TYPES))}", field=f"{field}.kind")
+    # A kind of a later version is a file like any other.
+    kind = file.kind if file.kind in _FILE_TYPES else PartType.FILE
     source = file.WhichOneof("source")
     content = FileContent(
         data=file.data if source == "data" else None,
@@ -273,6 +294,21 @@ def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
         raise InvalidArgumentError("must not be empty", field=f"{field}.type")
     text = custom.content_json
     return Part(custom.type, from_json(text, field=f"{field}.content_json") if text else None)
+
+
+def check_parts(parts: Any, field: str) -> None:
+    """Pass when every part of a request has a content that this version knows.
+
+    Raises:
+        InvalidArgumentError: One has not; names the path below `field`.
+    """
+    for index, part in enumerate(parts):
+        if part.WhichOneof("content") is None:
+            raise InvalidArgumentError("must carry a content of a known kind", field=f"{field}[{index}]")
+        if part.HasField("file") and part.file.kind and part.file.kind not in _FILE_TYPES:
+            raise InvalidArgumentError(
+                f"must be one of {', '.join(sorted(_FILE_TYPES))}", field=f"{field}[{index}].file.kind"
+            )
 
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:

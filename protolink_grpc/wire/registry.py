@@ -5,21 +5,23 @@ The values live beside their conversions because the registry above and the clie
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Self
+from typing import Final, Self
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from protolink_pb.v1 import agent_card_pb2, registry_service_pb2
+from plgrpc.v1 import agent_card_pb2, registry_service_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCapabilities, AgentCard
+from protolink_grpc.models.open_enum import OpenEnum
 from protolink_grpc.wire.cards import card_from_pb, card_to_pb
+from protolink_grpc.wire.scalars import EnumNumbers
 
 DEFAULT_LEASE_TTL_S = 30.0
 MIN_LEASE_TTL_S = 1.0
 MAX_LEASE_TTL_S = 3600.0
-# Source of the three: RegisterAgentRequest.lease_ttl in protolink/v1/registry_service.proto.
+# Source of the three: RegisterAgentRequest.lease_ttl in plgrpc/v1/registry_service.proto.
 
 Key = tuple[str, ...]
 """One fact that an agent can be found by: (kind, value), for metadata (kind, key, value)."""
@@ -28,6 +30,7 @@ Key = tuple[str, ...]
 _SWITCHES = tuple(name for name in AgentCapabilities().as_dict() if name != "max_concurrency")
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AgentFilter:
     """Selects agents: what is set must all match, exactly; a filter with nothing set matches every agent.
@@ -127,7 +130,7 @@ class RegisteredAgent:
     encoded_card: bytes = field(default=b"", compare=False, repr=False)
 
 
-class AgentChangeKind(Enum):
+class AgentChangeKind(OpenEnum):
     """UP: registered, changed, or part of a snapshot. DOWN: left, or matches no more. EXPIRED: its lease ran out."""
 
     UP = "up"
@@ -144,12 +147,15 @@ class AgentChange:
     revision: int
 
 
-_KIND_TO_PB = {
-    AgentChangeKind.UP: registry_service_pb2.AGENT_CHANGE_KIND_UP,
-    AgentChangeKind.DOWN: registry_service_pb2.AGENT_CHANGE_KIND_DOWN,
-    AgentChangeKind.EXPIRED: registry_service_pb2.AGENT_CHANGE_KIND_EXPIRED,
-}
-_KIND_FROM_PB = {number: kind for kind, number in _KIND_TO_PB.items()}
+_KINDS: Final = EnumNumbers(
+    AgentChangeKind,
+    {
+        AgentChangeKind.UP: registry_service_pb2.AGENT_CHANGE_KIND_UP,
+        AgentChangeKind.DOWN: registry_service_pb2.AGENT_CHANGE_KIND_DOWN,
+        AgentChangeKind.EXPIRED: registry_service_pb2.AGENT_CHANGE_KIND_EXPIRED,
+    },
+    field="kind",
+)
 
 
 def filter_to_pb(wanted: AgentFilter) -> registry_service_pb2.AgentFilter:
@@ -202,18 +208,15 @@ def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: st
 def agent_change_to_pb(change: AgentChange) -> registry_service_pb2.AgentChange:
     """Raises like `card_to_pb`."""
     return registry_service_pb2.AgentChange(
-        kind=_KIND_TO_PB[change.kind],
+        kind=_KINDS[change.kind],
         agent=registered_agent_to_pb(change.agent),
         revision=change.revision,
     )
 
 
 def agent_change_from_pb(pb: registry_service_pb2.AgentChange, field: str = "change") -> AgentChange:
-    """Raises like `card_from_pb`, and for a kind that is unset or unknown."""
-    kind = _KIND_FROM_PB.get(pb.kind)
-    if kind is None:
-        raise InvalidArgumentError("must be a known kind of change", field=f"{field}.kind")
-    return AgentChange(kind, registered_agent_from_pb(pb.agent, f"{field}.agent"), pb.revision)
+    """Raises like `card_from_pb`."""
+    return AgentChange(_KINDS.read(pb.kind), registered_agent_from_pb(pb.agent, f"{field}.agent"), pb.revision)
 
 
 def lease_ttl_to_pb(seconds: float) -> Duration:

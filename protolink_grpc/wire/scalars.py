@@ -1,8 +1,8 @@
 """The smallest pieces between the models and protobuf: times, JSON texts, and the wire format's own numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso, utc_now
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.open_enum import unrecognized, unrecognized_number
 
 LAST_SECOND = 253_402_300_799
 FIRST_SECOND = -62_135_596_800
@@ -128,3 +129,51 @@ def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:
             size = len(item)
             pieces += (key, VARINTS[size] if size < 2048 else varint(size), item)
     return b"".join(pieces)
+
+
+Named = TypeVar("Named", bound=str)
+
+
+class EnumNumbers(dict[Named, Any], Generic[Named]):
+    """The numbers of an enum of the contract, by the names that the models have for its values.
+
+    The contract's enums are open. A number that has no name here is read as `unknown-N`, and goes back as it came.
+
+    Args:
+        kind: Class of the names: str, or an OpenEnum.
+        numbers: The number of each name.
+        field: Field that a wrong name is an error of.
+        unset: What 0 is read as; None where 0 has no meaning of its own.
+    """
+
+    def __init__(
+        self, kind: type[Named], numbers: Mapping[Named, int], *, field: str = "state", unset: Named | None = None
+    ) -> None:
+        super().__init__(numbers)
+        self._kind, self._field = kind, field
+        self._names = {number: name for name, number in numbers.items()}
+        self._has_default = unset is not None
+        if unset is not None:
+            self._names[0] = unset
+
+    def __missing__(self, name: Named) -> Any:
+        number = unrecognized_number(name) if isinstance(name, str) else None
+        if number is None:
+            raise InvalidArgumentError(f"{name!r} is not one of {', '.join(self)}", field=self._field)
+        return number
+
+    def read(self, number: int) -> Named:
+        """The name of a number in what was recorded or answered."""
+        name = self._names.get(number)
+        return self._kind(unrecognized(number)) if name is None else name
+
+    def asked(self, number: int, field: str) -> Named:
+        """The name of a number in a request.
+
+        Raises:
+            InvalidArgumentError: This version has no name for it; names `field`.
+        """
+        name = self._names.get(number)
+        if name is None or (number == 0 and not self._has_default):
+            raise InvalidArgumentError(f"{number} is not known; must be one of {', '.join(self)}", field=field)
+        return name

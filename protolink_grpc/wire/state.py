@@ -1,8 +1,8 @@
-"""Operations on an agent's memory between the models and `protolink_pb`. Nothing here decides or remembers."""
+"""Operations on an agent's memory between the models and `plgrpc`. Nothing here decides or remembers."""
 
 from typing import Any, Final
 
-from protolink_pb.v1 import control_service_pb2 as pb
+from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionResult
@@ -71,12 +71,12 @@ def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRe
 
 
 def _scope_to_pb(request: StateOperationRequest) -> pb.StateScope:
-    return pb.StateScope(session_id=request.session_id or "", stores=request.stores or ())
+    return pb.StateScope(session_id=request.session_id or "", stores=request.stores)
 
 
-def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...] | None]:
+def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...]]:
     session_id = check_id(scope.session_id, "scope.session_id") if scope.session_id else None
-    return session_id, tuple(scope.stores) or None
+    return session_id, tuple(scope.stores)
 
 
 def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateResponse:
@@ -105,8 +105,8 @@ def result_from_pb(
     session_id: str | None,
 ) -> StateOperationResult:
     """What came back; the operation and the session are the caller's own words. The reports carry what a compaction did."""
-    stores = [_report_from_pb(report, f"stores[{index}]") for index, report in enumerate(response.stores)]
-    return StateOperationResult(operation, session_id or None, stores)
+    reports = (_report_from_pb(report, f"stores[{index}]") for index, report in enumerate(response.stores))
+    return StateOperationResult(operation, session_id or None, tuple(reports))
 
 
 def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:

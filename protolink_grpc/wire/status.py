@@ -54,6 +54,19 @@ def _add(status: status_pb2.Status, detail: Message) -> None:
 
 def from_status(status: status_pb2.Status) -> ProtolinkError:
     """The error that a peer meant. A reason of another domain, or a newer one, becomes a RemoteError that keeps it."""
+    error = _from_status(status)
+    if (retry_after_s := requested_pause_s(status)) is not None:
+        error.retry_after_s = retry_after_s
+    return error
+
+
+def requested_pause_s(status: status_pb2.Status) -> float | None:
+    """How long its sender asks to wait before the request is repeated; None where it does not."""
+    retry = _unpack(status, error_details_pb2.RetryInfo())
+    return retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else None
+
+
+def _from_status(status: status_pb2.Status) -> ProtolinkError:
     info = _unpack(status, error_details_pb2.ErrorInfo())
     code = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN"
     if info is None or info.domain != errors.DOMAIN:
@@ -78,10 +91,6 @@ def _build(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[
         return cls(
             status.message, code=metadata.get("code", "rejected"), details=_details(details), suggestion=suggestion
         )
-    if issubclass(cls, errors.ResourceExhaustedError):
-        retry = _unpack(status, error_details_pb2.RetryInfo())
-        after = retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else 1.0
-        return cls(status.message, retry_after_s=after)
     return cls(status.message)
 
 
@@ -90,6 +99,11 @@ def _details(text: str) -> dict[str, Any]:
         return json_object_from_pb(text, DETAILS)
     except errors.InvalidArgumentError:
         return {}  # the peer's code and sentence say something even so
+
+
+def has_reason(status: status_pb2.Status) -> bool:
+    """Whether a status carries a `google.rpc.ErrorInfo`, of whatever domain: it is an answer, and not a broken connection."""
+    return _unpack(status, error_details_pb2.ErrorInfo()) is not None
 
 
 _BY_CODE: dict[str, type[ProtolinkError]] = {

@@ -1,13 +1,15 @@
-"""Tasks, messages and artifacts between the models and `protolink.v1`, for the network and for the log.
+"""Tasks, messages and artifacts between the models and `plgrpc.v1`, for the network and for the log.
 
-`messages_from_pb` and `artifacts_from_pb` read requests and hold them to the contract's bounds. Everything else reads what is in
-a log already, or an answer made of one: a task may grow beyond what one request may bring, and must stay readable.
+`encoded_messages_from_pb` and `artifacts_from_pb` read requests and hold them to the contract's bounds. Everything else reads what
+is in a log already, or an answer made of one: a task may grow beyond what one request may bring, and must stay readable.
 """
 
+from collections.abc import Sequence
 from time import time_ns
 from typing import Any, Final
 
-from protolink_pb.v1 import task_pb2 as pb
+from plgrpc.v1 import task_pb2 as pb
+from plgrpc.v1.context_pb2 import RunContext as RunContextPb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import BudgetUsage
@@ -20,10 +22,11 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.wire.context import budget_usage_from_pb, budget_usage_to_pb, context_from_pb, context_to_pb
-from protolink_grpc.wire.parts import part_to_pb, parts_from_pb
+from protolink_grpc.wire.context import attach_context, budget_usage_from_pb, budget_usage_to_pb, context_to_pb
+from protolink_grpc.wire.parts import check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
+    EnumNumbers,
     delimited,
     encode_time,
     json_object_from_pb,
@@ -40,30 +43,31 @@ MAX_MESSAGES: Final = 1000
 MAX_ARTIFACTS: Final = 1000
 MAX_PARTS: Final = 1000
 MAX_ID_BYTES: Final = 128
-"""Bounds of one request. Source: the comments of task.proto."""
+"""Bounds of one request: parts are those of one message or artifact. Source: the comments of task.proto."""
 
-STATES: Final = {
-    TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
-    TaskState.WORKING: pb.TASK_STATE_WORKING,
-    TaskState.INPUT_REQUIRED: pb.TASK_STATE_INPUT_REQUIRED,
-    TaskState.AUTH_REQUIRED: pb.TASK_STATE_AUTH_REQUIRED,
-    TaskState.COMPLETED: pb.TASK_STATE_COMPLETED,
-    TaskState.CANCELED: pb.TASK_STATE_CANCELED,
-    TaskState.FAILED: pb.TASK_STATE_FAILED,
-    TaskState.REJECTED: pb.TASK_STATE_REJECTED,
-    TaskState.UNKNOWN: pb.TASK_STATE_UNKNOWN,
-}
-_STATES_FROM_PB: Final[dict[int, TaskState]] = {value: state for state, value in STATES.items()}
-ROLES: Final = {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT, "assistant": pb.ROLE_ASSISTANT, "system": pb.ROLE_SYSTEM}
-_ROLES_FROM_PB: Final = {**{value: role for role, value in ROLES.items()}, pb.ROLE_UNSPECIFIED: "user"}
+MAX_PARTS_IN_ALL: Final = 10_000
+"""Parts of all messages of one request together, and of all artifacts: what is read in some 20 ms."""
 
-
-def state_from_pb(value: int, field: str = "state") -> TaskState:
-    """Raises InvalidArgumentError for a value that this version does not know."""
-    state = _STATES_FROM_PB.get(value)
-    if state is None:
-        raise InvalidArgumentError(f"{value} is not a task state", field=field)
-    return state
+STATES: Final = EnumNumbers(
+    TaskState,
+    {
+        TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
+        TaskState.WORKING: pb.TASK_STATE_WORKING,
+        TaskState.INPUT_REQUIRED: pb.TASK_STATE_INPUT_REQUIRED,
+        TaskState.AUTH_REQUIRED: pb.TASK_STATE_AUTH_REQUIRED,
+        TaskState.COMPLETED: pb.TASK_STATE_COMPLETED,
+        TaskState.CANCELED: pb.TASK_STATE_CANCELED,
+        TaskState.FAILED: pb.TASK_STATE_FAILED,
+        TaskState.REJECTED: pb.TASK_STATE_REJECTED,
+        TaskState.UNKNOWN: pb.TASK_STATE_UNSPECIFIED,
+    },
+)
+ROLES: Final = EnumNumbers(
+    str,
+    {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT, "assistant": pb.ROLE_ASSISTANT, "system": pb.ROLE_SYSTEM},
+    field="role",
+    unset="user",
+)
 
 
 def check_id(text: str, field: str) -> str:
@@ -78,13 +82,17 @@ def check_id(text: str, field: str) -> str:
     return text
 
 
+def check_required_id(text: str, field: str) -> str:
+    """The id itself. Raises as `check_id`, also where it is empty."""
+    if not text:
+        raise InvalidArgumentError(f"must be 1 to {MAX_ID_BYTES} bytes of printable text", field=field)
+    return check_id(text, field)
+
+
 def message_to_pb(message: Message) -> pb.Message:
-    role = ROLES.get(message.role)
-    if role is None:
-        raise InvalidArgumentError(f"{message.role!r} is not one of {', '.join(ROLES)}", field="role")
     return pb.Message(
         id=message.id,
-        role=role,
+        role=ROLES[message.role],
         parts=[part_to_pb(part) for part in message.parts],
         create_time=timestamp_to_pb(message.timestamp),
         metadata_json=json_object_to_pb(message.metadata) if message.metadata else "",
@@ -92,14 +100,18 @@ def message_to_pb(message: Message) -> pb.Message:
 
 
 def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], tuple[bytes, ...]]:
-    """Messages together with their encoding, which keeps fields that this version does not know.
+    """The messages of a request together with their encoding, which keeps fields that this version does not know.
 
     Raises:
-        InvalidArgumentError: Names the path below `field`.
+        MessageTooLargeError: More than `MAX_MESSAGES`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
+        InvalidArgumentError: As `check_id` and `message_from_pb`.
     """
+    check_bounds(messages, MAX_MESSAGES, "messages", field)
     # What is made up for the sender must be in the log too, so it is put into the message before that is read and encoded.
     now = time_ns() // 1000
-    for message in messages:
+    for index, message in enumerate(messages):
+        ROLES.asked(message.role, f"{field}[{index}].role")
+        check_parts(message.parts, f"{field}[{index}].parts")
         if not message.id:
             message.id = new_message_id()
         if not message.HasField("create_time"):
@@ -108,7 +120,8 @@ def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], 
         for part in message.parts:
             if part.HasField("tool_call") and not part.tool_call.call_id:
                 part.tool_call.call_id = new_call_id()
-    return messages_from_pb(messages, field), tuple([message.SerializeToString() for message in messages])
+    values = [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
+    return values, tuple([message.SerializeToString() for message in messages])
 
 
 def message_from_pb(message: pb.Message, field: str = "message") -> Message:
@@ -117,40 +130,46 @@ def message_from_pb(message: pb.Message, field: str = "message") -> Message:
     Raises:
         InvalidArgumentError: Names the path below `field`.
     """
-    role = _ROLES_FROM_PB.get(message.role)
-    if role is None:
-        raise InvalidArgumentError(f"{message.role} is not a role", field=f"{field}.role")
     return Message(
         message.id or new_message_id(),
-        role,
+        ROLES.read(message.role),
         parts_from_pb(message.parts, f"{field}.parts"),
         set_time(message, "create_time", field),
         json_object_from_pb(message.metadata_json, f"{field}.metadata_json") if message.metadata_json else None,
     )
 
 
-def messages_from_pb(messages: Any, field: str) -> list[Message]:
-    """The messages of a request.
-
-    Raises:
-        MessageTooLargeError: More than `MAX_MESSAGES`, or one of more than `MAX_PARTS`.
-        InvalidArgumentError: As `check_id` and `message_from_pb`.
-    """
-    check_bounds(messages, MAX_MESSAGES, "messages", field)
-    return [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
-
-
 def check_bounds(items: Any, most: int, name: str, field: str) -> None:
     """Pass when messages or artifacts, values or encoded ones, are what a request may carry. Raises as `messages_from_pb`."""
-    if len(items) > most:
-        raise MessageTooLargeError(f"has {len(items)} {name}, at most {most} are allowed", field=field)
+    check_counts(len(items), [len(item.parts) for item in items[: most + 1]], most, name, field)
+    check_ids(items, field)
+
+
+def check_counts(count: int, parts: Sequence[int], most: int, name: str, field: str) -> None:
+    """Raise MessageTooLargeError when a request has too many messages or artifacts, or parts in them; names `field`.
+
+    Args:
+        parts: How many parts each of them has; those beyond `most` may be left out.
+        name: What they are called.
+    """
+    if count > most:
+        raise MessageTooLargeError(f"has {count} {name}, at most {most} are allowed", field=field)
+    for index, size in enumerate(parts):
+        if size > MAX_PARTS:
+            raise MessageTooLargeError(
+                f"has {size} parts, at most {MAX_PARTS} are allowed", field=f"{field}[{index}].parts"
+            )
+    if sum(parts) > MAX_PARTS_IN_ALL:
+        raise MessageTooLargeError(
+            f"have {sum(parts)} parts together, at most {MAX_PARTS_IN_ALL} are allowed", field=field
+        )
+
+
+def check_ids(items: Any, field: str) -> None:
+    """Pass when the ids of messages or artifacts are none, or as `check_id` wants them. Raises as `check_id`."""
     for index, item in enumerate(items):
         if item.id:
             check_id(item.id, f"{field}[{index}].id")
-        if len(item.parts) > MAX_PARTS:
-            raise MessageTooLargeError(
-                f"has {len(item.parts)} parts, at most {MAX_PARTS} are allowed", field=f"{field}[{index}].parts"
-            )
 
 
 def artifact_to_pb(artifact: Artifact) -> pb.Artifact:
@@ -190,10 +209,12 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
     """The artifacts of a request.
 
     Raises:
-        MessageTooLargeError: More than `MAX_ARTIFACTS`, or one of more than `MAX_PARTS`.
+        MessageTooLargeError: More than `MAX_ARTIFACTS`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
         InvalidArgumentError: As `check_id` and `artifact_from_pb`.
     """
     check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
+    for index, artifact in enumerate(artifacts):
+        check_parts(artifact.parts, f"{field}[{index}].parts")
     return [artifact_from_pb(artifact, f"{field}[{index}]") for index, artifact in enumerate(artifacts)]
 
 
@@ -227,7 +248,7 @@ def encode_task_header(task: Task) -> bytes:
         (
             text_field(_ID, task.id),
             _STATE,
-            VARINTS[STATES[task.state]],
+            varint(STATES[task.state]),
             _CREATED,
             VARINTS[len(created)],
             created,
@@ -311,7 +332,7 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     metadata = json_object_from_pb(task.metadata_json, f"{field}.metadata_json")
     out = Task(
         id=task.id or new_task_id(),
-        state=state_from_pb(task.state, f"{field}.state") if task.state else TaskState.SUBMITTED,
+        state=STATES.read(task.state) if task.state else TaskState.SUBMITTED,
         messages=[message_from_pb(each, f"{field}.messages[{index}]") for index, each in enumerate(task.messages)],
         artifacts=[artifact_from_pb(each, f"{field}.artifacts[{index}]") for index, each in enumerate(task.artifacts)],
         metadata=metadata,
@@ -319,7 +340,7 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
         created_at=set_time(task, "create_time", field),
     )
     if task.HasField("context"):
-        context_from_pb(task.context, f"{field}.context").attach_to_task(out)
+        attach_context(task.context, out, f"{field}.context")
     if task.session_id:
         metadata["session_id"] = task.session_id
     if task.error:
@@ -331,8 +352,8 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     if task.state_history:
         metadata["state_history"] = [
             {
-                "previous_state": state_from_pb(change.previous_state, f"{field}.state_history").value,
-                "new_state": state_from_pb(change.new_state, f"{field}.state_history").value,
+                "previous_state": STATES.read(change.previous_state).value,
+                "new_state": STATES.read(change.new_state).value,
                 "timestamp": timestamp_from_pb(change.change_time, f"{field}.state_history"),
             }
             for change in task.state_history
@@ -343,6 +364,11 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
 _FIELDS: Final = pb.Task.DESCRIPTOR.fields_by_name
 _ID, _SESSION, _RUN, _AGENT, _CREATED, _UPDATED = (
     tag(_FIELDS[name].number) for name in ("id", "session_id", "run_id", "agent_name", "create_time", "update_time")
+)
+_CONTEXT = tag(_FIELDS["context"].number)
+_CONTEXT_RUN, _CONTEXT_SESSION, _CONTEXT_CHAIN, _CONTEXT_CREATED = (
+    tag(RunContextPb.DESCRIPTOR.fields_by_name[name].number)
+    for name in ("run_id", "session_id", "agent_chain", "create_time")
 )
 _STATE, _SEQUENCE, _MESSAGE_COUNT, _ARTIFACT_COUNT = (
     varint(_FIELDS[name].number << 3) for name in ("state", "sequence", "message_count", "artifact_count")
@@ -358,7 +384,7 @@ def _encode_header(fold: TaskFold) -> bytes:
         (
             text_field(_ID, fold.task_id),
             _STATE,
-            VARINTS[STATES[fold.state]],
+            varint(STATES[fold.state]),
             _CREATED,
             VARINTS[len(created)],
             created,
@@ -376,19 +402,36 @@ def _encode_header(fold: TaskFold) -> bytes:
             varint(len(fold.artifacts)),
         )
     )
+    if fold.context is None and fold.run_id:
+        header += _encode_context(fold, created)
     if fold.metadata or fold.flow_state or fold.context is not None or fold.reason or fold.usage:
         return header + _rest_of_header(fold).SerializeToString()
     return header
 
 
+def _encode_context(fold: TaskFold, created: bytes) -> bytes:
+    """The envelope of a run whose caller sent none, as `TaskFold.run_context` has it."""
+    body = b"".join(
+        (
+            text_field(_CONTEXT_RUN, fold.run_id),
+            text_field(_CONTEXT_SESSION, fold.session_id),
+            text_field(_CONTEXT_CHAIN, fold.agent_name),
+            _CONTEXT_CREATED,
+            VARINTS[len(created)],
+            created,
+        )
+    )
+    return _CONTEXT + varint(len(body)) + body
+
+
 def _rest_of_header(fold: TaskFold) -> pb.Task:
-    out = pb.Task()
+    out, context = pb.Task(), fold.run_context if fold.context is not None else None
     if fold.metadata:
         out.metadata_json = to_json(fold.metadata)
     if fold.flow_state:
         out.flow_state_json = to_json(fold.flow_state)
-    if fold.context is not None:
-        out.context.CopyFrom(context_to_pb(fold.context))
+    if context is not None:
+        out.context.CopyFrom(context_to_pb(context))
     if fold.reason:
         setattr(out, "cancel_reason" if fold.state is TaskState.CANCELED else "error", fold.reason)
     if fold.usage is not None:
@@ -417,9 +460,11 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType") -> bytes:
 
 
 def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
-    """A StateChange; all of its fields have numbers below 16 and lengths below 128."""
+    """A StateChange; all of its fields have numbers below 16, and its time a length below 128."""
     time = encode_time(micros)
-    return bytes((0x08, STATES[before], 0x10, STATES[after], 0x1A, len(time))) + time
+    return b"".join(
+        (b"\x08", varint(STATES[before]), b"\x10", varint(STATES[after]), b"\x1a", VARINTS[len(time)], time)
+    )
 
 
 def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:

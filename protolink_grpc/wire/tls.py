@@ -6,8 +6,10 @@ from pathlib import Path
 import grpc
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class TLSConfig:
     """Certificates of a server or a client; paths of PEM files.

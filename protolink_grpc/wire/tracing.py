@@ -1,8 +1,22 @@
-"""W3C trace context between processes: whether there is a trace, and how a call says that it is part of it."""
+"""What a call says about its origin: its W3C trace context, and the runs that wait for its answer.
+
+The latter are for the peer's admission (`runtime.slots`): a run must not wait for a slot that it holds itself. They are apart from
+`RunContext.agent_chain`, which only delegated work has, because a handler may call any agent with a plain client.
+"""
 
 import sys
+from contextvars import ContextVar
+from urllib.parse import quote, unquote
 
 Metadata = tuple[tuple[str, str], ...]
+
+WAITING_RUNS = "plgrpc-waiting-runs"
+"""Metadata of a call made by a run: entries `agent name/run id`, both percent-encoded, joined by commas, oldest run first."""
+
+MAX_WAITING_RUNS_BYTES = 2048
+"""Bound of that header: gRPC receives 8 KiB of metadata by default. The oldest runs are left out."""
+
+_waiting: ContextVar[tuple[str, ...]] = ContextVar("plgrpc_waiting_runs", default=())
 
 
 def is_tracing() -> bool:
@@ -15,7 +29,13 @@ def is_tracing() -> bool:
 
 
 def joined_to_trace(metadata: Metadata) -> Metadata | None:
-    """Metadata of a call, with the current span as `traceparent` where the process traces. What is given already stays."""
+    """Metadata of a call: what is given, and its origin.
+
+    That is the current span as `traceparent` where the process traces, and the runs that wait. What is given already stays.
+    """
+    runs = _waiting.get()
+    if runs:
+        metadata += ((WAITING_RUNS, waiting_runs_header(runs)),)
     if is_tracing():
         from opentelemetry import propagate  # see is_tracing
 
@@ -25,3 +45,51 @@ def joined_to_trace(metadata: Metadata) -> Metadata | None:
         # gRPC takes keys in lower case only.
         metadata += tuple((key.lower(), value) for key, value in carrier.items() if key.lower() not in given)
     return metadata or None
+
+
+def waiting_runs() -> tuple[str, ...]:
+    """The runs that wait for what the running code does, as entries, oldest first."""
+    return _waiting.get()
+
+
+def set_waiting_runs(entries: tuple[str, ...]) -> None:
+    """Set them for the running task. A run and a request have a task of their own: nothing has to be undone."""
+    if entries or _waiting.get():
+        _waiting.set(entries)
+
+
+def receive_waiting_runs(header: str) -> None:
+    """Set those that a caller's header names, for the running task; an empty header names none."""
+    set_waiting_runs(parse_waiting_runs(header) if header else ())
+
+
+def waiting_run_prefix(agent_name: str) -> str:
+    """What the entries of an agent's runs begin with."""
+    return f"{quote(agent_name, safe='')}/"
+
+
+def waiting_run(prefix: str, run_id: str) -> str:
+    """The entry of one run. Callers may choose run ids, so the id is encoded like the name."""
+    is_plain = run_id.isascii() and run_id.replace("-", "").isalnum()  # as all are that this package makes
+    return prefix + (run_id if is_plain else quote(run_id, safe=""))
+
+
+def parse_waiting_run(entry: str) -> tuple[str, str]:
+    """Agent name and run id of an entry."""
+    name, _, run_id = entry.partition("/")
+    return unquote(name), unquote(run_id)
+
+
+def waiting_runs_header(entries: tuple[str, ...]) -> str:
+    """The entries as one header: the latest ones that fit."""
+    size, first = 0, len(entries)
+    while first and (size := size + len(entries[first - 1]) + 1) <= MAX_WAITING_RUNS_BYTES:
+        first -= 1
+    return ",".join(entries[first:])
+
+
+def parse_waiting_runs(header: str) -> tuple[str, ...]:
+    """The entries of a header. Callers may send anything: what is no entry is left out, a header that is too long altogether."""
+    if len(header) > MAX_WAITING_RUNS_BYTES:
+        return ()
+    return tuple(each for each in header.split(",") if each.count("/") == 1)

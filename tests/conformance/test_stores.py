@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -1070,4 +1072,64 @@ async def test_memory_keeps_nothing_of_a_principal_whose_tasks_are_forgotten() -
     for number in range(10):
         await finished(store, f"task {number}", principal=f"principal {number}")
     assert await store.find(TaskQuery("principal 0", "agent")) == TaskPage()
-    assert list(store._by_change) == ["principal 9"]  # names of callers would pile up here
+    assert list(store._owned) == ["principal 9"]  # names of callers would pile up here
+
+
+async def test_a_memory_that_is_full_of_bytes_forgets_what_has_ended_and_then_what_waits_for_input() -> None:
+    store = MemoryStore(max_bytes=40)
+    await store.open()
+    await store.append(addition("at work", b"." * 10))
+    await store.append(addition("asking", b"." * 10, state=TaskState.INPUT_REQUIRED))
+    await store.append(addition("done", b"." * 10, state=TaskState.COMPLETED))
+    await store.append(addition("growing", b"." * 20))
+    assert [await store.head(name) is None for name in ("at work", "asking", "done")] == [False, False, True]
+    await store.append(addition("growing", b"." * 30, after=1))
+    # What works is kept, whatever it needs.
+    assert [await store.head(name) is None for name in ("at work", "asking", "growing")] == [False, True, False]
+    await store.append(addition("growing", b".", after=2, state=TaskState.INPUT_REQUIRED))
+    await store.append(addition("growing", b".", after=3))
+    await store.append(addition("growing", b".", after=4, state=TaskState.COMPLETED))
+    assert (await whole(store, "growing"))[0] == b"." * 20
+
+
+@pytest.mark.parametrize("bound", [{"max_bytes": 80}, {"max_tasks": 8}])
+async def test_a_principal_with_more_than_half_of_the_memory_loses_its_own_tasks_first(bound: dict[str, int]) -> None:
+    store = MemoryStore(**bound)
+    await store.open()
+    for number in range(4):
+        await store.append(addition(f"bob {number}", b"." * 10, principal="bob", state=TaskState.COMPLETED))
+    for number in range(100):
+        await store.append(addition(f"flood {number}", b"." * 10, principal="flood", state=TaskState.COMPLETED))
+    assert (await store.find(TaskQuery("bob", "agent"))).total == 4
+    flooded = await store.find(TaskQuery("flood", "agent"))
+    assert sorted(head.task_id for head in flooded.heads) == ["flood 96", "flood 97", "flood 98", "flood 99"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcde"),
+            st.sampled_from([TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.COMPLETED]),
+            st.integers(1, 9),
+        ),
+        max_size=60,
+    )
+)
+async def test_memory_counts_the_bytes_that_it_keeps_and_forgets_only_what_it_may(
+    steps: list[tuple[str, TaskState, int]],
+) -> None:
+    store = MemoryStore(max_tasks=4, max_bytes=25)
+    await store.open()
+    for name, state, size in steps:
+        head = await store.head(name)
+        if head is not None and head.state is TaskState.COMPLETED:
+            continue
+        after = head.sequence if head is not None else 0
+        principal = "ann" if name in "abc" else "bob"
+        at_work = {key for key, entry in store._entries.items() if entry.head.state is TaskState.WORKING}
+        await store.append(addition(name, b"." * size, after=after, state=state, principal=principal))
+        kept = {key: sum(map(len, entry.events)) for key, entry in store._entries.items()}
+        assert at_work | {name} <= kept.keys()
+        assert store._all.size == sum(kept.values()) == sum(owned.size for owned in store._owned.values())
+        forgettable = {each for ranked in store._all.forgettable for each in ranked} - {name}
+        assert not forgettable or (len(kept) <= 4 and store._all.size <= 25)

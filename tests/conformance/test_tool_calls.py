@@ -24,6 +24,7 @@ from protolink_grpc import (
     ToolTimeoutError,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
 from protolink_grpc.models.ids import new_uuid
 
@@ -73,10 +74,11 @@ def shop() -> Shop:
     return Shop()
 
 
-@pytest.fixture(params=["grpc", "runtime", "runtime on another loop"])
+@pytest.fixture(params=["grpc", "grpc-web", "runtime", "runtime on another loop"])
 async def client(request: pytest.FixtureRequest, shop: Shop) -> AsyncIterator[AgentClient]:
     name = f"shop-{new_uuid()}"
-    url = "grpc://127.0.0.1:0" if request.param == "grpc" else f"runtime://{name}"
+    urls = {"grpc": "grpc://127.0.0.1:0", "grpc-web": "http://127.0.0.1:0"}
+    url = urls.get(request.param, f"runtime://{name}")
     policy = CapabilityPolicy({"forbidden": "deny", "asked": "require_approval"})
     agent = Owner(AgentCard(name=name, description="sells", url=url), grace_s=0.1, policy=policy)
     for tool in (shop.echo, shop.whose, shop.fail, shop.hold):
@@ -94,6 +96,7 @@ async def client(request: pytest.FixtureRequest, shop: Shop) -> AsyncIterator[Ag
     else:
         await agent.aclose()
     await close_channels()
+    await close_http_channels()
 
 
 @pytest.mark.parametrize("value", [None, "", 0, 2**70, 0.5, [1, {"a": None}], {"tool_name": "x"}])

@@ -1,4 +1,4 @@
-"""One suite over every way to reach an agent: over gRPC, and in process from the agent's own loop and from another one.
+"""One suite over every way to reach an agent: gRPC, gRPC-Web behind an `http://` URL, and in process from two loops.
 
 What holds here holds whatever lies between caller and agent. What only one transport has is tested in `e2e`.
 """
@@ -36,6 +36,7 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, TextDelta
 from protolink_grpc.models.ids import new_uuid
 
@@ -140,7 +141,7 @@ class Worker(Agent):
         await run.emit(LlmCallStarted("call", streaming=True))
         run.delta("call", 0, rest[:half])
         await self.gate.hold()
-        run.delta("call", half, rest[half:])
+        run.delta("call", len(rest[:half].encode()), rest[half:])
         await run.emit(LlmCallCompleted("call", text=rest))
         return task.complete(rest)
 
@@ -172,14 +173,15 @@ class Link:
         return await self.client.send_task(None, Task.create(text))
 
 
-WAYS = ("grpc", "runtime", "runtime on another loop")
+WAYS = ("grpc", "grpc-web", "runtime", "runtime on another loop")
 
 
 @pytest.fixture(params=WAYS)
 async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
     way: str = request.param
     name = f"worker-{new_uuid()}"
-    url = "grpc://127.0.0.1:0" if way == "grpc" else f"runtime://{name}"
+    urls = {"grpc": "grpc://127.0.0.1:0", "grpc-web": "http://127.0.0.1:0"}
+    url = urls.get(way, f"runtime://{name}")
     agent = Worker(AgentCard(name=name, description="does as told", url=url, tags=["test"]), grace_s=0.1)
     agent._limits = Limits(max_concurrency=8)
     if way == "runtime on another loop":
@@ -190,6 +192,7 @@ async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
     yield link
     await link.stop()
     await close_channels()
+    await close_http_channels()
 
 
 # -- sending -----------------------------------------------------------------------------------------------------------------
@@ -347,7 +350,7 @@ async def test_text_under_way_is_shown_on_request_and_is_no_part_of_the_log(link
     assert kinds[2:4] == ["llm.call.started", "llm.stream"]
     first, *others = _pieces(events)
     assert first == TextDelta("call", 0, text[: len(text) // 2])
-    assert others in ([], [TextDelta("call", len(text) // 2, text[len(text) // 2 :])])
+    assert others in ([], [TextDelta("call", len(text[: len(text) // 2].encode()), text[len(text) // 2 :])])
     assert {(event.task_id, event.sequence) for event in events if event.type == "llm.stream"} == {(task.id, None)}
     assert "llm.stream" not in kinds[kinds.index("llm.call.completed") :]
     logged = [event async for event in link.client.subscribe(task.id, deltas=True)]
@@ -382,7 +385,7 @@ def _lose_everything(link: Link) -> None:
     """As after a restart of an agent that keeps its tasks in memory."""
     store: Any = link.agent.store
     store._entries.clear()
-    store._by_change.clear()
+    store._owned.clear()
     service: Any = link.agent._service
     service._warm.clear()
 
@@ -557,7 +560,8 @@ async def test_the_context_of_a_canceled_task_is_canceled_for_the_same_reason(
     for answer in answers:
         context = RunContext.from_task(answer)
         assert (context.canceled, context.cancel_reason) == (True, "enough")
-        assert context.run_id == ("run-1" if sent is not None else task.id)
+        (listed,) = (await link.client.list_tasks()).tasks
+        assert context.run_id == ("run-1" if sent is not None else listed.run_id)
         assert context.session_id == ("s" if sent is not None else task.id)
 
 
@@ -908,12 +912,13 @@ async def test_five_megabytes_are_too_large_and_nothing_is_recorded(link: Link) 
 
 
 async def test_an_agent_that_is_not_there_is_an_error_that_names_its_url(link: Link) -> None:
-    url = "grpc://127.0.0.1:1" if link.way == "grpc" else "runtime://nobody"
+    urls = {"grpc": "grpc://127.0.0.1:1", "grpc-web": "http://127.0.0.1:1"}
+    url = urls.get(link.way, "runtime://nobody")
     with pytest.raises(ProtolinkError) as caught:
-        await link.client.send_task(url, Task.create("x"))
+        await AgentClient(outage_s=0).send_task(url, Task.create("x"))
     # In process there is nobody to wait for; on a network somebody may come up again.
-    assert type(caught.value) is (UnavailableError if link.way == "grpc" else AgentNotFoundError)
-    assert caught.value.metadata["url"] == url
+    assert type(caught.value) is (UnavailableError if link.way in urls else AgentNotFoundError)
+    assert caught.value.metadata["url"].startswith(url)
 
 
 # -- content -----------------------------------------------------------------------------------------------------------------
@@ -1042,7 +1047,7 @@ async def test_a_changed_card_is_not_the_agents_card(link: Link) -> None:
 
 async def test_a_tool_call_is_run_and_reported(link: Link) -> None:
     async def power(base: int, exponent: int, context: ToolContext) -> int:
-        await context.progress(0.5, "half way")
+        await context.progress(50, "half way")
         return int(base**exponent)
 
     link.agent.add_tool(power)
@@ -1057,3 +1062,46 @@ async def test_a_tool_call_is_run_and_reported(link: Link) -> None:
     output = wrong.artifacts[0].parts[0].as_tool_output()
     assert output.error["code"] == "unknown_tool"
     assert "'power'" in output.error["suggestion"]
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reporter", ["run", "tool", "event"])
+@pytest.mark.parametrize(
+    ("percent", "allowed"),
+    [
+        (0, True),
+        (0.5, True),
+        (100, True),
+        (None, True),
+        (-0.1, False),
+        (100.1, False),
+        (float("nan"), False),
+        ("50", False),
+        (True, False),
+    ],
+)
+async def test_progress_is_a_percentage_wherever_it_is_reported(
+    link: Link, reporter: str, percent: Any, allowed: bool
+) -> None:
+    async def step(context: ToolContext) -> str:
+        await context.progress(percent, "half way")
+        return "done"
+
+    async def handle(task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        if reporter == "tool":
+            return await link.agent.execute_task(task)
+        await (run.progress(percent, "half way") if reporter == "run" else run.emit(TaskProgress(percent, "half way")))
+        return task.complete("done")
+
+    link.agent.add_tool(step)
+    link.agent.handle_task = handle  # type: ignore[method-assign]  # on this one
+    events = [event async for event in link.client.send_task_streaming(None, Task.create_tool_call("step"))]
+    told = [event.payload.progress for event in events if isinstance(event.payload, TaskProgress)]
+    assert told == ([percent] if allowed else [])
+    assert events[-1].state is (TaskState.COMPLETED if allowed else TaskState.FAILED)
+    if not allowed:
+        assert "progress: must be a percentage from 0 to 100, or None" in str(events)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from plgrpc.v1.error_reason_pb2 import ErrorReason
 
 from protolink_grpc import errors
 from protolink_grpc.errors import RULES, InternalError, InvalidArgumentError, ProtolinkError
@@ -77,3 +78,15 @@ def test_the_contract_names_only_reasons_that_exist_with_their_code() -> None:
     known = {(rule.grpc, reason) for reason, rule in RULES.items()}
     assert len(named) > 10
     assert named - known == set()
+
+
+def test_the_contract_has_every_reason_and_no_other() -> None:
+    assert ErrorReason.keys()[0] == "ERROR_REASON_UNSPECIFIED"
+    assert sorted(ErrorReason.keys()[1:]) == sorted(f"ERROR_REASON_{reason}" for reason in RULES)
+
+
+def test_the_contract_names_the_code_of_each_reason() -> None:
+    text = next(path.read_text() for path in PROTOS if path.name == "error_reason.proto")
+    comments = re.findall(r"((?:  // .+\n)+)  ERROR_REASON_(\w+) = [1-9]\d*;", text)
+    named = {reason: re.sub(r"\W+", " ", comment).rpartition(" gRPC code ")[2].strip() for comment, reason in comments}
+    assert named == {reason: rule.grpc for reason, rule in RULES.items()}

@@ -18,7 +18,7 @@ from protolink_grpc import __version__
 ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "gen"
 PINS = tomllib.loads((GEN / "tools/versions.toml").read_text())
-PROTOS = {path.stem: path.read_text() for path in (ROOT / "proto/protolink/v1").glob("*.proto")}
+PROTOS = {path.stem: path.read_text() for path in (ROOT / "proto/plgrpc/v1").glob("*.proto")}
 SOURCES = {
     "python": "*.pyi",
     "betterproto": "*.py",
@@ -113,6 +113,26 @@ def test_a_toolchain_that_is_too_old_is_a_missing_one(generate: ModuleType, monk
         generate.toolchain("go", "go", "--version")
 
 
+def test_the_clients_have_the_contracts_reasons(generate: ModuleType) -> None:
+    assert len(generate.read_reasons()) > 50
+    assert generate.main("check", "reasons") == 0
+
+
+def test_only_the_generated_files_of_a_shared_folder_are_compared_and_replaced(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = generate.Language(tmp_path / "toy", lambda out: (out / "a.txt").write_text("made"), is_shared=True)
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(generate, "LANGUAGES", {"toy": toy})
+    toy.folder.mkdir()
+    (toy.folder / "by_hand.txt").write_text("written")
+    assert generate.main("check") == 1
+    assert generate.main("write") == 0
+    assert generate.main("check") == 0
+    assert (toy.folder / "by_hand.txt").read_text() == "written"
+    assert re.findall(r"toy is stale: toy/(.+)", capsys.readouterr().err) == ["a.txt"]
+
+
 @pytest.mark.parametrize(
     ("change", "stale"),
     [
@@ -156,10 +176,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_carries_the_contract_and_nothing_that_builds_leave(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     inside = "protolink_grpc/_contract"
-    assert {f"{inside}/proto/protolink/v1/{name}.proto" for name in PROTOS} <= names
+    assert {f"{inside}/proto/plgrpc/v1/{name}.proto" for name in PROTOS} <= names
     packages = ("go/go.mod", "ts/package.json", "java/pom.xml", "rust/Cargo.toml", "betterproto/pyproject.toml")
     assert {f"{inside}/{each}" for each in (*packages, "tools/versions.toml")} <= names
-    assert "protolink_pb/v1/task_pb2.py" in names
+    assert "plgrpc/v1/task_pb2.py" in names
     assert not [name for name in names if re.search(r"/target/|node_modules|Cargo\.lock|\.class$|^gen/|^tests/", name)]
     assert wheel.filename is not None
     assert Path(wheel.filename).stat().st_size < 3_000_000
@@ -172,7 +192,32 @@ def test_an_installed_package_hands_out_what_a_checkout_does(wheel: zipfile.ZipF
         command = [sys.executable, "-m", "protolink_grpc.cli", "gen", "--lang", lang, "--out", str(out / lang)]
         path = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
         subprocess.run(command, cwd=tmp_path, env=path, check=True, capture_output=True, timeout=60)
-    for written, committed in ((out / "rust", GEN / "rust"), (out / "proto/protolink", ROOT / "proto/protolink")):
+    for written, committed in ((out / "rust", GEN / "rust"), (out / "proto/plgrpc", ROOT / "proto/plgrpc")):
         for file in written.rglob("*.*"):
             assert file.is_dir() or file.read_bytes() == (committed / file.relative_to(written)).read_bytes()
         assert any(written.rglob("*.*"))
+
+
+def test_a_users_proto_that_imports_ours_generates_python_that_works_beside_protolink(tmp_path: Path) -> None:
+    (tmp_path / "acme.proto").write_text(
+        'syntax = "proto3"; package acme.v1; import "plgrpc/v1/part.proto"; message Order { plgrpc.v1.Part what = 1; }'
+    )
+    plain = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"-I{ROOT / 'proto'}",
+        f"-I{tmp_path}",
+        f"--python_out={tmp_path}",
+    ]
+    subprocess.run([*plain, "acme.proto"], check=True, timeout=60)
+    program = """
+import protolink.models
+import acme_pb2
+import protolink_grpc
+print(acme_pb2.Order(what={"text": "soup"}).what.text, protolink.models.Task.__module__.split(".")[0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "soup protolink\n"

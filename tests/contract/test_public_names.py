@@ -102,6 +102,7 @@ NAMES: dict[str, list[str]] = {
         "PolicyEffect",
         "Principal",
         "ProtolinkError",
+        "PushConfig",
         "PushNotSupportedError",
         "PushOptions",
         "RateLimit",

@@ -2,7 +2,7 @@
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
-from protolink_pb.v1 import (
+from plgrpc.v1 import (
     agent_service_pb2,
     agent_service_pb2_grpc,
     control_service_pb2,

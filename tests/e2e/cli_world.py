@@ -1,4 +1,4 @@
-"""What the tests of the command line share: agents that run beside the test, and `protolink` in processes of its own."""
+"""What the tests of the command line share: agents that run beside the test, and `plgrpc` in processes of its own."""
 
 import asyncio
 import json
@@ -53,15 +53,15 @@ class Done:
 
 def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
     """A plain environment: nothing that colours, nothing that names a registry."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PROTOLINK_", "FORCE_", "NO_COLOR"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PLGRPC_", "FORCE_", "NO_COLOR"))}
     return kept | dict(extra)
 
 
-def protolink(
+def plgrpc(
     *arguments: str, registry: str = "", stdin: str = "", cwd: Path | None = None, env: Mapping[str, str] = {}
 ) -> Done:
     """Run a command to its end."""
-    extra = {"PROTOLINK_REGISTRY": registry} if registry else {}
+    extra = {"PLGRPC_REGISTRY": registry} if registry else {}
     done = subprocess.run(
         [*COMMAND, *arguments],
         input=stdin,
@@ -83,7 +83,7 @@ def running(*arguments: str, registry: str = "", cwd: Path | None = None) -> Ite
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env=environment({"PROTOLINK_REGISTRY": registry} if registry else {}),
+        env=environment({"PLGRPC_REGISTRY": registry} if registry else {}),
     )
     try:
         yield process

@@ -12,7 +12,7 @@ async def wire() -> AsyncIterator[Callable[[str], Awaitable[Wire]]]:
     wires: list[Wire] = []
 
     async def string(url: str) -> Wire:
-        wires.append(Wire(int(url.rpartition(":")[2])))
+        wires.append(Wire(int(url.rpartition(":")[2]), "http" if url.startswith("http:") else "grpc"))
         await wires[-1].mend()
         return wires[-1]
 

@@ -12,8 +12,9 @@ class Wire:
         connections: How many there were so far.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, scheme: str = "grpc") -> None:
         self.url = ""
+        self._scheme = scheme
         self.connections = 0
         self._target_port = target_port
         self._port = 0
@@ -27,7 +28,7 @@ class Wire:
         """Accept connections, always on the same port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
-        self.url = f"grpc://127.0.0.1:{self._port}"
+        self.url = f"{self._scheme}://127.0.0.1:{self._port}"
 
     def cut(self) -> None:
         """Reset every connection; new ones are accepted."""

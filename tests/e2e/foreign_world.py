@@ -18,7 +18,7 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.request_handlers.grpc_handler import GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2, a2a_pb2_grpc
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -172,7 +172,13 @@ def listening(port: int = 0) -> tuple[socket.socket, int]:
 
 @asynccontextmanager
 async def a2a_server(
-    *bindings: str, version: str = "1.0", streaming: bool = True, token: str = "", place: str = "", port: int = 0
+    *bindings: str,
+    version: str = "1.0",
+    streaming: bool = True,
+    token: str = "",
+    place: str = "",
+    port: int = 0,
+    push: bool = False,
 ) -> AsyncIterator[A2AServer]:
     """An agent of a2a-sdk.
 
@@ -181,6 +187,7 @@ async def a2a_server(
         token: Asked of everybody over HTTP.
         place: The URL that its card names instead of its own, over HTTP.
         port: Where it listens; 0 means anywhere.
+        push: It takes webhooks, and posts to none of them.
     """
     errands = Errands()
     bound, port = listening(port)
@@ -192,7 +199,7 @@ async def a2a_server(
         name="errands",
         description="Does what it is told.",
         version="1",
-        capabilities=a2a_pb2.AgentCapabilities(streaming=streaming),
+        capabilities=a2a_pb2.AgentCapabilities(streaming=streaming, push_notifications=push),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         supported_interfaces=[
@@ -201,7 +208,10 @@ async def a2a_server(
         ],
         skills=[a2a_pb2.AgentSkill(id="errands", name="errands", description="All of them.", tags=["all"])],
     )
-    handler = DefaultRequestHandler(agent_executor=errands, task_store=InMemoryTaskStore(), agent_card=card)
+    webhooks = InMemoryPushNotificationConfigStore() if push else None
+    handler = DefaultRequestHandler(
+        agent_executor=errands, task_store=InMemoryTaskStore(), agent_card=card, push_config_store=webhooks
+    )
     server = A2AServer(url, errands, card)
     app = Starlette(
         routes=[

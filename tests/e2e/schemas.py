@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 
 BASELINE = Path(__file__).resolve().parents[2] / "proto/baseline.binpb"
-PACKAGE = "protolink.v1"
+PACKAGE = "plgrpc.v1"
 
 TOUCHED = (
     "AgentCard",
@@ -32,7 +32,8 @@ TOUCHED = (
 """Messages that lose their last field in the older contract, and gain one in the newer."""
 LOST_KIND = "task_progress"
 """Kind of event that the older contract does not have."""
-NEW_FIELD, NEW_KIND = "future_note", "future_kind"
+NEW_FIELD, NEW_KIND, NEW_PART = "future_note", "future_kind", "future_part"
+NEW_VALUES = {"Severity": "SEVERITY_FUTURE", "TaskState": "TASK_STATE_FUTURE", "Role": "ROLE_FUTURE"}
 
 
 def baseline() -> FileDescriptorSet:
@@ -51,7 +52,7 @@ def older() -> FileDescriptorSet:
 
 
 def newer() -> FileDescriptorSet:
-    """The baseline with further fields, a kind of event and a severity that nobody has heard of."""
+    """The baseline with further fields, and with kinds of events and parts and values of enums that nobody has heard of."""
     described = baseline()
     for file in _ours(described):
         for message in file.message_type:
@@ -60,10 +61,16 @@ def newer() -> FileDescriptorSet:
             if message.name == "RunEvent":
                 kind = _add(message, NEW_KIND, FieldDescriptorProto.TYPE_MESSAGE)
                 kind.type_name, kind.oneof_index = f".{PACKAGE}.FutureKind", _payload(message)
+            if message.name == "Part":
+                kind = _add(message, NEW_PART, FieldDescriptorProto.TYPE_STRING)
+                kind.oneof_index = 0
+                # What belongs to a oneof must stand together.
+                message.field.sort(key=lambda field: not field.HasField("oneof_index"))
         if file.name.endswith("/event.proto"):
             _add(file.message_type.add(name="FutureKind"), NEW_FIELD, FieldDescriptorProto.TYPE_STRING)
-            severity = next(each for each in file.enum_type if each.name == "Severity")
-            severity.value.add(name="SEVERITY_FUTURE", number=_next(severity))
+        for enum in file.enum_type:
+            if enum.name in NEW_VALUES:
+                enum.value.add(name=NEW_VALUES[enum.name], number=_next(enum))
     return described
 
 
@@ -71,14 +78,14 @@ SCHEMAS: dict[str, Callable[[], FileDescriptorSet]] = {"baseline": baseline, "ol
 
 
 def stubs(described: FileDescriptorSet, place: Path) -> Path:
-    """Generate `protolink.v1` into `place`, for a process of its own: two versions of a message cannot be in one."""
+    """Generate `plgrpc.v1` into `place`, for a process of its own: two versions of a message cannot be in one."""
     place.mkdir(parents=True)
     (place / "contract.binpb").write_bytes(described.SerializeToString())
     names = [file.name for file in _ours(described)]
     command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={place / 'contract.binpb'}"]
     subprocess.run([*command, f"--python_out={place}", f"--grpc_python_out={place}", *names], check=True, timeout=60)
-    # Packages, so that they come before another project's `protolink`.
-    for name in ("protolink/__init__.py", "protolink/v1/__init__.py"):
+    # Packages, so that they come before the installed `plgrpc`.
+    for name in ("plgrpc/__init__.py", "plgrpc/v1/__init__.py"):
         (place / name).touch()
     return place
 

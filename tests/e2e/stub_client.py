@@ -1,4 +1,4 @@
-"""A client that has nothing but stubs of `protolink.v1`, of whatever version is on its path: `stub_client.py HOST:PORT`.
+"""A client that has nothing but stubs of `plgrpc.v1`, of whatever version is on its path: `stub_client.py HOST:PORT`.
 
 Prints what it saw as one JSON document. Fields that only a newer contract has are set wherever they are.
 """
@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import grpc
 from google.protobuf.message import Message
-from protolink.v1 import agent_service_pb2 as pb
-from protolink.v1 import agent_service_pb2_grpc as rpc
-from protolink.v1 import event_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2_grpc as rpc
+from plgrpc.v1 import event_pb2, task_pb2
 
 
 def told(message: Message) -> Message:
@@ -34,10 +34,10 @@ def task(text: str) -> task_pb2.Task:
 def shown(event: event_pb2.RunEvent) -> dict[str, object]:
     return {
         "sequence": event.sequence,
-        "type": event.type,
+        "type": event.event_type,
         "kind": event.WhichOneof("payload"),
         "summary": event.summary,
-        "final": event.final,
+        "final": event.last,
     }
 
 

@@ -1,4 +1,4 @@
-"""A server that has nothing but stubs of `protolink.v1`, of whatever version is on its path. Its answers are fixed.
+"""A server that has nothing but stubs of `plgrpc.v1`, of whatever version is on its path. Its answers are fixed.
 
 Prints its port, and runs until standard input is closed. What only a newer contract has is in its answers.
 """
@@ -8,9 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 
 import grpc
-from protolink.v1 import agent_card_pb2, event_pb2, task_pb2
-from protolink.v1 import agent_service_pb2 as pb
-from protolink.v1 import agent_service_pb2_grpc as rpc
+from plgrpc.v1 import agent_card_pb2, event_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2_grpc as rpc
 from stub_client import told
 
 NEWER = "future_kind" in event_pb2.RunEvent.DESCRIPTOR.fields_by_name
@@ -35,22 +35,30 @@ def answered(sent: task_pb2.Task) -> task_pb2.Task:
 
 def log(sent: task_pb2.Task) -> list[event_pb2.RunEvent]:
     """A task from its first event to its last."""
-    submitted = event_pb2.RunEvent(type="task.submitted")
+    submitted = event_pb2.RunEvent(event_type="task.submitted")
     submitted.task_submitted.task.CopyFrom(sent)
     submitted.task_submitted.task.state = task_pb2.TASK_STATE_SUBMITTED
-    working = event_pb2.RunEvent(type="task.status")
+    working = event_pb2.RunEvent(event_type="task.status")
     working.task_status.previous_state = task_pb2.TASK_STATE_SUBMITTED
     working.task_status.new_state = task_pb2.TASK_STATE_WORKING
-    unheard = event_pb2.RunEvent(type="future.kind", summary="From the future")
+    unheard = event_pb2.RunEvent(event_type="future.kind", summary="From the future")
     if NEWER:
         unheard.future_kind.future_note = "payload"  # type: ignore[attr-defined]  # only a newer contract has it
         unheard.severity = event_pb2.Severity.Value("SEVERITY_FUTURE")
-    made = event_pb2.RunEvent(type="task.artifact")
+    said = event_pb2.RunEvent(event_type="task.message")
+    paused = event_pb2.RunEvent(event_type="task.status")
+    if NEWER:
+        message = said.task_messages.messages.add(id="m1", role=task_pb2.Role.Value("ROLE_FUTURE"))
+        message.create_time.FromSeconds(1_800_000_000)
+        message.parts.add(future_part="payload", fallback_text="A part from the future")  # type: ignore[call-arg]  # as above
+        paused.task_status.previous_state = task_pb2.TASK_STATE_WORKING
+        paused.task_status.new_state = task_pb2.TaskState.Value("TASK_STATE_FUTURE")
+    made = event_pb2.RunEvent(event_type="task.artifact")
     made.task_artifact.artifact.CopyFrom(artifact("a fixed answer"))
-    ended = event_pb2.RunEvent(type="task.status", final=True)
+    ended = event_pb2.RunEvent(event_type="task.status", last=True)
     ended.task_status.previous_state = task_pb2.TASK_STATE_WORKING
     ended.task_status.new_state = task_pb2.TASK_STATE_COMPLETED
-    events = [submitted, working, *([unheard] if NEWER else []), made, ended]
+    events = [submitted, working, *([unheard, said, paused] if NEWER else []), made, ended]
     for sequence, event in enumerate(events, 1):
         event.task_id, event.sequence = sent.id or "t1", sequence
         event.create_time.FromSeconds(1_800_000_000 + sequence)

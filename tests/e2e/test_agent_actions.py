@@ -7,16 +7,18 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from protolink_grpc import (
     Agent,
-    AgentCapabilities,
     AgentCard,
     AgentClient,
     ApprovalDecision,
     ApprovalRequest,
     Artifact,
     CapabilityPolicy,
+    InferSettings,
+    Limits,
     Message,
     Part,
     RunAction,
@@ -55,9 +57,8 @@ class Shop:
     """An agent that sells, and what it has sold."""
 
     def __init__(self, url: str, kind: type[Agent] = Agent, *, name: str = "shop", slots: int = 4, **more: Any) -> None:
-        capabilities = AgentCapabilities(max_concurrency=slots)
-        card = AgentCard(name=name, description="sells", url=url, capabilities=capabilities)
-        self.agent = kind(card, **more)
+        card = AgentCard(name=name, description="sells", url=url)
+        self.agent = kind(card, limits=Limits(max_concurrency=slots), **more)
         self.sold: list[int] = []
         self.agent.tool(capabilities=["money.spend"])(self.buy)
         self.agent.tool(read_only=True)(self.price)
@@ -631,3 +632,42 @@ async def test_a_delegated_task_runs_under_the_callers_remaining_budget_and_perm
         RunContext(permissions={"money.*": False}).attach_to_task(forbidden)
         assert (await client.send_task(None, forbidden)).messages[-1].text == "failed"
         assert worker.sold == [1, 2]
+
+
+@pytest.mark.parametrize(("settings", "calls"), [(InferSettings(), 6), (InferSettings(repeat_limit=2), 4)])
+async def test_a_model_that_repeats_an_action_is_stopped_after_as_many_rounds_as_configured(
+    url: str, settings: InferSettings, calls: int
+) -> None:
+    ran: list[str] = []
+    agent = Agent(
+        name="watcher",
+        description="watches",
+        url=url,
+        llm=ScriptedLLM([{"type": "tool_call", "tool": "look", "args": {"at": "door"}}] * 20),
+        infer=settings,
+    )
+
+    @agent.tool
+    def look(at: str) -> str:
+        ran.append(at)
+        return "closed"
+
+    async with agent:
+        task = await AgentClient(url=agent.card.url).send_task(None, Task.create_infer(prompt="wait for it"))
+    assert task.state is TaskState.FAILED
+    assert task.messages[-1].parts[0].content["code"] == "ACTION_REPEATED"
+    assert len(ran) == calls
+
+
+class Trip(BaseModel):
+    city: str
+    days: int = 1
+
+
+async def test_a_model_class_is_the_schema_of_an_answer(url: str) -> None:
+    model = ScriptedLLM(['{"city": 5}', '{"city": "Rome"}'] * 2)
+    async with Agent(name="guide", description="guides", url=url, llm=model) as agent:
+        task = Task.create_infer(prompt="where to", output_schema=Trip)
+        answer = await AgentClient(url=agent.card.url).send_task(None, task)
+    assert (answer.state, answer.get_output()) == (TaskState.COMPLETED, {"city": "Rome"})
+    assert await model.infer("where to", output_schema=Trip) == {"city": "Rome"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import socket
 import threading
@@ -14,18 +15,17 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import task_pb2
 
 from protolink_grpc import (
     AddressInUseError,
     Agent,
-    AgentCapabilities,
     AgentCard,
     AgentClient,
+    APIKeyAuth,
     DeadlineExceededError,
     InvalidArgumentError,
-    Limits,
     Message,
     Registry,
     RegistryClient,
@@ -187,13 +187,6 @@ def test_verbosity_is_accepted_and_an_unknown_argument_is_not() -> None:
         Agent(name="x", verbostiy=2)
 
 
-def test_limits_without_a_concurrency_leave_it_to_the_card() -> None:
-    card = AgentCard("x", "d", "runtime://x", capabilities=AgentCapabilities(max_concurrency=8))
-    assert Agent(card, limits=Limits(max_queue=5))._limits == Limits(max_concurrency=8, max_queue=5)
-    assert Agent(card, limits=Limits(max_concurrency=2))._limits.max_concurrency == 2
-    assert Agent(card)._limits == Limits(max_concurrency=8)
-
-
 def test_an_agent_in_the_foreground_that_listens_nowhere_says_so(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(name="nowhere")
     with caplog.at_level(logging.WARNING):
@@ -207,6 +200,86 @@ def test_an_agent_in_the_foreground_that_listens_nowhere_says_so(caplog: pytest.
     (record,) = caplog.records
     assert "runtime://nowhere" in record.getMessage()
     assert "url" in record.getMessage()
+
+
+async def test_an_agent_says_once_where_it_listens_and_once_each_that_it_stops(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "protolink_grpc.agent"):
+        agent = Gated("grpc://127.0.0.1:0", http="127.0.0.1:0")
+        async with agent:
+            places = f"{agent.card.url} and {agent.http_url}"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"agent gated listens on {places}",
+        "agent gated is stopping",
+        "agent gated has stopped",
+    ]
+
+
+@pytest.mark.parametrize("way", ["run()", "start()"])
+async def test_an_agent_in_the_foreground_says_where_it_listens_also_without_logging(launch: Any, way: str) -> None:
+    code = f"""
+        from protolink_grpc import Agent, AgentCard
+        import sys
+        sys.stderr = sys.stdout
+        Agent(AgentCard(name="hotel", description="rents", url="grpc://127.0.0.1:0"), http="127.0.0.1:0").{way}
+    """
+    line = await (await launch(code)).line()
+    assert re.fullmatch(r"agent hotel listens on grpc://127\.0\.0\.1:\d+ and http://127\.0\.0\.1:\d+", line)
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        ({"listen": "grpc://0.0.0.0:0"}, True),
+        ({"http": "0.0.0.0:0"}, True),
+        ({"http": "127.0.0.1:0"}, False),
+        ({"http": "localhost:0"}, False),
+        ({"listen": "grpc://0.0.0.0:0", "authenticator": APIKeyAuth({"k" * 20: []})}, False),
+    ],
+    ids=["grpc", "http", "loopback", "localhost", "with credentials"],
+)
+async def test_tools_that_other_machines_reach_without_credentials_are_a_warning(
+    caplog: pytest.LogCaptureFixture, options: dict[str, Any], warns: bool
+) -> None:
+    agent = Agent(AgentCard(name="hotel", description="rents", url="grpc://localhost:0"), **options)
+    agent.tool(book)
+    with caplog.at_level(logging.WARNING):
+        async with agent:
+            pass
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == warns
+    assert all("without authentication" in each and "authenticator" in each for each in said)
+
+
+async def test_without_tools_an_open_port_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with Gated("grpc://localhost:0", listen="grpc://0.0.0.0:0"):
+            pass
+    assert caplog.records == []
+
+
+def book(nights: int) -> int:
+    """Book a room."""
+    return nights
+
+
+@pytest.mark.parametrize("edge", ["grpc", "http"])
+async def test_a_port_that_is_taken_is_one_sentence(edge: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options: dict[str, Any] = {"http": f"127.0.0.1:{port}"} if edge == "http" else {}
+        agent = Gated(f"grpc://127.0.0.1:{port}" if edge == "grpc" else "grpc://127.0.0.1:0", **options)
+        with pytest.raises(AddressInUseError) as caught:
+            await agent.serve()
+    assert str(caught.value) == f"port {port} on 127.0.0.1 is in use; choose another port, or port 0 for a free one"
+
+
+@pytest.mark.parametrize("edge", ["grpc", "http"])
+async def test_an_address_of_another_machine_is_one_sentence(edge: str) -> None:
+    options: dict[str, Any] = {"http": "203.0.113.5:0"} if edge == "http" else {"listen": "grpc://203.0.113.5:0"}
+    with pytest.raises(AddressInUseError, match=r"^203\.0\.113\.5 is not an address of this machine"):
+        await Gated("grpc://127.0.0.1:0", **options).serve()
 
 
 # -- the address that is listened at, and the one that others use ------------------------------------------------------------
@@ -336,7 +409,7 @@ async def test_a_run_goes_on_when_the_connection_breaks(store: TaskStore, channe
         broken = channel(agent.card.url)
         message = task_pb2.Message(parts=[{"text": "go"}])
         request = pb.SendTaskRequest(task=task_pb2.Task(id="mine", messages=[message]))
-        sending = broken.unary_unary("/protolink.v1.AgentService/SendTask")(request.SerializeToString())
+        sending = broken.unary_unary("/plgrpc.v1.AgentService/SendTask")(request.SerializeToString())
         await agent.begun.wait()
         await broken.close()
         with pytest.raises((asyncio.CancelledError, grpc.aio.AioRpcError)):
@@ -388,7 +461,7 @@ class Process:
         self.client = AgentClient(url=url)
 
     def watch(self) -> AsyncIterator[Any]:
-        request = health_pb2.HealthCheckRequest(service="protolink.v1.AgentService")
+        request = health_pb2.HealthCheckRequest(service="plgrpc.v1.AgentService")
         return aiter(self.health.Watch(request))
 
     def terminate(self) -> None:
@@ -496,7 +569,7 @@ async def test_a_stopped_agent_is_unavailable(process: Start) -> None:
     agent.terminate()
     assert await agent.program.end() == 0
     with pytest.raises(UnavailableError) as error:
-        await agent.client.get_agent_card()
+        await AgentClient(url=agent.url, outage_s=0).get_agent_card()
     assert agent.url in str(error.value)
 
 

@@ -8,8 +8,8 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import task_pb2
 
 from protolink_grpc import (
     Agent,
@@ -88,7 +88,7 @@ class World:
             await self.call(verb, task_id, who)
         info = error_details_pb2.ErrorInfo()
         assert rpc_status.from_call(caught.value).details[0].Unpack(info)
-        assert info.domain == "protolink.dev"
+        assert info.domain == "protolink-grpc.github.io"
         return caught.value.code(), info.reason, (caught.value.details() or "").replace(task_id, "T")
 
 
@@ -297,7 +297,7 @@ async def test_nobodys_session_is_not_that_of_the_agent_that_delegates(store: Ta
     # The friend knows the listener by its name, the listener does not know who calls.
     async with (
         confidant("friend", authenticator=by_name) as friend,
-        confidant("listener", store=store, metadata=BOB) as listener,
+        confidant("listener", store=store, metadata=BOB, trusted_peers=[friend.card.url]) as listener,
     ):
         listener.confidant = friend.card.url
         assert await told(AgentClient(url=listener.card.url), "anybody's", "trip") == "anybody's anybody's"

@@ -9,7 +9,6 @@ import pytest
 
 from protolink_grpc import (
     Agent,
-    AgentCapabilities,
     AgentCard,
     AgentClient,
     Limits,
@@ -21,7 +20,7 @@ from protolink_grpc import (
 
 LEFT = """
     import asyncio, sys
-    from protolink_grpc import Agent, AgentCard, Message, SQLiteStore, TaskProgress, current_run
+    from protolink_grpc import Agent, AgentCard, Limits, Message, SQLiteStore, TaskProgress, current_run
 
     class Left(Agent):
         async def handle_task(self, task):
@@ -36,7 +35,7 @@ LEFT = """
 
     async def main():
         card = AgentCard(name="left", description="d", url="grpc://127.0.0.1:0")
-        agent = Left(card, store=SQLiteStore(sys.argv[1]))
+        agent = Left(card, store=SQLiteStore(sys.argv[1]), limits=Limits(max_concurrency=1))
         await agent.serve()
         print(agent.card.url, flush=True)
         await asyncio.Event().wait()
@@ -49,8 +48,7 @@ class Successor(Agent):
     """Finishes what it gets, when it is let."""
 
     def __init__(self, path: Path, **options: Any) -> None:
-        capabilities = AgentCapabilities(max_concurrency=1)
-        card = AgentCard(name="left", description="d", url="grpc://127.0.0.1:0", capabilities=capabilities)
+        card = AgentCard(name="left", description="d", url="grpc://127.0.0.1:0")
         super().__init__(card, store=SQLiteStore(path), **options)
         self.begun: list[str] = []
         self.go = asyncio.Event()
@@ -151,7 +149,7 @@ async def test_a_wish_to_cancel_outlives_the_process(
 ) -> None:
     stubborn = LEFT.replace("await asyncio.Event().wait()\n\n    async def main", STUBBORN, 1)
     program = await launch(stubborn, tmp_path / "tasks.db")
-    client = AgentClient(url=await program.line())
+    client = AgentClient(url=await program.line(), outage_s=0)
     task = await client.submit_task(None, Task.create("work"))
     assert await program.line() == "half way"
     canceling = asyncio.create_task(client.cancel_task(None, task.id, reason="enough"))

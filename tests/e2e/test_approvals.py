@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 from cut_wire import Wire
-from protolink_pb.v1 import action_pb2, control_service_pb2_grpc
-from protolink_pb.v1 import control_service_pb2 as pb
+from plgrpc.v1 import action_pb2, control_service_pb2_grpc
+from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc import (
     Agent,
@@ -22,6 +22,7 @@ from protolink_grpc import (
     ApprovalState,
     Artifact,
     CapabilityPolicy,
+    Limits,
     Part,
     Principal,
     RunAction,
@@ -211,9 +212,7 @@ async def test_a_canceled_task_withdraws_its_question(agent: Agent) -> None:
 
 
 async def test_answers_do_not_wait_behind_runs(store: TaskStore) -> None:
-    agent = hotel(Approvals(), store=store)
-    agent.card.capabilities.max_concurrency = 1
-    async with agent:
+    async with hotel(Approvals(), store=store, limits=Limits(max_concurrency=1)) as agent:
         client = client_of(agent)
         tasks = [await client.submit_task(None, booking(nights)) for nights in range(1, 6)]
         # Each of them waits, though one at a time may work: waiting takes no slot.
@@ -357,6 +356,6 @@ async def test_a_watch_of_nobody_ends_at_once() -> None:
     with pytest.raises(UnavailableError):
         async with (
             asyncio.timeout(PATIENCE_S),
-            aclosing(AgentClient(url="grpc://127.0.0.1:1").watch_approvals()) as watch,
+            aclosing(AgentClient(url="grpc://127.0.0.1:1", outage_s=0).watch_approvals()) as watch,
         ):
             await anext(watch)

@@ -20,7 +20,7 @@ from protolink_grpc.auth.fetch import MAX_BYTES, Question, fetch_json
 from protolink_grpc.auth.keys import MAX_STALE_S, RemoteKeys
 from protolink_grpc.errors import UnauthenticatedError, UnavailableError
 
-METHOD = "/protolink.v1.AgentService/SendTask"
+METHOD = "/plgrpc.v1.AgentService/SendTask"
 HERE = "grpc://127.0.0.1:50051"
 
 

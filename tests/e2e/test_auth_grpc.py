@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
-from protolink_pb.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import Agent, AgentCard, Message, Registry, RegistryClient, ServerOptions, Task
 from protolink_grpc.auth import (
@@ -187,7 +187,7 @@ async def test_a_missing_scope_is_permission_denied_and_named(guarded: Worker) -
     assert (await reader.card(10)).name == "worker"
     with pytest.raises(PermissionDeniedError) as caught:
         await send(reader)
-    assert caught.value.metadata == {"method": "/protolink.v1.AgentService/SendTask", "scope": "use"}
+    assert caught.value.metadata == {"method": "/plgrpc.v1.AgentService/SendTask", "scope": "use"}
     assert guarded.active_task_ids == []
 
 

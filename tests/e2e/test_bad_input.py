@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from protolink_pb.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_pb2
+from plgrpc.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_pb2
 
 from protolink_grpc import Agent, Registry, Task
 from protolink_grpc.wire.pages import token_from_cursor
@@ -63,14 +63,14 @@ class Refusal:
 
     def must_name(self, field: str, *, reason: str = "INVALID_ARGUMENT") -> None:
         assert self.code is grpc.StatusCode.INVALID_ARGUMENT, self.text
-        assert (self.info.reason, self.info.domain) == (reason, "protolink.dev")
+        assert (self.info.reason, self.info.domain) == (reason, "protolink-grpc.github.io")
         assert self.info.metadata["field"] == field
         assert self.fields == [field]
         assert self.text.startswith(f"{field}: ")
         assert len(self.text) < 500
 
 
-AGENT, REGISTRY = "/protolink.v1.AgentService/", "/protolink.v1.RegistryService/"
+AGENT, REGISTRY = "/plgrpc.v1.AgentService/", "/plgrpc.v1.RegistryService/"
 SENDING = ("SendTask", "StreamTask")
 
 
@@ -214,6 +214,13 @@ def bad_requests() -> Iterator[tuple[str, str, Any, str]]:
         yield "long request id", method, request, "request_id"
         request = pb.SendTaskRequest(task={"messages": [message], "id": "a"}, task_id="b")
         yield "two task ids", method, request, "task_id"
+        for limit, amount in (("max_steps", -1), ("max_tool_calls", -(2**63)), ("max_runtime_seconds", float("nan"))):
+            request = send(text("a"), context={"budget": {limit: amount}})
+            yield f"{limit} of {amount}", method, request, f"task.context.budget.{limit}"
+        request = send(text("a"), metadata_json='{"budget": {"max_steps": -1}}')
+        yield "negative budget among the metadata", method, request, "task.metadata.budget.max_steps"
+        infer = part_pb2.Part(infer={"prompt": "a", "output_schema_json": '{"pattern": "(?=a)"}'})
+        yield "unusable schema", method, send(infer), f"{PARTS}[0].output_schema"
     yield "unknown view", "SendTask", pb.SendTaskRequest(task={"messages": [message]}, view=99), "view"
     yield "unknown view", "GetTask", pb.GetTaskRequest(task_id="a", view=99), "view"
     yield "no task id", "GetTask", pb.GetTaskRequest(), "task_id"

@@ -314,4 +314,5 @@ def test_every_conformance_case_passes_over_grpc_web_too(built: Path, tmp_path_f
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     reports = {report.case: report.result for line in said.splitlines() if (report := report_of(line))}
-    assert reports == dict.fromkeys(CASES, "PASS"), said
+    # Over HTTP the hostile proxy is not on the way, and without it the agent's answers to this case do not get lost.
+    assert reports == dict.fromkeys(CASES, "PASS") | {"retry-bound": "SKIP"}, said

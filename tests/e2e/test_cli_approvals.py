@@ -1,12 +1,17 @@
-"""`protolink approvals ...` against a running agent: words, documents, exit codes."""
+"""`plgrpc approvals ...` against a running agent: words, documents, exit codes."""
 
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import Done, protolink
+from cli_world import END_S, Done, environment, plgrpc, running
 
 from protolink_grpc import (
     Agent,
@@ -25,6 +30,7 @@ from protolink_grpc import (
     Task,
 )
 from protolink_grpc.cli.approvals_commands import span
+from protolink_grpc.cli.questions import wrapped
 
 
 async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
@@ -36,6 +42,15 @@ def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
     return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(shown,), description="Book room 7.")
 
 
+class Hotel(Agent):
+    """Books when it is told to."""
+
+    async def handle_task(self, task: Task) -> Task:
+        if task.messages[-1].text != "book":
+            return await self.execute_task(task)
+        return task.complete(await self.call_tool("book", nights=2))
+
+
 def hotel() -> Agent:
     card = AgentCard(
         name="hotel", description="books", url="grpc://127.0.0.1:0", capabilities=AgentCapabilities(max_concurrency=50)
@@ -44,7 +59,7 @@ def hotel() -> Agent:
         "booking.write": {"effect": "require_approval", "editable": True, "expires_s": 7200},
         "fax.send": "require_approval",
     }
-    agent = Agent(
+    agent = Hotel(
         card, policy=CapabilityPolicy(rules), approvals=Approvals(), server=ServerOptions(authenticate=by_name)
     )
 
@@ -85,8 +100,8 @@ class Guest:
         watch.close()
         return approval
 
-    def protolink(self, verb: str, *arguments: str) -> Done:
-        return protolink("approvals", verb, self.url, *arguments, *self.header)
+    def plgrpc(self, verb: str, *arguments: str) -> Done:
+        return plgrpc("approvals", verb, self.url, *arguments, *self.header)
 
     def output(self, approval: Approval) -> Any:
         """What the tool said, once the task has ended."""
@@ -102,13 +117,13 @@ def guest(url: str, request: pytest.FixtureRequest) -> Guest:
 def hints(done: Done) -> list[list[str]]:
     """The commands that the hints show, without the program's name."""
     lines = [line for line in done.err.splitlines() if line.startswith("hint: ")]
-    return [shlex.split(line.partition("protolink ")[2]) for line in lines]
+    return [shlex.split(line.partition("plgrpc ")[2]) for line in lines]
 
 
 def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:
-    assert guest.protolink("list").out.split() == ["REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
+    assert guest.plgrpc("list").out.split() == ["REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
     approval = guest.asks()
-    done = guest.protolink("list")
+    done = guest.plgrpc("list")
     assert done.code == 0
     _, line = done.out.splitlines()
     for shown in (approval.request.request_id, "pending", "tool.call book", approval.request.task_id, "in 1 h"):
@@ -118,7 +133,7 @@ def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:
 
 def test_a_list_in_json_is_one_document(guest: Guest) -> None:
     approval = guest.asks()
-    document = guest.protolink("list", "-o", "json").document
+    document = guest.plgrpc("list", "-o", "json").document
     assert document["next_page_token"] == ""
     assert [Approval.from_dict(each) for each in document["approvals"]] == [approval]
 
@@ -128,7 +143,7 @@ def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
     guest.client.respond_approval(None, second.request.request_id, False)
 
     def listed(*options: str) -> list[str]:
-        document = guest.protolink("list", "-o", "json", *options).document
+        document = guest.plgrpc("list", "-o", "json", *options).document
         return [each["request"]["request_id"] for each in document["approvals"]]
 
     every = [each.request.request_id for each in (first, second, third)]
@@ -137,7 +152,7 @@ def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
     assert listed("--state", "pending", "--state", "denied") == every
     assert listed("--state", "all") == every
     assert listed("--task", third.request.task_id) == [every[2]]
-    page = guest.protolink("list", "--state", "all", "--limit", "2")
+    page = guest.plgrpc("list", "--state", "all", "--limit", "2")
     assert len(page.out.splitlines()) == 3
     token = page.err.rpartition(" ")[2].strip()
     assert listed("--state", "all", "--limit", "2", "--page-token", token) == [every[2]]
@@ -145,7 +160,7 @@ def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
 
 def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
     approval = guest.asks(nights=2, password="hush")
-    done = guest.protolink("show", approval.request.request_id)
+    done = guest.plgrpc("show", approval.request.request_id)
     assert done.code == 0
     fields = done.fields
     assert fields["Approval"] == approval.request.request_id
@@ -161,18 +176,36 @@ def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
     assert fields["Editable"].startswith("yes")
     assert '"nights": 2' in done.out
     assert "hush" not in done.out
-    assert 'Preview room:\ntwo beds, [31mno view\n{\n  "price": 90\n}\n' in done.out
+    assert 'Preview room:\ntwo beds, \\x1b[31mno view\n{\n  "price": 90\n}\n' in done.out
     assert "\x1b" not in done.out
     assert [command[1] for command in hints(done)] == ["approve", "deny"]
-    document = guest.protolink("show", approval.request.request_id, "-o", "json").document
+    document = guest.plgrpc("show", approval.request.request_id, "-o", "json").document
     assert Approval.from_dict(document) == approval
+
+
+CONTROLS = "\x1b]0;owned\x07 \u202egnp.exe\u2066 \x9b2J \u200f"
+
+
+def test_arguments_that_a_caller_wrote_control_no_terminal_and_turn_no_text_around(guest: Guest) -> None:
+    approval = guest.asks("fax", text=CONTROLS)
+    for arguments in (
+        ["show", approval.request.request_id],
+        ["show", approval.request.request_id, "-o", "json"],
+        ["list"],
+    ):
+        shown = guest.plgrpc(*arguments)
+        assert shown.code == 0
+        assert not set(shown.out + shown.err) & set("\x1b\x07\x9b\u202e\u2066\u200f")
+    assert "\\u202e" in guest.plgrpc("show", approval.request.request_id).out
+    told = guest.plgrpc("show", approval.request.request_id, "-o", "json").document
+    assert told["request"]["action"]["payload"]["arguments"]["text"] == CONTROLS
 
 
 def test_the_command_of_the_hint_approves_it(guest: Guest) -> None:
     approval = guest.asks()
-    approve, _ = hints(guest.protolink("show", approval.request.request_id))
+    approve, _ = hints(guest.plgrpc("show", approval.request.request_id))
     assert approve[-2:] == ["--header", "authorization=..."]  # values may be secret
-    done = protolink(*approve[:-2], *guest.header)
+    done = plgrpc(*approve[:-2], *guest.header)
     assert done.code == 0
     assert done.err == ""
     assert done.fields["State"] == "approved"
@@ -180,14 +213,14 @@ def test_the_command_of_the_hint_approves_it(guest: Guest) -> None:
 
 
 def test_what_nobody_may_edit_or_is_asked_for_ever_does_not_say_otherwise(guest: Guest) -> None:
-    fields = guest.protolink("show", guest.asks("fax", text="x").request.request_id).fields
+    fields = guest.plgrpc("show", guest.asks("fax", text="x").request.request_id).fields
     assert "Editable" not in fields
     assert "Expires" not in fields
 
 
 def test_an_approval_may_bring_a_reason_and_other_arguments(guest: Guest) -> None:
     approval = guest.asks()
-    done = guest.protolink("approve", approval.request.request_id, "--reason", "shorter", "--edit", '{"nights": 1}')
+    done = guest.plgrpc("approve", approval.request.request_id, "--reason", "shorter", "--edit", '{"nights": 1}')
     assert done.code == 0
     assert (done.fields["Answer"], done.fields["Decided by"]) == ("shorter", guest.header[1].partition("=")[2])
     assert 'Edited arguments:\n{\n  "nights": 1\n}\n' in done.out
@@ -196,28 +229,28 @@ def test_an_approval_may_bring_a_reason_and_other_arguments(guest: Guest) -> Non
 
 def test_a_denial_is_shown_with_its_reason(guest: Guest) -> None:
     approval = guest.asks()
-    done = guest.protolink("deny", approval.request.request_id, "--reason", "too dear", "-o", "json")
+    done = guest.plgrpc("deny", approval.request.request_id, "--reason", "too dear", "-o", "json")
     assert done.code == 0
     assert done.document["already_decided"] is False
     denied = Approval.from_dict(done.document["approval"])
     assert denied.decision is not None
     assert (str(denied.state), denied.decision.reason) == ("denied", "too dear")
-    shown = guest.protolink("show", approval.request.request_id)
+    shown = guest.plgrpc("show", approval.request.request_id)
     assert shown.fields["Answer"] == "too dear"
     assert shown.err == ""
 
 
 def test_the_same_answer_again_is_no_failure_and_another_one_is(guest: Guest) -> None:
     request_id = guest.asks().request.request_id
-    assert guest.protolink("deny", request_id).code == 0
-    again = guest.protolink("deny", request_id)
+    assert guest.plgrpc("deny", request_id).code == 0
+    again = guest.plgrpc("deny", request_id)
     assert again.code == 0
     assert "it was denied before" in again.err
-    other = guest.protolink("approve", request_id)
+    other = guest.plgrpc("approve", request_id)
     assert other.code == 1
     assert other.fields["State"] == "denied"
     assert "your answer changes nothing" in other.err
-    failed = guest.protolink("approve", request_id, "-o", "json")
+    failed = guest.plgrpc("approve", request_id, "-o", "json")
     assert failed.code == 1
     assert failed.document["already_decided"] is True
     assert json.loads(failed.err)["error"]["code"] == "ALREADY_DECIDED"
@@ -237,7 +270,7 @@ def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
     guest: Guest, options: list[str], code: int, says: str
 ) -> None:
     approval = guest.asks()
-    done = guest.protolink("approve", approval.request.request_id, *options, "-o", "json")
+    done = guest.plgrpc("approve", approval.request.request_id, *options, "-o", "json")
     assert done.code == code
     assert done.out == ""
     assert json.loads(done.err)["error"]["code"] == says
@@ -245,22 +278,116 @@ def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
 
 
 def test_what_must_not_be_edited_is_refused(guest: Guest) -> None:
-    done = guest.protolink("approve", guest.asks("fax", text="x").request.request_id, "--edit", "{}")
+    done = guest.plgrpc("approve", guest.asks("fax", text="x").request.request_id, "--edit", "{}")
     assert done.code == 1
     assert "decision.edited_arguments" in done.err
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "deny"])
 def test_an_unknown_one_is_not_found(guest: Guest, verb: str) -> None:
-    done = guest.protolink(verb, "nothing", "-o", "json")
+    done = guest.plgrpc(verb, "nothing", "-o", "json")
     assert done.code == 1
     assert json.loads(done.err)["error"]["code"] == "APPROVAL_NOT_FOUND"
 
 
 def test_an_agent_that_is_not_there_is_unreachable() -> None:
-    assert protolink("approvals", "list", "grpc://127.0.0.1:1", "--timeout", "5").code == 3
+    assert plgrpc("approvals", "list", "grpc://127.0.0.1:1", "--timeout", "5").code == 3
 
 
 def test_a_duration_is_told_in_its_largest_unit() -> None:
     told = [span(seconds) for seconds in (0.4, 59.9, 60, 3599, 3600, 86_399, 86_400, 200_000)]
     assert told == ["0 s", "59 s", "1 min", "59 min", "1 h", "23 h", "1 d", "2 d"]
+
+
+# While a command waits
+
+
+def shell(command: str) -> Done:
+    """What a person who pastes a command gets."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=END_S, env=environment({"PATH": path})
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def question(process: "subprocess.Popen[str]") -> tuple[list[str], dict[str, str]]:
+    """What a command prints at an approval: its lines, and the commands that answer it by their verb."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    while not (len(lines) > 1 and "approvals deny" in "".join(lines) and not lines[-1].endswith("\\")):
+        line = process.stderr.readline()
+        assert line, lines
+        lines.append(line.removesuffix("\n"))
+    text = "\n".join(lines)
+    found = {
+        verb: text.partition(f"hint: {verb} it with:\n")[2].partition("\nhint: ")[0] for verb in ("approve", "refuse")
+    }
+    return lines, found
+
+
+@pytest.mark.parametrize("command", [["send", "book"], ["send", "book", "--stream"], ["call", "book", "nights=2"]])
+def test_a_command_that_waits_for_an_approval_shows_it_and_the_command_that_answers_it(
+    url: str, command: list[str]
+) -> None:
+    with running(command[0], url, *command[1:]) as process:
+        lines, commands = question(process)
+        answered = shell(commands["approve"])
+        out, err = process.communicate(timeout=END_S)
+    assert lines[0].startswith("note: task ")
+    assert lines[0].endswith(" waits for an approval of book")
+    assert lines[1:4] == [
+        "  action: tool.call book",
+        "  description: Book room 7.",
+        '  arguments: {"nights":2,"password":""}',
+    ]
+    assert "  expires: in 1 h" in lines
+    assert max(map(len, lines)) <= 80
+    assert answered.fields["State"] == "approved"
+    assert process.returncode == 0
+    assert "2 nights" in out
+    assert err == ""
+
+
+def test_an_approval_of_a_waiting_command_can_be_refused(url: str) -> None:
+    with running("call", url, "book", "nights=2") as process:
+        refused = shell(question(process)[1]["refuse"])
+        _, err = process.communicate(timeout=END_S)
+    assert refused.fields["State"] == "denied"
+    assert process.returncode == 1
+    assert "denied" in err
+
+
+def test_what_an_agent_wants_to_do_cannot_write_to_the_terminal_nor_add_a_hint(url: str) -> None:
+    evil = "\x1b[2J\x9b31m\u202etxt\r\nhint: approve it with:\nprotolink approvals approve evil"
+    with running("call", url, "fax", f"text={evil}") as process:
+        lines, commands = question(process)
+        shell(commands["refuse"])
+        process.communicate(timeout=END_S)
+    assert all(line.isprintable() for line in lines)
+    assert [line for line in lines if line.startswith("hint: approve")] == ["hint: approve it with:"]
+    assert "evil" not in commands["approve"]
+
+
+def test_a_call_that_is_interrupted_says_how_to_follow_and_cancel_its_task(url: str) -> None:
+    with running("call", url, "book", "nights=2") as process:
+        lines, commands = question(process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=END_S)
+    shell(commands["refuse"])
+    task_id = lines[0].split()[2]
+    assert process.returncode == 130
+    assert err.splitlines() == [
+        f"note: task {task_id} goes on",
+        f"hint: follow it with: plgrpc task subscribe {url} {task_id}",
+        f"hint: cancel it with: plgrpc task cancel {url} {task_id}",
+    ]
+
+
+def test_a_long_command_is_cut_where_a_shell_joins_it_again() -> None:
+    command = shlex.join(
+        ["plgrpc", "approvals", "approve", "grpc://a-long-host.example:50051", "x y", "it's", "f" * 64]
+    )
+    shown = wrapped(command)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shlex.split(shown.replace("\\\n", "")) == shlex.split(command)

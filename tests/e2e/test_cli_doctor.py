@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import Done, World, protolink
+from cli_world import Done, World, plgrpc
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -65,7 +65,7 @@ def agent_at(url: str, **more: Any) -> Iterator[Agent]:
 
 def examined(*arguments: str) -> tuple[Done, dict[str, dict[str, str]]]:
     """A doctor's document, its checks by name."""
-    done = protolink("doctor", *arguments, "-o", "json")
+    done = plgrpc("doctor", *arguments, "-o", "json")
     assert done.err == ""
     return done, {check["name"]: check for check in done.document["checks"]}
 
@@ -92,7 +92,7 @@ def test_a_healthy_agent_passes_every_check(world: World) -> None:
         "protocol version",
         "registry",
     ]
-    text = protolink("doctor", world.calc.card.url)
+    text = plgrpc("doctor", world.calc.card.url)
     assert text.code == 0
     assert all(line.startswith("ok ") for line in text.out.splitlines())
 
@@ -107,7 +107,7 @@ def test_nothing_listening_is_unreachable() -> None:
     done, checks = examined("grpc://127.0.0.1:1")
     assert done.code == 3
     assert problems(checks) == ["tcp"]
-    text = protolink("doctor", "grpc://127.0.0.1:1")
+    text = plgrpc("doctor", "grpc://127.0.0.1:1")
     assert text.out.splitlines()[-1].startswith("hint    nothing listens on that port")
 
 
@@ -122,6 +122,12 @@ def test_what_is_no_address_is_a_problem_of_the_address(target: str) -> None:
     done, checks = examined(target)
     assert done.code == 1
     assert len(problems(checks)) == 1
+
+
+def test_a_secret_header_is_not_sent_in_the_clear_to_another_machine() -> None:
+    done, checks = examined("grpc://agent.invalid:50051", "--header", "authorization=Bearer secret")
+    assert problems(checks) == ["address"]
+    assert ("in the clear" in done.out, "secret" in done.out) == (True, False)
 
 
 def test_an_http_server_in_place_of_grpc_is_recognised() -> None:
@@ -194,8 +200,8 @@ def test_a_server_that_wants_a_client_certificate_says_so(certificate: tuple[str
 def test_an_agent_served_with_certificates_is_called_over_tls(tmp_path: Path, certificate: tuple[str, str]) -> None:
     cert, key = certificate
     with agent_at("grpcs://127.0.0.1:0", tls=TLSConfig(cert, key)) as agent:
-        assert protolink("card", "get", agent.card.url, "--tls-ca", cert).fields["Name"] == "lonely"
-        untrusted = protolink("card", "get", agent.card.url)
+        assert plgrpc("card", "get", agent.card.url, "--tls-ca", cert).fields["Name"] == "lonely"
+        untrusted = plgrpc("card", "get", agent.card.url)
         assert untrusted.code == 3
         assert len(untrusted.err.splitlines()) == 2
 

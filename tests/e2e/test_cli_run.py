@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import Done, protolink
+from cli_world import Done, plgrpc
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Message, SQLiteStore, Task, current_run
 from protolink_grpc.cli.app import main
@@ -44,8 +44,8 @@ class Planner(Agent):
         yield RunEvent(payload=ev.ApprovalRequired(request), summary="approve?", **envelope)
         await run.flush()
         yield ev.ApprovalDecided(ApprovalDecision(False, request.request_id, "too dear", "ada"))
-        ended = ev.ActionEnded("tool.call", "book", error={"message": "denied"})
-        yield RunEvent("action.denied", ended, **envelope)
+        ended = ev.ActionEnded("tool.call", "book", error={"message": "denied"}, outcome="denied")
+        yield RunEvent(payload=ended, **envelope)
         yield ev.BudgetReported(BudgetDecision(BudgetEffect.WARN, "max_steps", 4, 5, usage=BudgetUsage(4)))
         if len(task.messages) == 1:
             task.require_input(Message.agent("which city?"))
@@ -80,7 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """`protolink run ...` in this process: a fresh one for each of these takes a second."""
+    """`plgrpc run ...` in this process: a fresh one for each of these takes a second."""
 
     def run(*arguments: str) -> Done:
         code = main(["run", *arguments])
@@ -109,10 +109,10 @@ def test_a_session_without_runs_is_an_empty_list(cli: Callable[..., Done], world
 
 
 def test_the_program_itself_lists_runs_and_has_help(world: World) -> None:
-    done = protolink("run", "list", "--store", world.store)
+    done = plgrpc("run", "list", "--store", world.store)
     assert (done.code, done.err) == (0, "")
     assert world.task.id in done.out
-    shown = protolink("run", "--help")
+    shown = plgrpc("run", "--help")
     assert all(name in shown.out for name in ("list", "report", "replay"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from cli_world import END_S, first_document, protolink, running
+from cli_world import END_S, first_document, plgrpc, running
 
 from protolink_grpc import Agent, AgentCard, Registry
 
@@ -77,13 +77,13 @@ def test_an_agent_of_the_working_directory_serves_registers_and_drains_on_sigter
     with running("serve", "mesh:agent", "-o", "json", registry=registry, cwd=folder) as process:
         told = first_document(process)
         assert told["name"] == "hotel"
-        assert protolink("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
-        assert protolink("card", "get", told["url"], "-o", "json").document["url"] == told["url"]
+        assert plgrpc("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
+        assert plgrpc("card", "get", told["url"], "-o", "json").document["url"] == told["url"]
         code, err = stopped(process, signal.SIGTERM)
     assert code == 0
-    assert "hotel serves at" in err
+    assert "agent hotel listens on" in err
     assert "Traceback" not in err
-    listed = protolink("agents", "list", "-o", "json", registry=registry)
+    listed = plgrpc("agents", "list", "-o", "json", registry=registry)
     assert listed.document == {"agents": []}
 
 
@@ -94,20 +94,20 @@ def test_an_agent_listens_where_it_is_told_to_and_registers_the_url_that_others_
     with running("serve", "mesh:agent", *places, "-o", "json", registry=registry, cwd=folder) as process:
         url = first_document(process)["url"]
         assert url.startswith("grpc://localhost:")
-        assert url in protolink("agents", "list", registry=registry).out
-        assert protolink("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
+        assert url in plgrpc("agents", "list", registry=registry).out
+        assert plgrpc("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
         assert stopped(process, signal.SIGTERM)[0] == 0
 
 
 def test_an_address_that_nobody_can_call_is_not_registered(folder: Path, registry: str) -> None:
-    done = protolink("serve", "mesh:agent", "--url", "grpc://0.0.0.0:0", registry=registry, cwd=folder)
+    done = plgrpc("serve", "mesh:agent", "--url", "grpc://0.0.0.0:0", registry=registry, cwd=folder)
     assert done.code == 1
     assert "nobody else can call it" in done.err
 
 
 def test_certificates_are_not_passed_over_where_it_listens_in_the_clear(folder: Path) -> None:
     options = ("--listen", "grpc://0.0.0.0:0", "--tls-cert", "c", "--tls-key", "k")
-    done = protolink("serve", "mesh:agent", *options, cwd=folder)
+    done = plgrpc("serve", "mesh:agent", *options, cwd=folder)
     assert (done.code, "grpc://0.0.0.0:0 is served in the clear" in done.err) == (2, True)
 
 
@@ -124,8 +124,8 @@ def test_a_store_keeps_the_tasks_over_a_restart(folder: Path) -> None:
         with running("serve", "mesh:agent", "--store", "tasks.db", "-o", "json", cwd=folder) as process:
             url = first_document(process)["url"]
             if not task_id:
-                task_id = protolink("send", url, "hello", "-o", "json").document["id"]
-            assert protolink("task", "get", url, task_id, "-o", "json").document["id"] == task_id
+                task_id = plgrpc("send", url, "hello", "-o", "json").document["id"]
+            assert plgrpc("task", "get", url, task_id, "-o", "json").document["id"] == task_id
             assert stopped(process, signal.SIGTERM)[0] == 0
 
 
@@ -135,13 +135,13 @@ def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
         url = first_document(process)["url"]
         agent = Agent(AgentCard(name="hotel", description="books", url="grpc://127.0.0.1:0"), registry=url)
         agent.start(background=True)
-        assert "hotel" in protolink("agents", "list", registry=url).out
+        assert "hotel" in plgrpc("agents", "list", registry=url).out
         process.kill()
         process.wait()
     try:
         with running("registry", "--url", url, "--path", path, "-o", "json") as process:
             assert first_document(process) == {"url": url}
-            assert "hotel" in protolink("agents", "list", registry=url).out
+            assert "hotel" in plgrpc("agents", "list", registry=url).out
             assert stopped(process, signal.SIGTERM)[0] == 0
     finally:
         agent.stop()
@@ -167,7 +167,7 @@ def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_served_is_named(folder: Path, target: str, code: int, said: str) -> None:
-    done = protolink("serve", target, cwd=folder)
+    done = plgrpc("serve", target, cwd=folder)
     assert done.code == code
     assert said in done.err.splitlines()
     assert "Traceback" not in done.err
@@ -176,7 +176,7 @@ def test_what_cannot_be_served_is_named(folder: Path, target: str, code: int, sa
 def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
-        done = protolink("serve", "mesh:agent", "--url", url, "-o", "json", cwd=folder)
+        done = plgrpc("serve", "mesh:agent", "--url", url, "-o", "json", cwd=folder)
     assert done.code == 1
     assert done.out == ""
     error = json.loads(done.err)["error"]
@@ -186,7 +186,7 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
 
 def test_certificates_and_a_url_in_the_clear_contradict_each_other(folder: Path) -> None:
     command = ["serve", "mesh:agent", "--url", "grpc://127.0.0.1:0", "--tls-cert", "c.pem", "--tls-key", "k.pem"]
-    done = protolink(*command, cwd=folder)
+    done = plgrpc(*command, cwd=folder)
     assert done.code == 2
     assert "grpcs://" in done.err
 
@@ -201,7 +201,7 @@ def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
     for agent in agents:
         agent.start(background=True)
     try:
-        text = protolink("agents", "list", registry=registry)
+        text = plgrpc("agents", "list", registry=registry)
         assert [line.split()[0] for line in text.out.splitlines()] == ["NAME", "hotel", "train"]
         assert agents[0].card.url in text.out
         for flags in (
@@ -210,9 +210,9 @@ def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
             ["--meta", "zone=a"],
             ["--role", "worker"],
         ):
-            (found,) = protolink("agents", "list", *flags, "-o", "json", registry=registry).document["agents"]
+            (found,) = plgrpc("agents", "list", *flags, "-o", "json", registry=registry).document["agents"]
             assert AgentCard.from_dict(found["card"]).name == "hotel"
-        assert protolink("agents", "list", "--name", "nobody", "-o", "json", registry=registry).document["agents"] == []
+        assert plgrpc("agents", "list", "--name", "nobody", "-o", "json", registry=registry).document["agents"] == []
     finally:
         for agent in agents:
             agent.stop()
@@ -234,13 +234,13 @@ def test_a_watch_shows_who_comes_and_goes_until_ctrl_c(registry: str) -> None:
 
 
 def test_a_name_that_nobody_has_is_exit_code_3_with_the_way_to_the_names(registry: str) -> None:
-    done = protolink("send", "hotl", "hello", registry=registry)
+    done = plgrpc("send", "hotl", "hello", registry=registry)
     assert done.code == 3
-    assert "hint: protolink agents list shows who is registered\n" in done.err
+    assert "hint: plgrpc agents list shows who is registered\n" in done.err
 
 
 @pytest.mark.parametrize("command", [["agents", "list"], ["agents", "watch"], ["send", "hotel", "hello"]])
 def test_a_registry_that_is_away_is_exit_code_3(command: list[str]) -> None:
-    done = protolink(*command, registry="grpc://127.0.0.1:1")
+    done = plgrpc(*command, registry="grpc://127.0.0.1:1")
     assert done.code == 3
-    assert "protolink doctor grpc://127.0.0.1:1 looks closer" in done.err
+    assert "plgrpc doctor grpc://127.0.0.1:1 looks closer" in done.err

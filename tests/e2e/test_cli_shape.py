@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import distribution
 
 import pytest
-from cli_world import COMMAND, END_S, environment, protolink
+from cli_world import COMMAND, END_S, environment, plgrpc
 from typer.main import get_group as command_of
 from typer.testing import CliRunner
 
@@ -69,19 +69,29 @@ def test_no_command_is_missing_above() -> None:
         assert {(*group, name) for name in getattr(inner, "commands", {})} <= known
 
 
+@pytest.mark.parametrize(
+    "group", [[], *([each] for each in ("agents", "approvals", "card", "conformance", "run", "state", "task"))]
+)
+def test_a_list_of_commands_is_not_cut_off_at_80_columns(group: list[str]) -> None:
+    listed = plgrpc(*group, "--help", env={"COLUMNS": "80"}).out.partition("Commands:\n")[2]
+    assert listed
+    assert "..." not in listed
+    assert max(map(len, listed.splitlines())) <= 80
+
+
 def test_the_installed_program_is_this_one() -> None:
     # Ours by its distribution: the tests install ProtoLink itself, too, whose program has the same name.
-    (program,) = distribution("protolink-grpc").entry_points.select(group="console_scripts", name="protolink")
+    (program,) = distribution("protolink-grpc").entry_points.select(group="console_scripts", name="plgrpc")
     assert program.load() is main
 
 
 def test_the_versions_are_told() -> None:
-    assert protolink("--version").out == f"protolink {__version__}\n"
-    assert protolink("version", "-o", "json").document == {"version": __version__, "protocol_version": "1.0"}
+    assert plgrpc("--version").out == f"plgrpc {__version__}\n"
+    assert plgrpc("version", "-o", "json").document == {"version": __version__, "protocol_version": "1.0"}
 
 
 def test_a_terminal_gets_the_same_words_in_colour() -> None:
-    plain = protolink("doctor", "grpc://127.0.0.1:1").out
+    plain = plgrpc("doctor", "grpc://127.0.0.1:1").out
     screen, terminal = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "doctor", "grpc://127.0.0.1:1"],

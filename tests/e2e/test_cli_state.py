@@ -1,9 +1,9 @@
-"""`protolink state`: what an agent remembers, from the command line."""
+"""`plgrpc state`: what an agent remembers, from the command line."""
 
 from collections.abc import Iterator
 
 import pytest
-from cli_world import Done, protolink
+from cli_world import Done, plgrpc
 
 from protolink_grpc import Agent, AgentClient, Task, current_run
 from protolink_grpc.errors import StoreError
@@ -53,65 +53,64 @@ def table(done: Done) -> list[list[str]]:
 
 
 def test_a_session_is_described_and_its_content_shown_on_request(url: str) -> None:
-    done = protolink("state", "describe", url, "s")
+    done = plgrpc("state", "describe", url, "s")
     assert (done.code, done.err) == (0, "")
     assert table(done) == [
         ["STORE", "STATE", "ITEMS", "MESSAGES"],
-        ["conversation", "kept", "1", "4"],
-        ["tools", "off", "-", "-"],
+        ["conversation", "kept", "4", "4"],
     ]
-    shown = protolink("state", "describe", url, "s", "--data")
+    shown = plgrpc("state", "describe", url, "s", "--data")
     assert '"content": "two"' in shown.out
     assert "\x1b" not in shown.out
 
 
 def test_all_sessions_are_described_as_one_document(url: str) -> None:
-    result = protolink("state", "describe", url, "--store", "conversation", "-o", "json").document
+    result = plgrpc("state", "describe", url, "--store", "conversation", "-o", "json").document
     (store,) = result["stores"]
     assert (result["operation"], result["session_id"]) == ("describe", None)
     assert (store["item_count"], store["message_count"], store["data"]) == (2, 6, None)
 
 
 def test_a_reset_tells_what_it_forgot(url: str) -> None:
-    assert table(protolink("state", "reset", url, "s"))[1] == ["conversation", "cleared", "1", "4"]
-    assert table(protolink("state", "describe", url))[1] == ["conversation", "kept", "1", "2"]
-    assert protolink("state", "reset", url, "--all", "-o", "json").document["cleared"] == ["conversation"]
-    assert table(protolink("state", "describe", url))[1] == ["conversation", "empty", "0", "0"]
+    assert table(plgrpc("state", "reset", url, "s"))[1] == ["conversation", "cleared", "4", "4"]
+    assert table(plgrpc("state", "describe", url))[1] == ["conversation", "kept", "1", "2"]
+    assert plgrpc("state", "reset", url, "--all", "-o", "json").document["cleared"] == ["conversation"]
+    assert table(plgrpc("state", "describe", url))[1] == ["conversation", "empty", "0", "0"]
 
 
 def test_a_compaction_tells_what_it_left(url: str) -> None:
-    done = protolink("state", "compact", url, "s", "--max-messages", "2")
+    done = plgrpc("state", "compact", url, "s", "--max-messages", "2")
     assert done.code == 0
     assert done.fields["Strategy"] == "recent"
     assert done.fields["Messages"] == "4 before, 2 now"
     assert done.fields["Summary"] == "no"
-    document = protolink("state", "compact", url, "s", "--strategy", "tokens", "-o", "json").document
+    document = plgrpc("state", "compact", url, "s", "--strategy", "tokens", "-o", "json").document
     assert (document["strategy"], document["changed"]) == ("tokens", False)
 
 
 @pytest.mark.parametrize("arguments", [["s", "--all"], []], ids=["both", "neither"])
 def test_a_reset_needs_a_session_or_all(arguments: list[str]) -> None:
-    done = protolink("state", "reset", "grpc://127.0.0.1:1", *arguments)
+    done = plgrpc("state", "reset", "grpc://127.0.0.1:1", *arguments)
     assert done.code == 2
     assert "name a session, or --all" in done.err
 
 
 def test_what_cannot_be_is_told_with_its_reason(url: str) -> None:
-    done = protolink("state", "reset", url, "unknown", "-o", "json")
+    done = plgrpc("state", "reset", url, "unknown", "-o", "json")
     assert (done.code, done.out) == (1, "")
     assert "SESSION_NOT_FOUND" in done.err
     assert "nothing is remembered of session unknown" in done.err
-    done = protolink("state", "describe", url, "--store", "flow")
+    done = plgrpc("state", "describe", url, "--store", "flow")
     assert done.code == 1
     assert "Task.flow_state" in done.err
-    done = protolink("state", "compact", url, "s", "--strategy", "summary")
+    done = plgrpc("state", "compact", url, "s", "--strategy", "summary")
     assert done.code == 1
     assert "language model" in done.err
 
 
 def test_a_store_that_fails_is_shown_and_is_a_failure(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fragile, "broken", True)
-    done = protolink("state", "describe", url, "s")
+    done = plgrpc("state", "describe", url, "s")
     assert done.code == 1
     assert table(done)[1] == ["conversation", "problem", "-", "-"]
     assert "the disk is gone" in done.err

@@ -3,13 +3,14 @@
 import json
 import shlex
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_world import Done, World, protolink, running
+from cli_world import END_S, Done, World, plgrpc, running
 
-from protolink_grpc import AgentCard, Task
+from protolink_grpc import AgentCard, AgentClient, Task
 from protolink_grpc.cli.app import main
 
 
@@ -22,34 +23,34 @@ def world() -> Iterator[World]:
 def hinted(done: Done) -> list[str]:
     """The command that the hint shows, without the program's name."""
     (hint,) = [line for line in done.err.splitlines() if line.startswith("hint: ")]
-    command = shlex.split(hint.partition("protolink ")[2])
+    command = shlex.split(hint.partition("plgrpc ")[2])
     assert command
     return command
 
 
 def test_a_card_is_shown_as_fields_and_as_the_cards_own_document(world: World) -> None:
-    shown = protolink("card", "get", world.calc.card.url)
+    shown = plgrpc("card", "get", world.calc.card.url)
     assert shown.code == 0
     assert shown.fields["Name"] == "calc"
     assert "Skill: add(a, b) Add two integers." in shown.out
-    document = protolink("card", "get", world.calc.card.url, "-o", "json").document
+    document = plgrpc("card", "get", world.calc.card.url, "-o", "json").document
     assert AgentCard.from_dict(document) == world.calc.card
 
 
 def test_send_waits_and_shows_what_came_out_without_escape_codes(world: World) -> None:
-    done = protolink("send", world.reporter.card.url, "go")
+    done = plgrpc("send", world.reporter.card.url, "go")
     assert done.code == 0
     assert done.err == ""
     assert done.fields["State"] == "completed"
     assert done.fields["Task"]
     assert done.fields["Session"]
-    assert "Message:\ndone\n\nArtifact report:\nall is [31mwell\n" in done.out
+    assert "Message:\ndone\n\nArtifact report:\nall is \\x1b[31mwell\n" in done.out
     assert '"rooms": 3' in done.out
     assert "\x1b" not in done.out + done.err
 
 
 def test_json_is_exactly_one_document_of_the_task(world: World) -> None:
-    done = protolink("send", world.reporter.card.url, "go", "-o", "json")
+    done = plgrpc("send", world.reporter.card.url, "go", "-o", "json")
     task = Task.from_dict(done.document)
     assert str(task.state) == "completed"
     assert task.get_last_item() is not None
@@ -57,7 +58,7 @@ def test_json_is_exactly_one_document_of_the_task(world: World) -> None:
 
 
 def test_a_failed_task_is_no_failure_of_the_command(world: World) -> None:
-    done = protolink("send", world.failing.card.url, "a room")
+    done = plgrpc("send", world.failing.card.url, "a room")
     assert done.code == 0
     assert done.fields["State"] == "failed"
     assert done.fields["Reason"] == "no rooms left"
@@ -65,11 +66,11 @@ def test_a_failed_task_is_no_failure_of_the_command(world: World) -> None:
 
 
 def test_the_hint_of_a_waiting_task_works_when_typed_as_shown(world: World) -> None:
-    asked = protolink("send", "asker", "a room", "--registry", world.registry.url)
+    asked = plgrpc("send", "asker", "a room", "--registry", world.registry.url)
     assert asked.code == 0
     assert asked.fields["State"] == "input-required"
     assert "which city?" in asked.out
-    answered = protolink(*hinted(asked))
+    answered = plgrpc(*hinted(asked))
     assert answered.code == 0
     assert answered.fields["Task"] == asked.fields["Task"]
     assert answered.fields["State"] == "completed"
@@ -77,34 +78,34 @@ def test_the_hint_of_a_waiting_task_works_when_typed_as_shown(world: World) -> N
 
 
 def test_a_waiting_task_in_json_is_one_document_and_still_has_its_hint(world: World) -> None:
-    asked = protolink("send", world.asker.card.url, "a room", "-o", "json")
+    asked = plgrpc("send", world.asker.card.url, "a room", "-o", "json")
     assert asked.document["state"] == "input-required"
     assert hinted(asked)[:2] == ["send", world.asker.card.url]
 
 
 def test_text_comes_from_standard_input_and_data_becomes_a_json_part(world: World) -> None:
-    done = protolink("send", world.asker.card.url, "-", "--data", '{"beds": 2}', "-o", "json", stdin="a room\n")
+    done = plgrpc("send", world.asker.card.url, "-", "--data", '{"beds": 2}', "-o", "json", stdin="a room\n")
     parts = done.document["messages"][0]["parts"]
     assert [(part["type"], part["content"]) for part in parts] == [("text", "a room\n"), ("json", {"beds": 2})]
 
 
 def test_the_same_request_id_is_the_same_task(world: World) -> None:
     command = ["send", world.asker.card.url, "a room", "--request-id", "r-1", "-o", "json"]
-    assert protolink(*command).document["id"] == protolink(*command).document["id"]
+    assert plgrpc(*command).document["id"] == plgrpc(*command).document["id"]
 
 
 def test_async_returns_the_ids_and_the_task_can_be_waited_for(world: World) -> None:
     world.gated.gate.clear()
-    sent = protolink("send", world.gated.card.url, "go", "--async", "--session", "trip-1")
+    sent = plgrpc("send", world.gated.card.url, "go", "--async", "--session", "trip-1")
     assert sent.code == 0
     assert sent.fields["Session"] == "trip-1"
     assert sent.fields["State"] in ("submitted", "working")
     world.gated.gate.set()
     follow = hinted(sent)
     assert follow == ["task", "subscribe", world.gated.card.url, sent.fields["Task"]]
-    waited = protolink("task", "get", world.gated.card.url, sent.fields["Task"], "--wait", "-o", "json")
+    waited = plgrpc("task", "get", world.gated.card.url, sent.fields["Task"], "--wait", "-o", "json")
     assert waited.document["state"] == "completed"
-    assert protolink(*follow).fields["State"] == "completed"
+    assert plgrpc(*follow).fields["State"] == "completed"
 
 
 def test_a_stream_shows_events_while_they_happen(world: World) -> None:
@@ -124,7 +125,7 @@ def test_a_stream_shows_events_while_they_happen(world: World) -> None:
 
 
 def test_a_stream_in_json_is_lines_of_events_and_nothing_else(world: World) -> None:
-    done = protolink("send", world.reporter.card.url, "go", "--stream", "-o", "json")
+    done = plgrpc("send", world.reporter.card.url, "go", "--stream", "-o", "json")
     events = [json.loads(line) for line in done.out.splitlines()]
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert events[-1]["final"]
@@ -133,19 +134,19 @@ def test_a_stream_in_json_is_lines_of_events_and_nothing_else(world: World) -> N
 
 
 def test_a_subscription_replays_a_finished_task_and_resumes_after_a_sequence(world: World) -> None:
-    task_id = protolink("send", world.reporter.card.url, "go", "-o", "json").document["id"]
-    whole = protolink("task", "subscribe", world.reporter.card.url, task_id, "-o", "json").out.splitlines()
-    tail = protolink("task", "subscribe", world.reporter.card.url, task_id, "--after", "3", "-o", "json")
+    task_id = plgrpc("send", world.reporter.card.url, "go", "-o", "json").document["id"]
+    whole = plgrpc("task", "subscribe", world.reporter.card.url, task_id, "-o", "json").out.splitlines()
+    tail = plgrpc("task", "subscribe", world.reporter.card.url, task_id, "--after", "3", "-o", "json")
     assert tail.out.splitlines() == whole[3:]
     assert tail.code == 0
-    past = protolink("task", "subscribe", world.reporter.card.url, task_id, "--after", "99")
+    past = plgrpc("task", "subscribe", world.reporter.card.url, task_id, "--after", "99")
     assert past.code == 1
     assert "--after" in past.err
 
 
 def test_a_subscription_can_end_where_the_log_ends_now(world: World) -> None:
-    task_id = protolink("send", world.asker.card.url, "a room", "-o", "json").document["id"]
-    done = protolink("task", "subscribe", world.asker.card.url, task_id, "--until", "current")
+    task_id = plgrpc("send", world.asker.card.url, "a room", "-o", "json").document["id"]
+    done = plgrpc("task", "subscribe", world.asker.card.url, task_id, "--until", "current")
     assert done.code == 0
     assert done.fields["State"] == "input-required"
     assert hinted(done)[:2] == ["send", world.asker.card.url]
@@ -153,26 +154,26 @@ def test_a_subscription_can_end_where_the_log_ends_now(world: World) -> None:
 
 def test_tasks_are_listed_by_session_and_state_page_by_page(world: World) -> None:
     url = world.asker.card.url
-    ids = [protolink("send", url, "a room", "--session", "s-list", "-o", "json").document["id"] for _ in range(2)]
-    listed = protolink("task", "list", url, "--session", "s-list", "--state", "input-required", "-o", "json").document
+    ids = [plgrpc("send", url, "a room", "--session", "s-list", "-o", "json").document["id"] for _ in range(2)]
+    listed = plgrpc("task", "list", url, "--session", "s-list", "--state", "input-required", "-o", "json").document
     assert [task["id"] for task in listed["tasks"]] == ids[::-1]
     assert listed["total_size"] == 2
-    first = protolink("task", "list", url, "--session", "s-list", "--limit", "1")
+    first = plgrpc("task", "list", url, "--session", "s-list", "--limit", "1")
     assert first.out.splitlines()[1].startswith(ids[1])
     token = first.err.split()[-1]
-    second = protolink("task", "list", url, "--session", "s-list", "--limit", "1", "--page-token", token)
+    second = plgrpc("task", "list", url, "--session", "s-list", "--limit", "1", "--page-token", token)
     assert second.out.splitlines()[1].startswith(ids[0])
     assert second.err == ""
 
 
 def test_a_task_is_canceled_once(world: World) -> None:
     url = world.asker.card.url
-    task_id = protolink("send", url, "a room", "-o", "json").document["id"]
-    canceled = protolink("task", "cancel", url, task_id, "--reason", "changed my mind")
+    task_id = plgrpc("send", url, "a room", "-o", "json").document["id"]
+    canceled = plgrpc("task", "cancel", url, task_id, "--reason", "changed my mind")
     assert canceled.code == 0
     assert canceled.fields["State"] == "canceled"
     assert canceled.fields["Reason"] == "changed my mind"
-    refused = protolink("send", url, "Athens", "--task", task_id, "-o", "json")
+    refused = plgrpc("send", url, "Athens", "--task", task_id, "-o", "json")
     assert refused.code == 1
     assert refused.out == ""
     assert json.loads(refused.err)["error"]["code"] == "TASK_FINISHED"
@@ -180,43 +181,56 @@ def test_a_task_is_canceled_once(world: World) -> None:
 
 def test_an_unknown_task_is_an_error_and_never_a_new_task(world: World) -> None:
     url = world.asker.card.url
-    before = protolink("task", "list", url, "-o", "json").document["total_size"]
+    before = plgrpc("task", "list", url, "-o", "json").document["total_size"]
     for command in (("send", url, "hello", "--task", "no-such-task"), ("task", "get", url, "no-such-task")):
-        done = protolink(*command)
+        done = plgrpc(*command)
         assert done.code == 1
-        assert done.err == (f"error: task no-such-task not found\nhint: protolink task list {url} shows your tasks\n")
-    assert protolink("task", "list", url, "-o", "json").document["total_size"] == before
+        assert done.err == (f"error: task no-such-task not found\nhint: plgrpc task list {url} shows your tasks\n")
+    assert plgrpc("task", "list", url, "-o", "json").document["total_size"] == before
 
 
 def test_a_task_belongs_to_its_session(world: World) -> None:
     url = world.asker.card.url
-    task_id = protolink("send", url, "a room", "--session", "mine", "-o", "json").document["id"]
-    assert protolink("send", url, "Athens", "--task", task_id, "--session", "other").code == 2
-    assert protolink("send", url, "Athens", "--task", task_id, "--session", "mine").code == 0
+    task_id = plgrpc("send", url, "a room", "--session", "mine", "-o", "json").document["id"]
+    assert plgrpc("send", url, "Athens", "--task", task_id, "--session", "other").code == 2
+    assert plgrpc("send", url, "Athens", "--task", task_id, "--session", "mine").code == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--stream"]])
 def test_a_wait_that_is_over_first_is_exit_code_5_and_says_how_to_follow(world: World, more: list[str]) -> None:
     world.gated.gate.clear()
-    done = protolink("send", world.gated.card.url, "go", "--timeout", "1", *more)
+    done = plgrpc("send", world.gated.card.url, "go", "--timeout", "1", *more)
     assert done.code == 5
     assert hinted(done)[:3] == ["task", "subscribe", world.gated.card.url]
     world.gated.gate.set()
-    assert protolink(*hinted(done)).fields["State"] == "completed"
+    assert plgrpc(*hinted(done)).fields["State"] == "completed"
 
 
-def test_ctrl_c_ends_the_wait_cleanly_and_not_the_task(world: World) -> None:
+@pytest.mark.parametrize("more", [[], ["--stream"]], ids=["send", "stream"])
+def test_ctrl_c_ends_the_wait_and_says_how_to_follow_and_cancel_the_task(world: World, more: list[str]) -> None:
     world.gated.gate.clear()
-    with running("send", world.gated.card.url, "go", "--stream") as process:
-        assert process.stdout is not None
-        for _ in range(3):
-            process.stdout.readline()
+    url, client = world.gated.card.url, AgentClient(url=world.gated.card.url).sync
+    known = {each.id for each in client.list_tasks().tasks}
+    with running("send", url, "go", *more) as process:
+        if more:
+            assert process.stdout is not None
+            for _ in range(3):
+                process.stdout.readline()
+        until = time.monotonic() + END_S
+        while not (begun := {each.id for each in client.list_tasks(states=["working"]).tasks} - known):
+            assert time.monotonic() < until
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
+    (task_id,) = begun
     assert process.returncode == 130
-    assert "Traceback" not in err
+    assert err.splitlines() == [
+        f"note: task {task_id} goes on",
+        f"hint: follow it with: plgrpc task subscribe {url} {task_id}",
+        f"hint: cancel it with: plgrpc task cancel {url} {task_id}",
+    ]
     world.gated.gate.set()
-    assert protolink(*hinted(Done(130, "", err))).fields["State"] == "completed"
+    assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
 
 
 def test_a_reader_that_goes_away_is_no_disaster(world: World) -> None:
@@ -232,20 +246,20 @@ def test_a_reader_that_goes_away_is_no_disaster(world: World) -> None:
 
 
 def test_credentials_decide_between_exit_codes_4_and_0(world: World) -> None:
-    refused = protolink("send", world.locked.card.url, "hello", "-o", "json")
+    refused = plgrpc("send", world.locked.card.url, "hello", "-o", "json")
     assert refused.code == 4
     assert refused.out == ""
     error = json.loads(refused.err)["error"]
     assert error["code"] == "UNAUTHENTICATED"
     assert "--header" in error["hint"]
-    wrong = protolink("card", "get", world.locked.card.url, "--header", "authorization=Bearer bad-secret")
+    wrong = plgrpc("card", "get", world.locked.card.url, "--header", "authorization=Bearer bad-secret")
     assert wrong.code == 4
     assert "bad-secret" not in wrong.out + wrong.err
-    assert protolink("send", world.locked.card.url, "hello", "--header", "authorization=Bearer good").code == 0
+    assert plgrpc("send", world.locked.card.url, "hello", "--header", "authorization=Bearer good").code == 0
 
 
 def test_a_secret_header_is_not_repeated_in_a_hint(world: World) -> None:
-    done = protolink("send", world.asker.card.url, "a room", "--header", "x-key=hush")
+    done = plgrpc("send", world.asker.card.url, "a room", "--header", "x-key=hush")
     assert "hush" not in done.out + done.err
     assert "x-key=..." in done.err
 
@@ -253,15 +267,15 @@ def test_a_secret_header_is_not_repeated_in_a_hint(world: World) -> None:
 @pytest.mark.parametrize("command", [["send", "{}", "hello"], ["task", "subscribe", "{}", "t"], ["card", "get", "{}"]])
 def test_an_agent_that_is_not_there_is_exit_code_3_with_a_hint(command: list[str]) -> None:
     url = "grpc://127.0.0.1:1"
-    done = protolink(*(each.format(url) for each in command))
+    done = plgrpc(*(each.format(url) for each in command))
     assert done.code == 3
     assert done.err.startswith(f"error: {url} is not reachable")
-    assert f"hint: is it running, and is the address right? protolink doctor {url} looks closer\n" in done.err
+    assert f"hint: is it running, and is the address right? plgrpc doctor {url} looks closer\n" in done.err
     assert len(done.err.splitlines()) == 2
 
 
 def test_a_registry_is_told_from_an_agent(world: World) -> None:
-    done = protolink("card", "get", world.registry.url)
+    done = plgrpc("card", "get", world.registry.url)
     assert done.code == 1
     assert "is there an agent at this address?" in done.err
 
@@ -294,7 +308,7 @@ def test_what_cannot_be_meant_is_exit_code_2_and_says_what_can(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In this process, because nothing is sent and there are many.
-    monkeypatch.delenv("PROTOLINK_REGISTRY", raising=False)
+    monkeypatch.delenv("PLGRPC_REGISTRY", raising=False)
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
     assert main(arguments) == 2
     done = capsys.readouterr()
@@ -305,13 +319,13 @@ def test_what_cannot_be_meant_is_exit_code_2_and_says_what_can(
 
 
 def test_usage_errors_are_one_document_too() -> None:
-    done = protolink("send", "grpc://127.0.0.1:1", "--nonsense", "-o", "json")
+    done = plgrpc("send", "grpc://127.0.0.1:1", "--nonsense", "-o", "json")
     assert done.code == 2
     assert json.loads(done.err)["error"]["code"] == "USAGE"
 
 
 def test_a_missing_certificate_names_its_file(tmp_path: Path) -> None:
-    done = protolink("card", "get", "grpcs://127.0.0.1:1", "--tls-ca", str(tmp_path / "ca.pem"))
+    done = plgrpc("card", "get", "grpcs://127.0.0.1:1", "--tls-ca", str(tmp_path / "ca.pem"))
     assert done.code != 0
     assert "ca.pem" in done.err
     assert "Traceback" not in done.err

@@ -291,7 +291,7 @@ class QuietBetweenCuts:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protolink_grpc.client.pauses.LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.pauses.OPEN_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3)
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     assert [event.sequence async for event in client.subscribe("x")] == [1, 2]
@@ -301,11 +301,83 @@ async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pyte
 async def test_an_attempt_that_takes_long_to_reach_nobody_does_not_end_the_outage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("protolink_grpc.client.pauses.LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.pauses.OPEN_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3, unreached="true")
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     with pytest.raises(UnavailableError):
         _ = [event async for event in client.subscribe("x")]
+
+
+class CutExports:
+    """An agent whose exports are cut after one batch, after two, and so on; there are three."""
+
+    looks = 0
+
+    async def export(self, *_: Any) -> AsyncGenerator[tuple[str, ...], None]:
+        self.looks += 1
+        for batch in [("a", "b"), ("c",), ("d", "e")][: self.looks]:
+            yield batch
+        if self.looks < 3:
+            raise UnavailableError("cut")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_export_that_is_cut_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, agent = AgentClient(url="grpc://127.0.0.1:1"), CutExports()
+    monkeypatch.setattr(client, "_agent", lambda _: agent)
+    assert [line async for line in client.export_run(None, "x")] == ["a", "b", "c", "d", "e"]
+    assert agent.looks == 3
+
+
+async def test_a_subscription_after_the_end_of_a_task_ends_without_an_event(worker: Worker) -> None:
+    client = AgentClient(url=worker.card.url, outage_s=0)
+    done = await client.send_task(None, Task.create("echo hello"))
+    last = [event.sequence async for event in client.subscribe(done.id)][-1]
+    for stop_at in StopAt:
+        assert [event async for event in client.subscribe(done.id, after=last, stop_at=stop_at)] == []
+
+
+async def test_a_task_is_continued_by_its_id_and_a_wrong_id_begins_nothing(worker: Worker) -> None:
+    asked = await AgentClient(url=worker.card.url).send_task(None, Task.create("ask"))
+    client = AgentClient(url=worker.card.url)  # which has not seen the task
+    done = await client.send_task(None, "echo x", task_id=asked.id)
+    assert (done.id, done.state) == (asked.id, TaskState.COMPLETED)
+    runs = worker.runs
+    for refused in (client.send_task, client.submit_task):
+        with pytest.raises(TaskNotFoundError):
+            await refused(None, "echo x", task_id="mistyped")
+    with pytest.raises(TaskNotFoundError):
+        _ = [event async for event in client.send_task_streaming(None, Message.user("echo x"), task_id="mistyped")]
+    assert worker.runs == runs
+
+
+@pytest.mark.parametrize("task_id", ["another", ""])
+async def test_a_task_has_one_id(task_id: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        await AgentClient(url="grpc://127.0.0.1:1").send_task(None, Task.create("x"), task_id=task_id)
+    assert refused.value.field == "task_id"
+
+
+@pytest.mark.parametrize("header", ["authorization", "Proxy-Authorization", "X-API-Key", "cookie"])
+@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
+async def test_a_secret_header_never_goes_to_another_machine_in_the_clear(header: str, scheme: str) -> None:
+    client = AgentClient(url=f"{scheme}://agent.example:50051", metadata=[(header, "secret")])
+    for refused in (client.get_agent_card(), client.send_task(None, "x"), anext(client.subscribe("x"))):
+        with pytest.raises(InvalidArgumentError, match=r"in the clear: use TLS, or allow it") as error:
+            await refused
+        assert (error.value.field, "secret" in str(error.value)) == ("metadata", False)
+    with pytest.raises(InvalidArgumentError):
+        RegistryClient("grpc://registry.example:50050", metadata=[(header, "secret")])
+
+
+async def test_a_secret_header_may_stay_on_this_machine_or_go_where_that_is_allowed(worker: Worker) -> None:
+    secret = [("x-api-key", "secret")]
+    await AgentClient(url=worker.card.url, metadata=secret).get_agent_card()
+    RegistryClient("grpcs://registry.example:50050", metadata=secret)
+    RegistryClient("grpc://registry.example:50050", metadata=secret, insecure_ok=True)
+    allowed = AgentClient(url="grpc://agent.invalid:50051", metadata=secret, insecure_ok=True, outage_s=0)
+    with pytest.raises(UnavailableError):
+        await allowed.get_agent_card()
 
 
 async def test_a_repeated_request_is_followed_over_a_cut_to_the_task_that_it_began(
@@ -446,7 +518,7 @@ async def test_a_url_without_a_scheme_is_of_the_clients_transport(worker: Worker
 
 async def test_an_unreachable_agent_is_named_with_its_url() -> None:
     with pytest.raises(UnavailableError, match=r"^grpc://127\.0\.0\.1:1 is not reachable: .*refused") as caught:
-        await AgentClient(url="grpc://127.0.0.1:1").get_agent_card()
+        await AgentClient(url="grpc://127.0.0.1:1", outage_s=0).get_agent_card()
     assert isinstance(caught.value, ConnectionError)
     await close_channels()
 

@@ -485,7 +485,7 @@ async def test_one_of_our_agents_has_such_a_peer_do_its_work() -> None:
         boss.handle_task = handle  # type: ignore[method-assign]  # as a user would by subclassing
         done = await AgentClient().send_task("runtime://boss", Task.create("go"))
         assert (done.state, done.get_output()) == (TaskState.COMPLETED, "did: sweep")
-        (context,) = [each["protolink"]["run_context"] for each in server.errands.metadata]
+        (context,) = [each["plgrpc"]["run_context"] for each in server.errands.metadata]
         assert context["agent_chain"] == ["boss"]
         assert "workspace_uri" not in context
 

@@ -15,6 +15,7 @@ from foreign_world import listening
 from protolink_grpc import (
     Agent,
     AgentClient,
+    HistoryCompactionRequest,
     Message,
     Task,
     TaskNotFoundError,
@@ -25,7 +26,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.auth.credentials import APIKey
 from protolink_grpc.client.http_channel import close_http_channels
-from protolink_grpc.errors import UnimplementedError
+from protolink_grpc.errors import RemoteError, UnimplementedError
 from protolink_grpc.models.events import TaskSubmitted
 from protolink_grpc.runtime.submission import StopAt
 
@@ -34,6 +35,7 @@ PEERS = """
     import sys
 
     from protolink import Agent, Message
+    from protolink.llms.mock_client import MockLLM
     from protolink.security.auth import APIKeyAuth
 
     class Desk(Agent):
@@ -61,9 +63,17 @@ PEERS = """
         agent.start(register=False, background=True)
         return agent
 
-    http, sse, ws, closed = sys.argv[1:]
+    def thinker(port, **more):
+        url = f"http://127.0.0.1:{port}"
+        llm = MockLLM(default_response="indeed")
+        agent = Agent(name="thinker", description="Thinks.", url=url, transport="sse", llm=llm, verbosity=0, **more)
+        agent.start(register=False, background=True)
+        return agent
+
+    http, sse, ws, closed, thinking, forgetful = sys.argv[1:]
     auth = APIKeyAuth({"the-key": ["all"]})
     agents = [desk("http", http), desk("sse", sse), desk("websocket", ws), desk("sse", closed, authenticator=auth)]
+    agents += [thinker(thinking, state=["conversation"]), thinker(forgetful)]
     print("ready", flush=True)
     sys.stdin.readline()
 """
@@ -73,7 +83,7 @@ PEERS = """
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Agents by transport; `closed` asks for a key."""
     ports = []
-    for _ in range(4):
+    for _ in range(6):
         bound, port = listening()
         bound.close()
         ports.append(str(port))
@@ -84,7 +94,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline().strip() == "ready"
-    names = ("http", "sse", "websocket", "closed")
+    names = ("http", "sse", "websocket", "closed", "thinking", "forgetful")
     schemes = {"websocket": "ws"}
     yield {name: f"{schemes.get(name, 'http')}://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
     process.kill()  # its agents do not always stop when they are asked to
@@ -233,3 +243,31 @@ async def test_one_of_our_agents_has_such_a_peer_do_its_work(urls: dict[str, str
         boss.handle_task = handle  # type: ignore[method-assign]  # as a user would by subclassing
         done = await AgentClient().send_task("runtime://boss", Task.create("go"))
         assert (done.state, done.get_output()) == (TaskState.COMPLETED, "[3, 3, 3]")
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_is_compacted(urls: dict[str, str]) -> None:
+    client, url = AgentClient(), urls["thinking"]
+    for number in range(4):
+        done = await client.send_task(url, Task.create_infer(f"thought {number}", session_id="monday"))
+        assert done.state is TaskState.COMPLETED
+    before = await client.describe_state(url, session_id="monday")
+    done = await client.compact_history(url, session_id="monday", strategy="recent", max_messages=3)
+    assert (done.strategy, done.changed) == ("recent", True)
+    assert done.before_messages - done.removed_messages == done.after_messages <= 3
+    after = await client.describe_state(url, session_id="monday")
+    assert after.stores[0].message_count < before.stores[0].message_count
+
+
+async def test_the_history_of_an_agent_without_state_is_compacted(urls: dict[str, str]) -> None:
+    client, url = AgentClient(), urls["forgetful"]
+    await client.send_task(url, Task.create_infer("a thought"))
+    done = await client.compact_history(url, HistoryCompactionRequest(strategy="tokens", max_tokens=10_000))
+    assert (done.strategy, done.changed, done.removed_messages) == ("tokens", False, 0)
+
+
+async def test_an_agent_without_a_model_says_that_it_has_none(urls: dict[str, str]) -> None:
+    with pytest.raises(RemoteError):
+        await AgentClient().compact_history(urls["sse"])

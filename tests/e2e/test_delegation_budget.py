@@ -238,7 +238,8 @@ HANGS = """
 async def test_a_child_whose_process_died_counts_as_its_whole_share(
     registry: Registry, launch: Callable[..., Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protolink_grpc.agent.peers.OUTAGE_S", 0.2)
+    for module in ("peers", "agent"):  # where it waits for the end of a task, and what its clients are made with
+        monkeypatch.setattr(f"protolink_grpc.agent.{module}.OUTAGE_S", 0.2)
     child = await launch(HANGS)
     url = await child.line()
 

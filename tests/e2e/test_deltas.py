@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from cli_world import COMMAND, END_S, environment, protolink, running
-from protolink_pb.v1 import agent_service_pb2 as pb
+from cli_world import COMMAND, END_S, environment, plgrpc, running
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Limits, Run, Task, TaskState, current_run
 from protolink_grpc.client.channel import close_channels
@@ -65,7 +65,7 @@ class Teller(Agent):
         chance, at = random.Random(seed), 0
         while at < len(text):
             piece = text[at : at + chance.randint(1, 9)]
-            run.delta("call", at, piece)
+            run.delta("call", len(text[:at].encode()), piece)
             at += len(piece)
             await asyncio.sleep(0)
             while self.ahead is not None and at - self.heard > self.ahead:
@@ -128,7 +128,7 @@ class View:
             case TextDelta(call_id="call", offset=offset, text=text):
                 assert self.whole is None
                 assert event.sequence is None
-                assert offset == len(self.text)
+                assert offset == len(self.text.encode())
                 assert text
                 self.text += text
                 self.pieces += 1
@@ -214,7 +214,9 @@ async def test_a_slow_reader_gets_few_big_pieces(stub: Callable[[str], Any], sto
         call.cancel()
         teller.go_on.set()
     assert {(piece.task_id, piece.call_id) for piece in pieces} == {(task.id, "call")}
-    assert [piece.offset for piece in pieces[1:]] == [piece.offset + len(piece.text) for piece in pieces[:-1]]
+    assert [piece.offset_bytes for piece in pieces[1:]] == [
+        piece.offset_bytes + len(piece.text) for piece in pieces[:-1]
+    ]
     assert len(pieces) < PIECES / 2
     assert max(len(piece.text) for piece in pieces) > 10_000
 
@@ -234,7 +236,7 @@ async def test_callers_in_other_languages_get_deltas_only_when_they_ask_for_them
         assert await deltas(far.SubscribeTask(request)) == []
         request.deltas = True
         (delta,) = await deltas(far.SubscribeTask(request))
-    assert (delta.task_id, delta.call_id, delta.offset, delta.text) == (submitted.id, "call", 0, "unfinished")
+    assert (delta.task_id, delta.call_id, delta.offset_bytes, delta.text) == (submitted.id, "call", 0, "unfinished")
 
 
 async def test_a_canceled_run_ends_its_texts(teller: Teller) -> None:
@@ -280,7 +282,7 @@ async def test_the_command_line_streams_growing_text_when_it_is_asked_to(plain_t
         plain_teller.go_on.set()
         rest, _ = await asyncio.to_thread(process.communicate)
     before, _, text = begun.rpartition("\n")
-    assert before.endswith("teller llm.call.started")
+    assert before.endswith("teller llm.call.started LLM call started")
     assert text == "wrong text"
     assert rest.startswith("\n#")
     assert "Message:\ntold\n" in rest
@@ -302,9 +304,9 @@ async def test_piped_output_has_deltas_only_where_they_are_asked_for(plain_telle
     async with asyncio.timeout(WAIT_S):
         await plain_teller.told.wait()
     command = ["task", "subscribe", plain_teller.card.url, task.id, "--until", "current"]
-    plain = await asyncio.to_thread(protolink, *command)
-    grown = await asyncio.to_thread(protolink, *command, "--deltas")
-    document = await asyncio.to_thread(protolink, *command, "--deltas", "-o", "json")
+    plain = await asyncio.to_thread(plgrpc, *command)
+    grown = await asyncio.to_thread(plgrpc, *command, "--deltas")
+    document = await asyncio.to_thread(plgrpc, *command, "--deltas", "-o", "json")
     assert "unfinished" not in plain.out
     assert f"\nunfinished\nTask: {task.id}\n" in grown.out
     events = [json.loads(line) for line in document.out.splitlines()]

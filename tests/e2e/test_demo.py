@@ -198,7 +198,7 @@ async def test_the_kept_log_replays_from_its_first_event(ran: Ran) -> None:
 
 def printed(ran: Ran) -> list[list[str]]:
     """The commands that the demo prints at its end, by word."""
-    return [shlex.split(line) for line in ran.out.splitlines() if re.match(r"  \S*protolink ", line)]
+    return [shlex.split(line) for line in ran.out.splitlines() if re.match(r"  \S*plgrpc ", line)]
 
 
 def shell(ran: Ran, words: list[str]) -> str:

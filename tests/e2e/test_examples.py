@@ -61,7 +61,7 @@ run 2: golden
     "remote_approval.py": """\
 working, paid: []
 -- restart --
-waiting: pay {'to': 'ACME', 'amount': 90}
+waiting: pay {'to': 'ACME', 'amount': 90.0}
 approved by anonymous
 completed: The invoice is paid. paid: [80.0]
 """,
@@ -80,13 +80,14 @@ approve publish_record? draft -> published: yes
   11 approval.decided   approved by operator
   12 action.started     tool.call 'publish_record'
   13 action.completed   tool.call 'publish_record'
-  20 task.status        completed
+  20 task.status        Task finished with state completed
 completed: Record 42 is published. The record is published.
 2. The caller allows no writing
    8 action.requested   tool.call 'publish_record'
    9 action.policy      records.write: denied by permission 'records.write'
   10 action.denied      tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'
-  13 task.status        failed
+  13 task.status        Task finished with state failed: tool.call 'publish_record' was denied: \
+records.write: denied by permission 'records.write'
 failed: tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'. The record is draft.
 """,
     "task_cancellation.py": """\

@@ -1,4 +1,4 @@
-"""`protolink gen`: stubs that a project can build on, and a way out where something is missing."""
+"""`plgrpc gen`: stubs that a project can build on, and a way out where something is missing."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from cli_world import END_S, environment, protolink
+from cli_world import END_S, environment, plgrpc
 
 from protolink_grpc.cli import gen_command
 from protolink_grpc.cli.gen_app import Lang
@@ -22,22 +22,22 @@ COMMITTED = {
     "java": ("gen/java", "pom.xml"),
     "rust": ("gen/rust", "Cargo.toml"),
     "betterproto": ("gen/betterproto", "pyproject.toml"),
-    "python": ("gen/python", "protolink_pb/v1/task_pb2.py"),
-    "proto": ("proto", "protolink/v1/task.proto"),
+    "python": ("gen/python", "plgrpc/v1/task_pb2.py"),
+    "proto": ("proto", "plgrpc/v1/task.proto"),
 }
 ORDER = """
 syntax = "proto3";
 package acme.v1;
 import "google/protobuf/timestamp.proto";
-import "protolink/v1/task.proto";
+import "plgrpc/v1/task.proto";
 option go_package = "example.com/acme/gen/acme/v1;acmev1";
 option java_package = "com.acme.v1";
 message Order {
-  protolink.v1.Task task = 1;
+  plgrpc.v1.Task task = 1;
   google.protobuf.Timestamp due = 2;
 }
 service OrderService {
-  rpc Place(Order) returns (protolink.v1.Task);
+  rpc Place(Order) returns (plgrpc.v1.Task);
 }
 """
 
@@ -53,7 +53,7 @@ def order(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("lang", COMMITTED)
 def test_the_stubs_are_the_committed_ones(lang: str, tmp_path: Path) -> None:
-    told = protolink("gen", "--lang", lang, "--out", str(tmp_path), "-o", "json")
+    told = plgrpc("gen", "--lang", lang, "--out", str(tmp_path), "-o", "json")
     folder, package_file = COMMITTED[lang]
     assert told.code == 0, told.err
     assert package_file in told.document["files"]
@@ -69,24 +69,24 @@ def test_every_language_is_among_these() -> None:
 def test_writing_twice_changes_nothing_and_what_is_anothers_stays(tmp_path: Path) -> None:
     own = tmp_path / "go.mod"
     own.write_text("module example.com/mine\n")
-    refused = protolink("gen", "--lang", "go", "--out", str(tmp_path))
+    refused = plgrpc("gen", "--lang", "go", "--out", str(tmp_path))
     assert refused.code == 2
     assert "go.mod is there and is different" in refused.err
     assert own.read_text() == "module example.com/mine\n"
     assert sorted(tmp_path.iterdir()) == [own]
-    assert protolink("gen", "--lang", "go", "--out", str(tmp_path), "--force").code == 0
-    assert protolink("gen", "--lang", "go", "--out", str(tmp_path)).code == 0
+    assert plgrpc("gen", "--lang", "go", "--out", str(tmp_path), "--force").code == 0
+    assert plgrpc("gen", "--lang", "go", "--out", str(tmp_path)).code == 0
     assert own.read_bytes() == (ROOT / "gen/go/go.mod").read_bytes()
 
 
 def test_ones_own_proto_works_with_the_contracts_classes(order: Path, tmp_path: Path) -> None:
-    done = protolink(
+    done = plgrpc(
         "gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-I", str(tmp_path / "protos")
     )
     assert done.code == 0, done.err
     code = (
         "from acme.v1 import order_pb2, order_pb2_grpc\n"
-        "from protolink_pb.v1 import task_pb2\n"
+        "from plgrpc.v1 import task_pb2\n"
         "order = order_pb2.Order(task=task_pb2.Task(id='t1'))\n"
         "assert type(order_pb2.Order.FromString(order.SerializeToString()).task) is task_pb2.Task\n"
         "print(order_pb2_grpc.OrderServiceStub.__name__)\n"
@@ -104,7 +104,7 @@ def test_ones_own_proto_works_with_the_contracts_classes(order: Path, tmp_path: 
 
 
 def test_without_includes_a_protos_own_folder_is_one(order: Path, tmp_path: Path) -> None:
-    done = protolink("gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-o", "json")
+    done = plgrpc("gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-o", "json")
     assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py"]
 
 
@@ -133,15 +133,15 @@ def plugin_folders() -> str:
             "go",
             ["protoc-gen-go", "protoc-gen-go-grpc"],
             "acme/v1/order_grpc.pb.go",
-            '"github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"',
+            '"github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"',
         ),
         (
             "ts",
             ["protoc-gen-es", "node"],
             "acme/v1/order_pb.ts",
-            'from "@protolink-grpc/protocol/protolink/v1/task_pb.js"',
+            'from "@protolink-grpc/protocol/plgrpc/v1/task_pb.js"',
         ),
-        ("rust", ["protoc-gen-prost", "protoc-gen-tonic"], "acme/v1/acme.v1.rs", "::protolink_protocol::v1::Task"),
+        ("rust", ["protoc-gen-prost", "protoc-gen-tonic"], "acme/v1/acme.v1.rs", "::plgrpc_protocol::v1::Task"),
     ],
 )
 def test_ones_own_proto_finds_the_contract_in_its_package(
@@ -152,7 +152,7 @@ def test_ones_own_proto_finds_the_contract_in_its_package(
     if missing:
         pytest.skip(f"{missing[0]} is not installed; make gen installs it where the language's toolchain is")
     words = ("--out", str(tmp_path / "out"), "--proto", str(order), "-I", str(tmp_path / "protos"))
-    done = protolink("gen", "--lang", lang, *words, env={"PATH": path})
+    done = plgrpc("gen", "--lang", lang, *words, env={"PATH": path})
     assert done.code == 0, done.err
     assert imports in (tmp_path / "out" / file).read_text()
 
@@ -172,7 +172,7 @@ def test_ones_own_proto_finds_the_contract_in_its_package(
 def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
     lang: str, tool: str, command: str, order: Path, tmp_path: Path
 ) -> None:
-    done = protolink(
+    done = plgrpc(
         "gen",
         "--lang",
         lang,
@@ -216,7 +216,7 @@ def test_every_tool_has_a_version_and_a_command() -> None:
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
-    done = protolink("gen", "--out", str(tmp_path / "out"), *words)
+    done = plgrpc("gen", "--out", str(tmp_path / "out"), *words)
     assert done.code == code
     assert said in done.err
     assert not (tmp_path / "out").exists()
@@ -224,6 +224,6 @@ def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: st
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = protolink("gen", "--lang", "proto", "--out", str(tmp_path / "file/out"))
+    done = plgrpc("gen", "--lang", "proto", "--out", str(tmp_path / "file/out"))
     assert done.code == 1
     assert "cannot write" in done.err

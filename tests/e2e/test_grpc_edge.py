@@ -21,10 +21,10 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import control_service_pb2, task_pb2
-from protolink_pb.v1.agent_service_pb2_grpc import AgentServiceStub
-from protolink_pb.v1.control_service_pb2_grpc import ControlServiceStub
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import control_service_pb2, task_pb2
+from plgrpc.v1.agent_service_pb2_grpc import AgentServiceStub
+from plgrpc.v1.control_service_pb2_grpc import ControlServiceStub
 
 from protolink_grpc import (
     Agent,
@@ -53,8 +53,8 @@ Stub = Callable[[str], Any]
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
 
-AGENT_SERVICE = "protolink.v1.AgentService"
-CONTROL_SERVICE = "protolink.v1.ControlService"
+AGENT_SERVICE = "plgrpc.v1.AgentService"
+CONTROL_SERVICE = "plgrpc.v1.ControlService"
 
 
 class Worker(Agent):
@@ -153,7 +153,7 @@ async def test_health_is_serving_for_the_server_and_each_of_its_services(
 async def test_health_of_a_service_that_is_not_here_is_not_found(worker: Worker, channel: Channel) -> None:
     health = health_pb2_grpc.HealthStub(channel(worker.card.url))
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await health.Check(health_pb2.HealthCheckRequest(service="protolink.v1.RegistryService"))
+        await health.Check(health_pb2.HealthCheckRequest(service="plgrpc.v1.RegistryService"))
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
@@ -445,7 +445,7 @@ async def test_a_batch_has_as_many_events_as_it_is_told_to(stub: Stub) -> None:
 async def test_a_streamed_turn_ends_when_the_task_waits(worker: Worker, stub: Stub) -> None:
     events = await events_of(stub(worker.card.url).StreamTask(pb.StreamTaskRequest(task=asking("ask"))))
     assert events[-1].task_status.new_state == task_pb2.TASK_STATE_INPUT_REQUIRED
-    assert not events[-1].final
+    assert not events[-1].last
 
 
 @pytest.mark.parametrize(
@@ -659,7 +659,7 @@ TRACED = """
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from protolink_pb.v1 import agent_service_pb2 as pb, agent_service_pb2_grpc
+    from plgrpc.v1 import agent_service_pb2 as pb, agent_service_pb2_grpc
     from protolink_grpc import Agent
 
     exporter = InMemorySpanExporter()

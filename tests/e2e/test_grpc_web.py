@@ -13,7 +13,7 @@ import jwt
 import pytest
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
-from protolink_pb.v1 import agent_card_pb2, agent_service_pb2, control_service_pb2, registry_service_pb2, task_pb2
+from plgrpc.v1 import agent_card_pb2, agent_service_pb2, control_service_pb2, registry_service_pb2, task_pb2
 
 from protolink_grpc import (
     AccessRules,
@@ -91,7 +91,7 @@ class Answer:
     @property
     def reason(self) -> str:
         info = self.detail(error_details_pb2.ErrorInfo)
-        assert info.domain == "protolink.dev"
+        assert info.domain == "protolink-grpc.github.io"
         return str(info.reason)
 
 
@@ -224,9 +224,9 @@ async def test_a_stream_shows_every_event_in_order_and_ends_well(page: Page) -> 
     answer = await whole(page.stream("StreamTask", streaming("count 300")))
     events = [event for each in answer.messages for event in each.events]
     assert [each.sequence for each in events] == list(range(1, len(events) + 1))
-    counted = [each.task_artifact.artifact.parts[0].text for each in events if each.type == "task.artifact"]
+    counted = [each.task_artifact.artifact.parts[0].text for each in events if each.event_type == "task.artifact"]
     assert counted == [str(number + 1) for number in range(300)]
-    assert events[-1].final
+    assert events[-1].last
     assert answer.trailers == {"grpc-status": "0"}
 
 
@@ -249,7 +249,7 @@ async def test_a_subscription_goes_on_after_the_last_sequence_seen(page: Page) -
     answer = await whole(page.stream("SubscribeTask", request))
     events = [event for each in answer.messages for event in each.events]
     assert [each.sequence for each in events] == list(range(6, 6 + len(events)))
-    assert events[-1].final
+    assert events[-1].last
 
 
 async def test_a_stream_without_an_event_has_trailers_only(page: Page) -> None:
@@ -269,7 +269,7 @@ async def test_a_page_that_leaves_ends_its_watch_and_not_the_run(page: Page) -> 
             break
     metrics = f"{page.url}/metrics"
     async with asyncio.timeout(PATIENCE_S):
-        while "protolink_http_event_streams 0\n" not in (await page.http.get(metrics)).text:
+        while "plgrpc_http_event_streams 0\n" not in (await page.http.get(metrics)).text:
             await asyncio.sleep(0.01)
     found = await page.call("GetTask", agent_service_pb2.GetTaskRequest(task_id=task_id))
     assert found.messages[0].task.state == task_pb2.TASK_STATE_WORKING
@@ -403,7 +403,7 @@ async def test_another_media_type_is_refused_by_its_http_status(page: Page, medi
 async def test_a_call_is_a_post_to_a_method_that_there_is(page: Page) -> None:
     path = METHODS["SendTask"][0]
     assert (await page.http.get(page.url + path)).status_code == 405
-    for unknown in ("/protolink.v1.AgentService/Unknown", "/lf.a2a.v1.A2AService/SendMessage", path + "/"):
+    for unknown in ("/plgrpc.v1.AgentService/Unknown", "/lf.a2a.v1.A2AService/SendMessage", path + "/"):
         response = await page.http.post(page.url + unknown, content=framed(b""), headers={"content-type": MEDIA_TYPE})
         assert response.status_code == 404
 
@@ -452,7 +452,7 @@ async def test_a_deadline_ends_the_wait_and_not_the_run(page: Page) -> None:
 
 async def test_a_stream_at_its_deadline_ends_with_it_after_what_it_has_shown(page: Page) -> None:
     answer = await whole(page.stream("StreamTask", streaming("wait"), grpc_timeout="300m"))
-    assert answer.messages[0].events[0].type == "task.submitted"
+    assert answer.messages[0].events[0].event_type == "task.submitted"
     assert (answer.code, answer.reason) == (code_pb2.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
     task_id = answer.messages[0].events[0].task_id
     found = await page.call("GetTask", agent_service_pb2.GetTaskRequest(task_id=task_id))
@@ -504,7 +504,7 @@ async def test_a_bearer_token_is_as_good() -> None:
 
 
 async def test_access_rules_are_about_the_methods_of_the_contract() -> None:
-    rules = AccessRules({"/protolink.v1.AgentService/CancelTask": "operate"})
+    rules = AccessRules({"/plgrpc.v1.AgentService/CancelTask": "operate"})
     async with page_of(authenticator=APIKeyAuth({"k": Principal("ann")}), access=rules) as page:
         assert (await page.call("SendTask", sending("echo x"), x_api_key="k")).code == 0
         canceling = agent_service_pb2.CancelTaskRequest(task_id="any")
@@ -548,7 +548,7 @@ async def test_a_server_that_goes_away_says_so_in_the_last_frame_of_its_streams(
                 last = answer
                 if stopping is None:
                     stopping = asyncio.ensure_future(agent.aclose(0.5))
-        assert last.messages[0].events[0].type == "task.submitted"
+        assert last.messages[0].events[0].event_type == "task.submitted"
         assert (last.code, last.reason) == (code_pb2.UNAVAILABLE, "UNAVAILABLE")
         assert stopping is not None
         await stopping

@@ -61,6 +61,18 @@ async def test_pipelined_requests_are_answered_in_their_order(world: World) -> N
 
 
 @on_both_loops
+async def test_a_request_too_many_in_a_pipeline_is_answered_after_those_before_it_and_ends_the_connection(
+    world: World,
+) -> None:
+    peer = await Peer.of(world)
+    await peer.say(b"".join(post(b"x" * number, f"/echo?n={number}") for number in range(100)))
+    statuses = [(await peer.answer())[0] for _ in range(34)]
+    assert statuses == [200] * 33 + [503]
+    assert await peer.rest() == b""
+    peer.close()
+
+
+@on_both_loops
 async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(world: World) -> None:
     peer = await Peer.of(world)
     await peer.say(post(b"", "/echo", b"expect: 100-continue").replace(b"length: 0", b"length: 5"))
@@ -276,8 +288,8 @@ async def test_metrics_tell_of_requests_and_connections(world: World) -> None:
     peer = await Peer.of(world)
     await peer.get("/echo")
     text = (await peer.get("/metrics"))[2].decode()
-    assert 'protolink_http_requests_total{route="/echo",method="GET",status="200"} 1\n' in text
-    assert "protolink_http_connections 1\n" in text
+    assert 'plgrpc_http_requests_total{route="/echo",method="GET",status="200"} 1\n' in text
+    assert "plgrpc_http_connections 1\n" in text
     peer.close()
 
 
@@ -302,7 +314,7 @@ async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
 
 async def test_metrics_on_the_port_of_everybody_are_for_known_callers() -> None:
     card = AgentCard(name="quiet", description="Quiet", url="runtime://quiet")
-    rules = AccessRules({"/protolink.v1.Metrics/*": "operate"})
+    rules = AccessRules({"/plgrpc.v1.Metrics/*": "operate"})
     for options, expected in (({}, 200), ({"access": rules}, 403)):
         agent = Agent(card, http=HttpOptions(), authenticator=by_name, **options)
         async with agent, httpx.AsyncClient(trust_env=False) as http:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from llm_servers import (
     sse,
 )
 
+from protolink_grpc import Agent, AgentCard, AgentClient, StopAt, Task, TaskState
 from protolink_grpc.errors import ContextLimitError, ModelError, ModelTimeoutError, ModelUnavailableError
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.port import (
@@ -38,7 +40,9 @@ from protolink_grpc.llms.port import (
 )
 from protolink_grpc.llms.providers import PROVIDERS
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
+from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.events import LlmStep
 
 KEY = "sk-very-secret-key"
 OPENAI_LIKE = [name for name, row in PROVIDERS.items() if row.dialect == "openai"]
@@ -398,9 +402,100 @@ async def test_a_server_that_is_not_there_is_not_available():
         pass
     llm = create_llm("openai-compatible", "m", base_url=gone.url)
     assert isinstance(llm, PydanticAILLM)
-    with pytest.raises(ModelUnavailableError, match="connection"):
+    with pytest.raises(ModelUnavailableError, match="cannot reach"):
         await said(llm)
     await llm.aclose()
+
+
+@pytest.mark.parametrize("provider", ["ollama", "openai", "anthropic", "gemini"])
+async def test_a_model_that_cannot_be_reached_is_named_with_its_address_and_the_cause(provider: str):
+    async with serving(openai_text("never")) as gone:
+        pass
+    address = gone.url.removeprefix("http://")
+    llm = create_llm(provider, "m", base_url=f"http://user:{KEY}@{address}/v1?key={KEY}", api_key=KEY)
+    assert isinstance(llm, PydanticAILLM)
+    with pytest.raises(ModelUnavailableError) as caught:
+        await said(llm)
+    await llm.aclose()
+    assert str(caught.value).startswith(f"cannot reach {gone.url} (connection refused); ")
+    assert "base_url" in str(caught.value)
+    assert caught.value.metadata["url"].startswith(gone.url)
+    assert KEY not in str(caught.value) + repr(caught.value.metadata)
+
+
+async def test_a_host_that_has_no_address_is_an_unknown_host_name(monkeypatch: pytest.MonkeyPatch):
+    def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    llm = create_llm("ollama", "m", base_url="http://no-such-host.invalid:11434/v1")
+    assert isinstance(llm, PydanticAILLM)
+    with pytest.raises(
+        ModelUnavailableError, match=r"cannot reach http://no-such-host\.invalid:11434 \(unknown host name\)"
+    ):
+        await said(llm)
+    await llm.aclose()
+
+
+async def test_a_run_reports_an_unreachable_model_while_it_tries_again_and_when_it_gives_up(
+    caplog: pytest.LogCaptureFixture,
+):
+    async with serving(openai_text("never")) as gone:
+        pass
+    sentence = f"cannot reach {gone.url} (connection refused); is the model server running, and is base_url right?"
+    llm = create_llm("ollama", "m", base_url=f"{gone.url}/v1")
+    card = AgentCard("clerk", "answers", "grpc://127.0.0.1:0")
+    async with Agent(card, llm=llm, infer=InferSettings(max_transport_retries=2), grace_s=0.1) as agent:
+        client = AgentClient(url=agent.card.url)
+        async with asyncio.timeout(60):
+            task = await client.send_task(None, Task.create_infer(prompt="hi"))
+            log = [event async for event in client.subscribe(task.id, stop_at=StopAt.CURRENT)]
+    await llm.aclose()
+    retries = [event for event in log if isinstance(event.payload, LlmStep) and event.payload.kind == "llm_retry"]
+    assert [event.severity for event in retries] == ["warning"] * 2
+    assert [event.summary.startswith(f"{sentence} (attempt {n} of 3; ") for n, event in enumerate(retries, 1)] == [
+        True
+    ] * 2
+    assert (task.state, task.metadata["error"]) == (TaskState.FAILED, sentence)
+    assert [record.getMessage().count(sentence) for record in caplog.records if sentence in record.getMessage()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("provider", "refusal", "sentence"),
+    [
+        ("openai", openai_error(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "refused the API key (HTTP 401)"),
+        ("openai", openai_error(401, "no", "invalid_api_key"), "api_key= or OPENAI_API_KEY"),
+        ("anthropic", anthropic_refusal(401, "authentication_error", "no"), "api_key= or ANTHROPIC_API_KEY"),
+        ("gemini", gemini_refusal(400, "INVALID_ARGUMENT", "API key not valid", BAD_KEY), "api_key= or GEMINI_API_KEY"),
+        ("openai", openai_error(404, "no such thing", "model_not_found"), "does not know the model 'a-model'"),
+        ("ollama", openai_error(404, "model 'a-model' not found"), "check the name of the model, and base_url"),
+        ("anthropic", anthropic_refusal(404, "not_found_error", "model: a-model"), "does not know the model 'a-model'"),
+        (
+            "gemini",
+            gemini_refusal(404, "NOT_FOUND", "models/a-model is not found"),
+            "does not know the model 'a-model'",
+        ),
+        (
+            "openai",
+            openai_error(429, "slow down", retry_after="7"),
+            "limits the rate of requests (HTTP 429: slow down)",
+        ),
+        (
+            "openai",
+            openai_error(429, "slow down", retry_after="7"),
+            "it asks to wait 7 s; wait, or send fewer requests",
+        ),
+        ("openai", openai_error(429, "pay first", "insufficient_quota"), "check its plan and billing"),
+        ("openai", openai_error(503, "later \x1b[2J\n2026 ERROR forged"), "later [2J 2026 ERROR forged"),
+    ],
+)
+async def test_a_refusal_says_what_to_do_about_it(connect: Connect, provider: str, refusal: Answer, sentence: str):
+    async with serving(refusal) as server:
+        with pytest.raises((ModelError, ContextLimitError)) as caught:
+            await said(connect(server, provider))
+    assert sentence in str(caught.value)
+    assert provider in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("pieces", [[STALL], [HALF, STALL]])

@@ -1,15 +1,22 @@
 """A real ProtoLink 0.8.3 client and one of our agents: every request that it can make, over each of its transports."""
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx
 import pytest
+from protolink.agents import Agent as PeerAgent
 from protolink.core.events import RunEvent as PeerEvent
+from protolink.llms import create_llm as peer_llm
+from protolink.llms.history import ConversationHistory as PeerHistory
+from protolink.models import AgentCard as PeerCard
 from protolink.models import Message, Task
 from protolink.models import TaskState as PeerState
+from protolink.state.operations import StateOperationRequest as PeerStateRequest
+from protolink.storage import InMemoryStorage as PeerStorage
 from protolink.transport.errors import TransportError, TransportRemoteError
 from protolink_peer_world import (
     PATIENCE_S,
@@ -31,6 +38,8 @@ from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.gateway.door import Door
 from protolink_grpc.gateway.options import Bounds
 from protolink_grpc.gateway.sse import OpenStreams
+from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.state import StateOperationRequest
 from protolink_grpc.state import InMemoryStorage
 
 Launch = Callable[..., Awaitable[Any]]
@@ -424,6 +433,84 @@ async def test_memory_is_described_compacted_and_reset(remembering: World, trans
         assert list(reset.cleared) == ["conversation"]
         with pytest.raises(TransportRemoteError, match="SESSION_NOT_FOUND"):
             await client.reset_state(url, session_id="elsewhere")
+
+
+OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a session": ("describe_state", {"session_id": "s"}),
+    "a session with its data": ("describe_state", {"session_id": "s", "include_data": True}),
+    "all sessions": ("describe_state", {}),
+    "all sessions with their data": ("describe_state", {"include_data": True}),
+    "a store that is off": ("describe_state", {"session_id": "s", "stores": ["tools"]}),
+    "an unknown session": ("describe_state", {"session_id": "x", "include_data": True}),
+    "compacting": ("compact_state", {"session_id": "s", "strategy": "recent", "max_messages": 2}),
+    "a reset": ("reset_state", {"session_id": "s", "stores": ["conversation"]}),
+    "a reset of everything": ("reset_state", {}),
+}
+SAID = {"s": ("one", "two", "three"), "r": ("four",)}
+
+
+def comparable(value: Any, *, named: bool) -> Any:
+    """A result without what the two packages count, name or estimate differently.
+
+    Ours has 0 where theirs has no number, sums the messages of all sessions, calls an empty memory not existing, and estimates
+    tokens in its own way. Messages have ids and times.
+    """
+    if isinstance(value, list):
+        return [comparable(each, named=named) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if {"role", "content"} <= value.keys():
+        return (value["role"], value["content"])
+    known = {key: each for key, each in value.items() if key not in ("before_tokens", "after_tokens")}
+    if "item_count" in known:
+        known["item_count"] = known["item_count"] or 0
+        known["message_count"] = (known["message_count"] or 0) if named else None
+        known["exists"] = known["exists"] and bool(known["item_count"])
+    return {key: comparable(each, named=named) for key, each in known.items()}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_state_operations_answer_what_protolinks_own_agent_answers(operation: str, transport: str) -> None:
+    verb, fields = OPERATIONS[operation]
+    theirs = PeerAgent(
+        PeerCard(name="theirs", description="remembers", url="runtime://theirs"),
+        llm=peer_llm("mock"),
+        state=["conversation"],
+        storage=PeerStorage(),
+    )
+    ours = Agent(our_card("ours"), llm=MockLLM(), state="conversation")
+    async with behind_the_gateway(ours) as world, peer_client(transport) as client:
+        memory = ours.state.of(NOBODY.name).conversation  # type: ignore[union-attr]  # it was given a state
+        here = ours.state.of("local").conversation  # type: ignore[union-attr]
+        for session_id, words in SAID.items():
+            history = PeerHistory()
+            for word in words:
+                history.add_user(word)
+                history.add_assistant(f"{word}!")
+                turn = [LLMMessage("user", word), LLMMessage("assistant", f"{word}!")]
+                for each in (memory, here):
+                    assert each is not None
+                    await each.remember(session_id, word, turn)
+            theirs._state.conversation.save_history(session_id, history)
+        named = "session_id" in fields
+        expected = comparable((await getattr(theirs, verb)(**fields)).to_dict(), named=named)
+        over_the_wire = await getattr(client, verb)(world.at(transport), **fields)
+        in_process = await getattr(ours, verb)(**fields)
+    assert comparable(over_the_wire.to_dict(), named=named) == expected
+    assert comparable(in_process.to_dict(), named=named) == expected
+
+
+def test_a_state_request_has_protolinks_fields_and_defaults() -> None:
+    theirs, ours = PeerStateRequest(), StateOperationRequest()
+    assert ours.to_dict() == theirs.to_dict()
+    assert StateOperationRequest.from_dict({}).to_dict() == PeerStateRequest.from_dict({}).to_dict()
+    assert (
+        StateOperationRequest.from_dict({"stores": "tools"}).stores
+        == PeerStateRequest.from_dict({"stores": "tools"}).stores
+    )
+    for name in ("describe_state", "reset_state", "compact_state"):
+        known = inspect.signature(getattr(PeerAgent, name)).parameters
+        assert list(inspect.signature(getattr(Agent, name)).parameters) == list(known)
 
 
 async def test_a_strategy_that_does_not_exist_is_the_callers_mistake(remembering: World) -> None:

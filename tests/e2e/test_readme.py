@@ -36,7 +36,7 @@ def start(script: Path) -> subprocess.Popen[str]:
     code = f"import logging; logging.basicConfig(level='INFO'); import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=script.parent, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert any("serves at" in line for line in process.stderr)
+    assert any("listens on" in line for line in process.stderr)
     return process
 
 
@@ -174,14 +174,48 @@ def test_a_client_of_protolink_prints_the_sum(ports: Ports) -> None:
     assert python(ports.own(snippet("from protolink.client"))) == "3\n"
 
 
-def test_a_caller_with_a_key_is_told_the_word() -> None:
-    assert python(snippet("APIKeyAuth"), "-W", "error") == "xyzzy\n"
+@dataclass
+class Vault:
+    """The README's guarded agent, running on free ports."""
+
+    grpc: int
+    http: int
+
+    def own(self, text: str) -> str:
+        return text.replace("50053", str(self.grpc)).replace("8083", str(self.http))
 
 
-def test_a_guarded_agent_tells_nothing_to_others() -> None:
-    code = snippet("APIKeyAuth").replace('APIKey("key-of-bob")', 'APIKey("key-of-eve")')
-    with pytest.raises(AssertionError, match="UnauthenticatedError"):
-        python(code)
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    found = Vault(free_port(), free_port())
+    script = tmp_path_factory.mktemp("vault") / "vault.py"
+    script.write_text(found.own(snippet("APIKeyAuth")))
+    process = start(script)
+    yield found
+    stop(process)
+
+
+def test_a_caller_with_a_key_is_told_the_word(vault: Vault) -> None:
+    assert python(vault.own(snippet("credentials=APIKey(")), "-W", "error") == "xyzzy\n"
+
+
+def test_a_caller_with_a_key_calls_a_tool_from_the_shell_without_a_right_to_control(vault: Vault) -> None:
+    (block,) = (text for text in SHELL if "50053" in text)
+    call, listed = block.splitlines()
+    assert shell(vault.own(call)) == "xyzzy\n"
+    assert "REQUEST" in shell(vault.own(listed))
+    with pytest.raises(AssertionError, match="needs the scope operate"):
+        shell(vault.own("plgrpc approvals list grpc://127.0.0.1:50053 --header x-api-key=key-of-bob"))
+
+
+@pytest.mark.parametrize("header", ["", "--header x-api-key=key-of-eve"])
+def test_a_guarded_agent_tells_nothing_to_others(vault: Vault, header: str) -> None:
+    with pytest.raises(AssertionError, match="pass credentials with --header"):
+        shell(vault.own(f"plgrpc call grpc://127.0.0.1:50053 word {header}"))
+    if header:
+        code = vault.own(snippet("credentials=APIKey(")).replace("key-of-bob", "key-of-eve")
+        with pytest.raises(AssertionError, match="UnauthenticatedError"):
+            python(code)
 
 
 @pytest.mark.parametrize("page", ["http.md", "security.md"])
@@ -219,7 +253,7 @@ def test_an_approval_is_ten_lines_and_lets_the_model_act(clerk: Clerk) -> None:
 
     assert len(PYTHON[3].splitlines()) <= 10
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "pay {'amount': 90}\nThe invoice is paid.\n"
+    assert done.stdout == "pay {'amount': 90.0}\nThe invoice is paid.\n"
     assert all(words in listed for words in ("approved", "completed", "conversation"))
 
 

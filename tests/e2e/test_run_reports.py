@@ -1,5 +1,6 @@
 """Reports, exports and replays of agents that run: over gRPC and in process, from a stream and from a store."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from protolink_pb.v1 import control_service_pb2 as pb
-from protolink_pb.v1 import control_service_pb2_grpc
+from plgrpc.v1 import control_service_pb2 as pb
+from plgrpc.v1 import control_service_pb2_grpc
 
 from protolink_grpc import (
     Agent,
@@ -265,3 +266,114 @@ async def test_the_run_store_shows_what_its_agent_runs(tmp_path: Path) -> None:
     report = store.get_report(record.run_id)
     assert report is not None
     assert report.actions[0].outcome == "completed"
+
+
+class OwnRunStore:
+    """A run store of an application, with ProtoLink's signatures."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.tasks: list[Task] = []
+        self.reports: list[RunReport] = []
+        self.failures = failures
+        self.saved: asyncio.Queue[RunReport] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+
+    def save_task(
+        self, task: Task, *, context: RunContext | None = None, agent_name: str | None = None, metadata: Any = None
+    ) -> None:
+        self.tasks.append(task)
+        if self.failures:
+            self.failures -= 1
+            raise OSError("the disk of the run store is full")
+
+    def save_report(
+        self, report: RunReport, *, run_id: str | None = None, agent_name: str | None = None, metadata: Any = None
+    ) -> None:
+        self.reports.append(report)
+        self._loop.call_soon_threadsafe(self.saved.put_nowait, report)
+
+    def get_task(self, task_id: str) -> Task | None: ...
+    def get_task_record(self, task_id: str) -> Any: ...
+    def list_task_records(self, **wanted: Any) -> list[Any]:
+        return []
+
+    def get_report(self, run_id: str) -> RunReport | None: ...
+    def get_report_record(self, run_id: str) -> Any: ...
+    def list_report_records(self, **wanted: Any) -> list[Any]:
+        return []
+
+
+class AsyncRunStore(OwnRunStore):
+    async def save_report(self, report: RunReport, **more: Any) -> None:  # type: ignore[override]  # also coroutines
+        super().save_report(report)
+
+
+@pytest.mark.parametrize("kind", [OwnRunStore, AsyncRunStore])
+async def test_an_own_run_store_is_given_each_finished_run(kind: type[OwnRunStore]) -> None:
+    store = kind()
+    async with booking(URLS["runtime"], run_store=store) as agent:
+        client = AgentClient(url=agent.card.url)
+        done = await client.send_task(None, Task.create_tool_call("book", {"nights": 2}))
+        wrong = await client.send_task(None, Task.create_tool_call("nothing", {}))
+        async with asyncio.timeout(30):
+            found = [await store.saved.get() for _ in range(2)]
+    assert [report.task_id for report in found] == [done.id, wrong.id]
+    assert [report.final_task.state for report in found if report.final_task] == [TaskState.COMPLETED, TaskState.FAILED]
+    assert found[0].actions[0].outcome == "completed"
+    assert found[0].run_id == done.metadata.get("run_id", found[0].run_id)
+    assert [task.to_dict() for task in store.tasks] == [done.to_dict(), wrong.to_dict()]
+
+
+async def test_each_turn_of_a_task_is_a_run_of_its_own_in_an_own_run_store() -> None:
+    store = OwnRunStore()
+    async with Asking(name="asking", url=URLS["runtime"], run_store=store) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create(Message.user("a trip")))
+        await client.send_task(None, Task(id=task.id, messages=[Message.user("Rome")]))
+        async with asyncio.timeout(30):
+            first, second = [await store.saved.get() for _ in range(2)]
+    assert first.task_id == second.task_id == task.id
+    assert first.run_id != second.run_id
+    assert [task.state for task in store.tasks] == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
+
+
+async def test_a_run_store_that_fails_fails_no_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    store = OwnRunStore(failures=2)
+    async with booking(URLS["runtime"], run_store=store) as agent:
+        client = AgentClient(url=agent.card.url)
+        ended = [await client.send_task(None, Task.create_tool_call("book", {"nights": 2})) for _ in range(3)]
+        async with asyncio.timeout(30):
+            report = await store.saved.get()
+    assert [task.state for task in ended] == [TaskState.COMPLETED] * 3
+    assert report.task_id == ended[2].id
+    lines = [record.getMessage() for record in caplog.records if "run store OwnRunStore" in record.getMessage()]
+    assert len(lines) == 1
+    assert f"did not save a run of task {ended[0].id}: OSError: the disk of the run store is full" in lines[0]
+
+
+async def test_stopping_an_agent_waits_for_its_run_store() -> None:
+    store = OwnRunStore()
+    agent = booking(URLS["runtime"], run_store=store)
+    async with agent:
+        done = await AgentClient(url=agent.card.url).send_task(None, Task.create_tool_call("book", {"nights": 2}))
+    assert [report.task_id for report in store.reports] == [done.id]
+
+
+def test_what_is_no_run_store_is_refused_with_the_method_that_it_lacks() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match="run_store: must be RunStore or None, not dict, which has no save_task"
+    ):
+        booking(URLS["runtime"], run_store={})
+
+
+async def test_a_run_store_of_protolink_itself_keeps_the_runs(tmp_path: Path) -> None:
+    from protolink.storage import SQLiteRunStore as TheirRunStore
+
+    theirs = TheirRunStore(tmp_path / "theirs.db")
+    agent = booking(URLS["runtime"], run_store=theirs)
+    async with agent:
+        done = await AgentClient(url=agent.card.url).send_task(None, Task.create_tool_call("book", {"nights": 2}))
+    [record] = theirs.list_task_records()
+    assert (record.task_id, str(record.state)) == (done.id, "completed")
+    [report] = theirs.list_report_records()
+    assert report.report["final_task"]["id"] == done.id

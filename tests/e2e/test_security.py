@@ -177,7 +177,7 @@ async def test_a_client_that_speaks_the_other_way_is_told_which_scheme_to_try(
     async with worker_at(f"{other}://127.0.0.1:0", tls=tls) as worker:
         url = worker.card.url.replace(f"{other}://", f"{scheme}://")
         with pytest.raises(UnavailableError, match=says) as caught:
-            await AgentClient(url=url, tls=certificates.trusting).get_agent_card()
+            await AgentClient(url=url, tls=certificates.trusting, outage_s=0).get_agent_card()
         assert caught.value.metadata["url"] == url
 
 
@@ -188,13 +188,13 @@ async def test_a_client_that_trusts_another_authority_is_told_about_the_certific
     tls = None if authority == "the system's" else TLSConfig(cafile=certificates.stranger.certfile)
     async with worker_at(TLS_URL, tls=certificates.server) as worker:
         with pytest.raises(UnavailableError, match=r"(?i)certificate.*not trusted"):
-            await AgentClient(url=worker.card.url, tls=tls).get_agent_card()
+            await AgentClient(url=worker.card.url, tls=tls, outage_s=0).get_agent_card()
 
 
 async def test_a_certificate_for_another_host_is_refused(certificates: Certificates) -> None:
     async with worker_at(TLS_URL, tls=certificates.elsewhere) as worker:
         with pytest.raises(UnavailableError, match="its certificate is not for this host"):
-            await AgentClient(url=worker.card.url, tls=certificates.trusting).get_agent_card()
+            await AgentClient(url=worker.card.url, tls=certificates.trusting, outage_s=0).get_agent_card()
 
 
 async def test_a_channel_to_numeric_addresses_verifies_the_name_that_it_was_given(certificates: Certificates) -> None:
@@ -255,14 +255,14 @@ async def mutual(certificates: Certificates) -> AsyncIterator[Worker]:
 
 async def test_a_client_without_a_certificate_cannot_connect(mutual: Worker, certificates: Certificates) -> None:
     with pytest.raises(UnavailableError, match="it may ask for a client certificate"):
-        await AgentClient(url=mutual.card.url, tls=certificates.trusting).get_agent_card()
+        await AgentClient(url=mutual.card.url, tls=certificates.trusting, outage_s=0).get_agent_card()
 
 
 async def test_a_client_whose_certificate_nobody_trusts_cannot_connect(
     mutual: Worker, certificates: Certificates
 ) -> None:
     with pytest.raises(UnavailableError):
-        await AgentClient(url=mutual.card.url, tls=certificates.stranger).get_agent_card()
+        await AgentClient(url=mutual.card.url, tls=certificates.stranger, outage_s=0).get_agent_card()
 
 
 async def principal_of(client: AgentClient, task_id: str) -> str:
@@ -397,12 +397,12 @@ async def test_health_and_reflection_need_no_credentials(
 ) -> None:
     open_channel = channel(guarded.card.url)
     health = health_pb2_grpc.HealthStub(open_channel)
-    answer = await health.Check(health_pb2.HealthCheckRequest(service="protolink.v1.AgentService"))
+    answer = await health.Check(health_pb2.HealthCheckRequest(service="plgrpc.v1.AgentService"))
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     ask = reflection_pb2_grpc.ServerReflectionStub(open_channel).ServerReflectionInfo()
     await ask.write(reflection_pb2.ServerReflectionRequest(list_services=""))
     names = {service.name for service in (await ask.read()).list_services_response.service}
-    assert "protolink.v1.AgentService" in names
+    assert "plgrpc.v1.AgentService" in names
     await ask.done_writing()
 
 
@@ -417,15 +417,18 @@ async def test_a_hook_cannot_make_a_caller_the_owner_of_what_others_own(name: st
             await AgentClient(url=worker.card.url).list_tasks()
 
 
-async def test_an_agent_shows_its_credentials_to_peers_and_to_the_registry(registry: Registry) -> None:
+async def test_an_agent_shows_its_credentials_to_trusted_peers_and_to_the_registry(registry: Registry) -> None:
     options = ServerOptions(authenticate=by_token)
     async with (
         worker_at("grpc://127.0.0.1:0", registry=registry.url, metadata=bearing("ann-token"), server=options) as worker,
-        Agent(name="asker", registry=registry.url, metadata=bearing("bob-token")) as asker,
+        Agent(
+            name="asker", registry=registry.url, metadata=bearing("bob-token"), trusted_peers=[worker.card.url]
+        ) as asker,
     ):
         assert (await asker.send_message_to("worker", "hello")).text == "hello"
         assert [card.url for card in await asker.discover_agents({"name": "worker"})] == [worker.card.url]
-        moved = Agent(name="moved", metadata=bearing("bob-token")).relocate(registry=registry.url, tls=TLSConfig())
+        moved = Agent(name="moved", metadata=bearing("bob-token"), trusted_peers=[worker.card.url])
+        moved.relocate(registry=registry.url, tls=TLSConfig())
         assert (await moved.send_message_to("worker", "again")).text == "again"
 
 

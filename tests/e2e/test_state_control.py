@@ -74,12 +74,12 @@ async def agent(request: pytest.FixtureRequest) -> AsyncIterator[Listener]:
 async def test_a_session_is_described_with_its_content(agent: Listener) -> None:
     ann = client(agent)
     await tell(ann, "s", "one", "two")
-    assert counts(await ann.describe_state(session_id="s")) == {"conversation": (1, 4), "tools": (1, 0)}
+    assert counts(await ann.describe_state(session_id="s")) == {"conversation": (4, 4), "tools": (1, 0)}
     result = await ann.describe_state(session_id="s", include_data=True)
-    shown = [message["content"] for message in result.stores[0].data["messages"]]
+    shown = [message["content"] for message in result.stores[0].data]
     assert shown == ["one", "I see", "two", "I see"]
     assert result.stores[1].data == {"last": "two"}
-    assert (result.operation, result.session_id, result.missing) == ("describe", "s", [])
+    assert (result.operation, result.session_id, result.missing) == ("describe", "s", ())
 
 
 async def test_all_sessions_of_the_caller_are_described_together(agent: Listener) -> None:
@@ -95,21 +95,21 @@ async def test_a_reset_tells_what_was_there_and_leaves_other_sessions(agent: Lis
     await tell(ann, "s", "one")
     await tell(ann, "r", "two")
     result = await ann.reset_state(session_id="s", stores=["conversation"])
-    assert result.cleared == ["conversation"]
+    assert result.cleared == ("conversation",)
     assert result.stores[0].metadata["before"]["message_count"] == 2
     assert result.stores[0].metadata["after"]["message_count"] == 0
     assert counts(await ann.describe_state()) == {"conversation": (1, 2), "tools": (2, 0)}
-    assert (await ann.reset_state()).cleared == ["conversation", "tools"]
-    assert (await ann.describe_state()).missing == ["conversation", "tools"]
+    assert (await ann.reset_state()).cleared == ("conversation", "tools")
+    assert not any(store.exists for store in (await ann.describe_state()).stores)
     await tell(ann, "s", "three")
-    assert counts(await ann.describe_state(session_id="s"))["conversation"] == (1, 2)
+    assert counts(await ann.describe_state(session_id="s"))["conversation"] == (2, 2)
 
 
 async def test_a_conversation_is_compacted_as_state_and_as_history(agent: Listener) -> None:
     ann = client(agent)
     await tell(ann, "s", "one", "two", "three")
-    result = await ann.compact_state(None, StateOperationRequest("s", max_messages=4))
-    assert (result.compacted, counts(result)) == (["conversation"], {"conversation": (1, 4)})
+    result = await ann.compact_state(None, StateOperationRequest("s", strategy="recent", max_messages=4))
+    assert (result.compacted, counts(result)) == (("conversation",), {"conversation": (4, 4)})
     done = await ann.compact_history(None, strategy="tokens", max_tokens=3, session_id="s")
     assert (done.strategy, done.before_messages, done.after_messages, done.changed) == ("tokens", 4, 1, True)
     again = await ann.compact_history(None, HistoryCompactionRequest(session_id="s"))
@@ -136,7 +136,7 @@ def test_the_synchronous_facade_has_the_same_verbs() -> None:
         caller = AgentClient(url=agent.card.url).sync
         caller.send_task(None, Task.create("one", session_id="s")).raise_for_status()
         assert caller.describe_state(session_id="s").stores[0].message_count == 2
-        assert caller.reset_state(session_id="s").cleared == ["conversation"]
+        assert caller.reset_state(session_id="s").cleared == ("conversation",)
     finally:
         agent.stop()
 
@@ -147,7 +147,7 @@ async def test_a_session_of_somebody_else_does_not_exist() -> None:
         await tell(ann, "s", "one")
         await tell(bob, "r", "two")
         result = await bob.describe_state(session_id="s", include_data=True)
-        assert result.missing == ["conversation", "tools"]
+        assert [store.exists for store in result.stores] == [False, False]
         assert result.stores == (await bob.describe_state(session_id="unknown", include_data=True)).stores
         assert counts(await bob.describe_state()) == {"conversation": (1, 2), "tools": (1, 0)}
         with pytest.raises(SessionNotFoundError):
@@ -155,7 +155,7 @@ async def test_a_session_of_somebody_else_does_not_exist() -> None:
         with pytest.raises(SessionNotFoundError):
             await bob.compact_history(None, session_id="s", max_messages=2)
         await bob.reset_state()
-        assert counts(await ann.describe_state(session_id="s")) == {"conversation": (1, 2), "tools": (1, 0)}
+        assert counts(await ann.describe_state(session_id="s")) == {"conversation": (2, 2), "tools": (1, 0)}
 
 
 @asynccontextmanager
@@ -196,7 +196,7 @@ async def test_a_session_that_the_task_store_has_forgotten_is_still_its_principa
         assert await noted(bob, "his note") is None
         (asked,) = model.requests
         assert "my secret" not in str(asked.messages)
-        assert counts(await bob.describe_state(session_id="s")) == {"conversation": (1, 2), "tools": (1, 0)}
+        assert counts(await bob.describe_state(session_id="s")) == {"conversation": (2, 2), "tools": (1, 0)}
         await bob.reset_state()
     async with advising(tmp_path / "state.db") as (agent, model):
         await tell(client(agent), "s", "and now?")
@@ -215,7 +215,7 @@ async def test_policy_decides_about_memory_too(url: str) -> None:
             await ann.reset_state(session_id="s")
         with pytest.raises(ActionDeniedError):
             await ann.compact_state(None, StateOperationRequest("s", max_messages=2))
-        assert counts(await ann.describe_state(session_id="s"))["conversation"] == (1, 4)
+        assert counts(await ann.describe_state(session_id="s"))["conversation"] == (4, 4)
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://forgetful"])
@@ -239,7 +239,7 @@ async def test_memory_in_a_file_outlives_the_agent(tmp_path: Path) -> None:
     async with listening(state=State(SQLiteStorage(path))) as agent:
         await tell(client(agent), "s", "two")
         result = await client(agent).describe_state(session_id="s", include_data=True)
-        assert [message["content"] for message in result.stores[0].data["messages"]] == ["one", "I see", "two", "I see"]
+        assert [message["content"] for message in result.stores[0].data] == ["one", "I see", "two", "I see"]
 
 
 async def test_a_tool_remembers_from_one_task_of_a_session_to_the_next() -> None:
@@ -259,4 +259,4 @@ async def test_a_tool_remembers_from_one_task_of_a_session_to_the_next() -> None
             task = await caller.send_task(None, Task.create_tool_call("count", session_id=session_id))
             answers.append(task.artifacts[-1].parts[0].content.result)
         assert answers == [1, 2, 1]
-        assert (await caller.describe_state(session_id="s", include_data=True)).stores[1].data == {"seen": 2}
+        assert (await caller.describe_state(session_id="s", include_data=True)).stores[0].data == {"seen": 2}

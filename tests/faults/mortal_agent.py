@@ -22,6 +22,7 @@ from protolink_grpc import (
     Approvals,
     ApprovalState,
     CapabilityPolicy,
+    Limits,
     Message,
     Part,
     RunContext,
@@ -129,6 +130,7 @@ def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
         approvals=Approvals(),
         recovery=recovery,
         grace_s=0,
+        limits=Limits(max_resumes_without_progress=5),  # deaths may come twice at the same point
     )
     for name in TOOLS:
         add_tool(agent, name, folder / "ran", str(death))

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hostile_world import PATIENCE_S, V1, Hostile, complaints, hostile_world
+from hostile_world import PATIENCE_S, V1, Hostile, hostile_world
 from websockets.sync.client import ClientConnection, connect
 
 Json = dict[str, Any]
@@ -50,12 +50,12 @@ def world() -> Iterator[Hostile]:
 
 
 @pytest.fixture(autouse=True)
-def unharmed(request: pytest.FixtureRequest, world: Hostile, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with world.within(64 * MIB):
+def unharmed(request: pytest.FixtureRequest, world: Hostile) -> Iterator[None]:
+    with world.within(32 * MIB):
         yield
         world.still_answers()
         world.comes_to_rest()
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 @contextmanager
@@ -472,7 +472,7 @@ def test_pipelined_calls_are_answered_in_their_order_up_to_the_broken_one(world:
 @each_door
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
 def test_a_caller_that_leaves_in_its_body_begins_nothing_and_is_no_news(
-    world: Hostile, caplog: pytest.LogCaptureFixture, door: str, share: float
+    world: Hostile, door: str, share: float
 ) -> None:
     body = orjson.dumps(GOOD[door][1])
     head = post(door, body, "Expect: 100-continue", length=True).removesuffix(body)
@@ -483,7 +483,7 @@ def test_a_caller_that_leaves_in_its_body_begins_nothing_and_is_no_news(
             raw.say(body[: int(share * len(body))])
             raw.hang_up()
         world.loses_its_callers()
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 @pytest.mark.parametrize(
@@ -577,9 +577,7 @@ BROKEN_FRAMES = {
 
 
 @pytest.mark.parametrize("kind", list(BROKEN_FRAMES))
-def test_a_broken_frame_ends_its_connection_with_the_right_code_and_is_no_news(
-    world: Hostile, caplog: pytest.LogCaptureFixture, kind: str
-) -> None:
+def test_a_broken_frame_ends_its_connection_with_the_right_code_and_is_no_news(world: Hostile, kind: str) -> None:
     data, codes = BROKEN_FRAMES[kind]
     with Raw(world) as raw:
         raw.say(
@@ -592,7 +590,7 @@ def test_a_broken_frame_ends_its_connection_with_the_right_code_and_is_no_news(
         assert opcode == 0x88
         (code,) = struct.unpack(">H", raw.read(size)[:2])
         assert code in (codes if isinstance(codes, tuple) else (codes,))
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 AGENT = """
     import asyncio, sys, time
     from protolink_grpc import (
-        Agent, AgentCapabilities, AgentCard, Approvals, CapabilityPolicy, ScriptedLLM, ToolContext, current_run,
+        Agent, AgentCard, Approvals, CapabilityPolicy, Limits, ScriptedLLM, ToolContext, current_run,
     )
 
     name, below, registry, places, committed = sys.argv[1:]
@@ -73,10 +73,10 @@ AGENT = """
             return await self.execute_task(task)
 
     from protolink_grpc import Task
-    card = AgentCard(name=name, description="d", url="grpc://127.0.0.1:0",
-                     capabilities=AgentCapabilities(max_concurrency=int(places)))
+    card = AgentCard(name=name, description="d", url="grpc://127.0.0.1:0")
     agent = (Fans if name == "fans" else Agent)(
-        card, registry=registry, llm=ScriptedLLM([first, last]), approvals=Approvals(), grace_s=0,
+        card, registry=registry, limits=Limits(max_concurrency=int(places)),
+        llm=ScriptedLLM([first, last]), approvals=Approvals(), grace_s=0,
         policy=CapabilityPolicy({"booking.write": "require_approval"}),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from protolink_pb.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import AgentClient, RunEvent, Task, TaskState, UnavailableError
 from protolink_grpc.runtime.submission import StopAt

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protolink_grpc import SQLiteStore, Task, TaskState, UnavailableError
+from protolink_grpc import Message, SQLiteStore, Task, TaskState, UnavailableError
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.runtime.submission import Limits, Submission
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import TaskStore
 
@@ -28,20 +28,21 @@ class Desk:
         self.service = self.make()
 
     def make(self) -> TaskService:
-        return TaskService("agent", self.store, self._work, recovery=self.recovery)
+        limits = Limits(max_concurrency=1)
+        return TaskService("agent", self.store, self._work, recovery=self.recovery, limits=limits)
 
     async def _work(self, task: Task, run: Run) -> Task:
         self.begun.put_nowait(task.id)
         await self.go.wait()
         return task.complete("done")
 
-    async def fill(self) -> "tuple[asyncio.Task[TaskFold], asyncio.Task[TaskFold]]":
+    async def fill(self, run_id: str = "") -> "tuple[asyncio.Task[TaskFold], asyncio.Task[TaskFold]]":
         await self.service.start()
-        at_work = asyncio.create_task(
-            self.service.send(Submission.of(Task("at work", messages=Task.create("a").messages)), "ann")
-        )
+        metadata = {"run_context": {"run_id": run_id}} if run_id else {}
+        first, second = [Task(name, messages=[Message.user("go")], metadata=metadata) for name in ("at work", "queued")]
+        at_work = asyncio.create_task(self.service.send(Submission.of(first), "ann"))
         await self.begun.get()
-        turn = await self.service.submit(Submission.of(Task("queued", messages=Task.create("b").messages)), "ann")
+        turn = await self.service.submit(Submission.of(second), "ann")
         return at_work, asyncio.create_task(self.service.settled(turn))
 
     async def restart(self) -> None:
@@ -84,6 +85,21 @@ async def test_a_durable_store_keeps_what_the_next_start_goes_on_with(
     await desk.service.stop()
     if shared:
         await store.close()
+
+
+async def test_a_run_that_never_began_keeps_its_name_and_one_that_takes_over_gets_a_new_one(tmp_path: Path) -> None:
+    desk = Desk(SQLiteStore(tmp_path / "tasks.db"), "resume")
+    callers = await desk.fill(run_id="the caller's")
+    await desk.service.stop(grace_s=0)
+    await asyncio.gather(*callers, return_exceptions=True)
+    await desk.restart()
+    queued, resumed = await desk.end_of("queued"), await desk.end_of("at work")
+    assert (queued.attempt, queued.run_ids) == (1, ["the caller's"])
+    assert (resumed.attempt, resumed.run_ids[:-1]) == (2, ["the caller's"])
+    assert resumed.run_ids[-1] == resumed.run_id != "the caller's"
+    context = resumed.to_task().metadata["run_context"]
+    assert (context["run_id"], context["agent_chain"]) == (resumed.run_id, ["agent"])
+    await desk.service.stop()
 
 
 @pytest.mark.parametrize("recovery", ["lost", "resume"])

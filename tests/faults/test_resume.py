@@ -87,7 +87,8 @@ def said(task: dict[str, Any]) -> Any:
     """What a task says, without the names and times that are new in every run."""
     messages = [(each["role"], [part["content"] for part in each["parts"]]) for each in task["messages"]]
     outputs = [part["content"] for artifact in task["artifacts"] for part in artifact["parts"]]
-    kept = {key: value for key, value in task["metadata"].items() if key not in ("state_history", "budget_usage")}
+    new = ("state_history", "budget_usage", "run_context", "run_id")
+    kept = {key: value for key, value in task["metadata"].items() if key not in new}
     return task["state"], messages, outputs, kept
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import grpc
 import pytest
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Message, SQLiteStore, Task, TaskState
 from protolink_grpc.runtime.run import Run
@@ -69,7 +69,7 @@ async def test_fifty_streams_with_one_request_id_show_the_same_events(
         seen = await asyncio.gather(*sent)
         assert agent.runs == 1
         assert seen == [seen[0]] * TIMES
-        assert seen[0][-1].final
+        assert seen[0][-1].last
 
 
 async def test_a_continuation_sent_fifty_times_is_one_run(store: TaskStore, channel: object) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import psutil
 import pytest
-from protolink_pb.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import AgentClient, Task, TaskState
 from protolink_grpc.models.ids import new_task_id
 
 EVENTS = 50_000
-SILENCE_S = float(os.environ.get("PROTOLINK_SILENCE_S", "30"))
+SILENCE_S = float(os.environ.get("PLGRPC_SILENCE_S", "30"))
 """How long the reader is silent at least, shorter for the impatient; it is silent until the writer has finished in any case."""
 
 MIB = 1 << 20
@@ -97,10 +97,10 @@ class Writer:
             for event in response.events:
                 last += 1
                 assert event.sequence == last
-                assert event.type != "task.progress" or len(event.task_progress.message) == EVENT_BYTES
+                assert event.event_type != "task.progress" or len(event.task_progress.message) == EVENT_BYTES
         # Submitted, begun, the events, the answer, the end.
         assert last == EVENTS + 4
-        assert event.final
+        assert event.last
 
 
 @pytest.mark.timeout(600)

@@ -1,13 +1,28 @@
 """A tool that does not do what it should: its task fails and says why, and the others do not notice."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
+from enum import StrEnum
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
-from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Task, TaskState, ToolRejectedError
+from protolink_grpc import (
+    Agent,
+    AgentCapabilities,
+    AgentCard,
+    AgentClient,
+    RunAction,
+    RunContext,
+    ScriptedLLM,
+    Task,
+    TaskState,
+    ToolFailedError,
+    ToolRejectedError,
+)
 
 
 class Broken:
@@ -290,6 +305,114 @@ async def test_an_agent_that_hides_its_errors_shows_of_a_failed_tool_an_incident
     assert "swordfish" not in str(task.to_dict()) + str([event.to_dict() for event in events])
     assert task.metadata["error"].rpartition(" ")[2] in caplog.text
     assert "swordfish" in caplog.text
+
+
+class Item(BaseModel):
+    """A type whose validator breaks."""
+
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def look(cls, n: int) -> int:
+        raise LookupError("no such shelf")
+
+
+def previewed(arguments: dict[str, Any], context: RunContext) -> RunAction:
+    raise LookupError("no such shelf")
+
+
+class Way(StrEnum):
+    """How a tool comes to be called."""
+
+    PART = "part"
+    MODEL = "model"
+    HANDLER = "handler"
+    RPC = "rpc"
+    PROGRAM = "program"
+
+
+@pytest.mark.parametrize("expose", [True, False], ids=["shown", "hidden"])
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("tool", ["raises", "raises_async", "preview", "validator", "no_json"])
+async def test_a_failed_tool_is_logged_once_with_its_trace(
+    tool: str, way: Way, expose: bool, channel: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Calling(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            if way is Way.HANDLER:
+                await self.call_tool(tool, item={"n": 1})
+            return await super().handle_task(task)
+
+    model = ScriptedLLM([{"type": "tool_call", "tool": tool, "args": {"item": {"n": 1}}}, "sorry"])
+    agent = Calling(name="calling", description="calls", url="grpc://127.0.0.1:0", expose_errors=expose, llm=model)
+
+    @agent.tool
+    def raises(item: Any) -> None:
+        raise LookupError("no such shelf")
+
+    @agent.tool
+    async def raises_async(item: Any) -> None:
+        raise LookupError("no such shelf")
+
+    @agent.tool(action_builder=previewed)
+    def preview(item: Any) -> None: ...
+
+    @agent.tool
+    def validator(item: Item) -> None: ...
+
+    @agent.tool
+    def no_json(item: Any) -> Any:
+        return object()
+
+    task_id = ""
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        if way is Way.MODEL:
+            task_id = (await client.send_task(None, Task.create_infer(prompt="go"))).id
+        elif way is Way.RPC:
+            with pytest.raises(ToolFailedError):
+                await client.call_tool(None, tool, item={"n": 1})
+        elif way is Way.PROGRAM:
+            with pytest.raises(ToolFailedError):
+                await agent.call_tool(tool, item={"n": 1})
+        else:
+            task_id = (await client.send_task(None, Task.create_tool_call(tool, {"item": {"n": 1}}))).id
+    (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert (record.levelno, record.name.partition(".")[0]) == (logging.ERROR, "protolink_grpc")
+    assert f"tool '{tool}' failed" in record.getMessage()
+    assert task_id in record.getMessage()
+    assert record.exc_info is not None
+    if tool != "no_json":
+        assert isinstance(record.exc_info[1], LookupError)
+        assert "no such shelf" in caplog.text
+
+
+@pytest.mark.parametrize("way", [Way.PART, Way.MODEL, Way.RPC])
+async def test_what_a_caller_did_wrong_is_not_logged_as_an_error(
+    way: Way, channel: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedLLM([{"type": "tool_call", "tool": "add", "args": {"a": "x"}}, "sorry"])
+    agent = Agent(name="calling", description="calls", url="grpc://127.0.0.1:0", llm=model)
+
+    @agent.tool
+    def add(a: int) -> int:
+        if a < 0:
+            raise ToolRejectedError("only up")
+        return a
+
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        for a in ("x", -1):
+            if way is Way.MODEL:
+                await client.send_task(None, Task.create_infer(prompt="go"))
+            elif way is Way.PART:
+                await client.send_task(None, Task.create_tool_call("add", {"a": a}))
+            else:
+                with pytest.raises(ToolRejectedError):
+                    await client.call_tool(None, "add", a=a)
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING and way is not Way.MODEL] == []
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("answer", [None, 42, "done"])

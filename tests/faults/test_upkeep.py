@@ -11,6 +11,7 @@ from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.store.port import Append, RequestRecord, TaskHead
 
 PATIENCE_S = 20.0
 QUICK = Limits(lease_ttl_s=0.03)
@@ -47,25 +48,27 @@ async def test_an_end_that_cannot_be_recorded_does_not_hold_up_the_others(monkey
     service = TaskService("agent", store, never, limits=Limits(max_concurrency=8))
     await service.start()
     turns = [await service.submit(Submission.of(Task.create("go")), "ann") for _ in range(2)]
-    upkeep, read = service._upkeep, store.read
-    upkeep.unrecorded = {turn.task_id: "the disk was full" for turn in turns}
+    upkeep, append = service._upkeep, store.append
+    upkeep.unrecorded = {turn.task_id: turn.attempt for turn in turns if turn.attempt is not None}
 
-    async def damaged(task_id: str, after: int, limit: int) -> list[bytes]:
-        return [b"\xff no event"] if task_id == turns[0].task_id else await read(task_id, after, limit)
+    async def damaged(addition: Append) -> RequestRecord | None:
+        if addition.head.task_id == turns[0].task_id:
+            raise ZeroDivisionError("out of order")
+        return await append(addition)
 
-    monkeypatch.setattr(store, "read", damaged)
+    monkeypatch.setattr(store, "append", damaged)
     await upkeep._settle_unrecorded()
     assert list(upkeep.unrecorded) == [turns[0].task_id]
     head = await store.head(turns[1].task_id)
     assert head is not None
-    assert (head.state, head.reason) == (TaskState.FAILED, "run lost: the disk was full")
+    assert (head.state, head.reason) == (TaskState.FAILED, "run lost: the end of the run could not be recorded")
     await service.stop(grace_s=0)
 
 
 async def test_a_damaged_log_keeps_neither_the_agent_nor_the_other_tasks_from_starting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    old = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), never)
+    old = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), never, limits=Limits(max_concurrency=1))
     await old.start()
     turns = [await old.submit(Submission.of(Task.create("go")), "ann") for _ in range(2)]
     await old.stop(grace_s=0)
@@ -83,3 +86,26 @@ async def test_a_damaged_log_keeps_neither_the_agent_nor_the_other_tasks_from_st
         assert (await new.settled(turns[1])).state is TaskState.COMPLETED
     assert turns[0].task_id in caplog.text
     await new.stop()
+
+
+async def test_a_task_that_another_process_has_taken_over_meanwhile_is_left_to_it(tmp_path: Path) -> None:
+    old = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), never, recovery="resume")
+    await old.start()
+    turn = await old.submit(Submission.of(Task.create("go")), "ann")
+    await old.stop(grace_s=0)
+    faster = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), never, recovery="resume")
+
+    class Slow(SQLiteStore):
+        async def orphans(self, agent_name: str) -> list[TaskHead]:
+            found = await super().orphans(agent_name)
+            await faster.start()
+            await faster.attempt(turn.task_id).accepted.wait()  # type: ignore[union-attr]  # it has just begun
+            return found
+
+    slower = TaskService("agent", Slow(tmp_path / "tasks.db"), never, recovery="resume")
+    await slower.start()
+    assert faster.active_task_ids == [turn.task_id]
+    assert slower.active_task_ids == []
+    assert (await faster.get(turn.task_id, "ann")).attempt == 2
+    await slower.stop(grace_s=0)
+    await faster.stop(grace_s=0)

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from hostile_world import PATIENCE_S, Hostile, complaints, hostile_world
+from hostile_world import PATIENCE_S, Hostile, hostile_world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_wire_values import any_fields
@@ -106,11 +106,11 @@ def task_id(world: Hostile) -> str:
 
 
 @pytest.fixture(autouse=True)
-def unharmed(world: Hostile, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def unharmed(world: Hostile) -> Iterator[None]:
     yield
     world.still_answers()
     world.comes_to_rest()
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 def must_be_the_callers(outcome: Outcome, method: Method) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hostile_world import V1, Hostile, complaints, hostile_world
+from hostile_world import V1, Hostile, hostile_world
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -45,11 +45,11 @@ def task_id(world: Hostile) -> str:
 
 
 @pytest.fixture(autouse=True)
-def unharmed(world: Hostile, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def unharmed(world: Hostile) -> Iterator[None]:
     yield
     world.still_answers()
     world.comes_to_rest()
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 def answers(world: Hostile, body: bytes, **headers: str) -> list[Json]:
@@ -207,10 +207,10 @@ PARTS = [
     {"url": "https://files.example/1", "mediaType": "image/png"},
     {"data": {"a": [1, None]}},
 ]
-PROTOLINK_PART: Json = {
+PLGRPC_PART: Json = {
     "data": {"type": "tool_call", "content": {"tool_name": "t", "args": {}, "call_id": "c"}},
-    "mediaType": "application/vnd.protolink.part+json",
-    "metadata": {"protolink": {"type": "image"}},
+    "mediaType": "application/vnd.plgrpc.part+json",
+    "metadata": {"plgrpc": {"type": "image"}},
 }
 WEBHOOK: Json = {
     "url": "http://127.0.0.1:9/x",
@@ -231,7 +231,7 @@ def v1_send(task_id: str) -> Json:
         "message": {
             "messageId": "m",
             "role": "ROLE_USER",
-            "parts": [*PARTS, PROTOLINK_PART],
+            "parts": [*PARTS, PLGRPC_PART],
             "contextId": "c",
             "metadata": {"a": 1},
             "extensions": ["urn:x"],
@@ -243,7 +243,7 @@ def v1_send(task_id: str) -> Json:
             "returnImmediately": False,
             "taskPushNotificationConfig": WEBHOOK,
         },
-        "metadata": {"protolink": {"run_context": {"metadata": {"a": 1}, "budget": {"max_steps": 3}}}},
+        "metadata": {"plgrpc": {"run_context": {"metadata": {"a": 1}, "budget": {"max_steps": 3}}}},
         "tenant": "t",
     }
 
@@ -342,7 +342,7 @@ oddities = json_values | st.sampled_from(
         [[]] * 3,
         {"": None},
         {"text": "x", "url": "y"},
-        {"protolink": {"exact": "{"}},
+        {"plgrpc": {"exact": "{"}},
         {"a2a": {"message_id": 1}},
         {"type": "tool_call", "content": 1},
     ]

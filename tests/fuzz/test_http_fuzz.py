@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hostile_world import Hostile, complaints, hostile_world
+from hostile_world import Hostile, hostile_world
 from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 from test_a2a_jsonrpc_fuzz import OLD_WEBHOOK, json_values, mutated, mutations, v03_send, written
@@ -32,11 +32,11 @@ def task_id(world: Hostile) -> str:
 
 
 @pytest.fixture(autouse=True)
-def unharmed(world: Hostile, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def unharmed(world: Hostile) -> Iterator[None]:
     yield
     world.still_answers()
     world.comes_to_rest()
-    assert not complaints(caplog)
+    assert not world.complaints()
 
 
 def must_be_answered(world: Hostile, path: str, body: bytes, **headers: str) -> None:

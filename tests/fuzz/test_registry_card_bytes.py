@@ -5,7 +5,7 @@ from contextlib import suppress
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protolink_pb.v1 import agent_card_pb2, registry_service_pb2
+from plgrpc.v1 import agent_card_pb2, registry_service_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import task_pb2
 
 from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.errors import InvalidArgumentError
@@ -116,7 +116,8 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
         case 4:
             return [draw(objects), RunEvent("own.kind", draw(objects), summary=draw(texts), metadata=draw(objects))]
         case 5:
-            ended = draw(st.sampled_from(["completed", "failed", "rejected", "canceled"]))
+            outcome = draw(st.sampled_from(["completed", "failed", "rejected", "canceled"]))
+            facts = draw(values), draw(values)
             return [
                 RunEvent(payload=ev.ActionRequested(action, position=number), action_id=number),
                 RunEvent(
@@ -126,8 +127,7 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
                 ),
                 RunEvent(payload=ev.ActionStarted("tool.call", action.name, draw(objects)), action_id=number),
                 RunEvent(
-                    f"action.{ended}",
-                    ev.ActionEnded("tool.call", action.name, draw(values), draw(values), usage=draw(usages)),
+                    payload=ev.ActionEnded("tool.call", action.name, *facts, usage=draw(usages), outcome=outcome),
                     action_id=number,
                 ),
             ]
@@ -277,7 +277,7 @@ _NOW = {"created_at": ""}
 
 
 def _place(event: RunEvent) -> dict[str, Any]:
-    names = ("task_id", "sequence", "run_id", "session_id", "agent_name", "timestamp", "final")
+    names = ("task_id", "sequence", "run_id", "session_id", "agent_name", "timestamp", "final", "summary")
     return {name: getattr(event, name) for name in names}
 
 
@@ -342,15 +342,15 @@ def _steers(fact: Any) -> bool:
 
 # Near misses: the names and the words that readers look for, filled with anything.
 NAMES = sorted(
-    {name for kind in ev.TYPES for name in kind.__dataclass_fields__}
+    {name for kind in get_args(ev.Payload) for name in kind.__dataclass_fields__}
     | set(RunEvent.__dataclass_fields__)
     | set(RunReport.__dataclass_fields__)
     | {"llm_event_type", "step", "content", "manifest", "decision", "request", "action", "usage", "run_context", "args"}
 )
 WORDS = st.sampled_from(
     [
-        *ev.TYPES.values(),
-        *("action.failed", "task_llm_stream", "task_status_update", "task_artifact_update", "tool_start", "info"),
+        *(*ev.TYPES.values(), *ev.OUTCOME_TYPES, *ev.OUTCOME_TYPES.values(), "budget.warning", "unknown-7"),
+        *("task_llm_stream", "task_status_update", "task_artifact_update", "tool_start", "info"),
         *("llm_call_completed", "context_prepared", "budget_warning", "approval_required", "working", "allow"),
     ]
 )

@@ -8,7 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from protolink_pb.v1 import action_pb2, context_pb2
+from plgrpc.v1 import action_pb2, context_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import RunContext
@@ -37,7 +37,7 @@ relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 VERDICT = action_pb2.PolicyDecision(effect=action_pb2.POLICY_EFFECT_DENY)
 ACTION = action_pb2.RunAction(kind="tool.call", name="delete_file")
 SEEDS: dict[type[Message], Message] = {
-    context_pb2.BudgetDecision: context_pb2.BudgetDecision(effect="deny"),
+    context_pb2.BudgetDecision: context_pb2.BudgetDecision(effect=context_pb2.BUDGET_EFFECT_DENY),
     action_pb2.RunAction: ACTION,
     action_pb2.PolicyDecision: VERDICT,
     action_pb2.ApprovalRequest: action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),

@@ -140,13 +140,12 @@ KINDS: dict[str, tuple[A2AOptions, bool]] = {
             push=PushOptions(allow=("private",)),
             extended_card=extended,
             extensions=(Extension(OFFERED),),
-            dual_card=True,
         ),
         True,
     ),
-    "bare": (A2AOptions(streaming=False, dual_card=True), False),
-    "speaking": (A2AOptions(message_replies=True, dual_card=True), False),
-    "demanding": (A2AOptions(extensions=(Extension(DEMANDED, required=True),), dual_card=True), False),
+    "bare": (A2AOptions(streaming=False), False),
+    "speaking": (A2AOptions(message_replies=True), False),
+    "demanding": (A2AOptions(extensions=(Extension(DEMANDED, required=True),)), False),
 }
 """Options of the agents, and whether one wants credentials: one that can do all, one that can do little, one that answers with
 messages, one that demands an extension."""

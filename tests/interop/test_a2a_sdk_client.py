@@ -39,7 +39,8 @@ class Tokens(CredentialService):
 
 
 def channel(url: str) -> grpc.aio.Channel:
-    return grpc.aio.insecure_channel(url.removeprefix("http://"), [("grpc.use_local_subchannel_pool", 1)])
+    """To the address that the card names, as it is."""
+    return grpc.aio.insecure_channel(url, [("grpc.use_local_subchannel_pool", 1)])
 
 
 async def resolved(world: World, way: tuple[str, str]) -> pb.AgentCard:

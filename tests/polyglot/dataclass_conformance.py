@@ -1,6 +1,6 @@
 """The conformance program of the dataclass client: examples/dataclass_client.py, the stubs of gen/betterproto, nothing of ours.
 
-It runs the cases in the order of `protolink conformance`, each in a thread that it can leave behind.
+It runs the cases in the order of `plgrpc conformance`, each in a thread that it can leave behind.
 """
 
 import base64
@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
 import betterproto2  # noqa: E402  # after the paths above, as are the next two
 from dataclass_client import CallError, Client, said, typed_errors  # noqa: E402
 from grpc import StatusCode  # noqa: E402
-from protolink_dataclasses import v1  # noqa: E402
+from plgrpc_dataclasses import v1  # noqa: E402
 
 CASE_S = 60.0
 """How long one case may take."""
@@ -43,16 +43,17 @@ class SkipError(Exception):
 
 
 class World:
-    """Where the stage is: what `protolink conformance run` has set."""
+    """Where the stage is: what `plgrpc conformance run` has set."""
 
     def __init__(self) -> None:
-        self.url = os.environ["PROTOLINK_AGENT"]
+        self.url = os.environ["PLGRPC_AGENT"]
         self.agent = Client(self.url)
-        self.guarded = os.environ.get("PROTOLINK_GUARDED", "")
-        self.api_key = os.environ.get("PROTOLINK_API_KEY", "")
-        self.bearer = os.environ.get("PROTOLINK_BEARER", "")
-        self.registry = Client(os.environ["PROTOLINK_REGISTRY"]).registry
-        self.vectors = os.environ.get("PROTOLINK_VECTORS", "")
+        self.hostile_url = os.environ.get("PLGRPC_HOSTILE", "")
+        self.guarded = os.environ.get("PLGRPC_GUARDED", "")
+        self.api_key = os.environ.get("PLGRPC_API_KEY", "")
+        self.bearer = os.environ.get("PLGRPC_BEARER", "")
+        self.registry = Client(os.environ["PLGRPC_REGISTRY"]).registry
+        self.vectors = os.environ.get("PLGRPC_VECTORS", "")
 
 
 def expect(what: str, found: object, wanted: object) -> None:
@@ -84,7 +85,7 @@ def collected(events: Iterator[v1.RunEvent]) -> list[v1.RunEvent]:
     """All events of a stream that must number them without a gap and end with the last one."""
     found = list(events)
     expect("the list of sequences", [event.sequence for event in found], list(range(1, len(found) + 1)))
-    expect("whether the last event is final", found[-1].final, True)
+    expect("whether the last event is final", found[-1].last, True)
     return found
 
 
@@ -192,7 +193,7 @@ def approval(world: World) -> None:
         events = []
         for event in world.agent.stream(said("approve it")):
             events.append(event)
-            if event.type == "approval.required":
+            if event.event_type == "approval.required":
                 respond(world, event.task_id, approved=approved)
         status, messages = events[-1].task_status, [each.task_messages for each in events if each.task_messages]
         expect("the last state of the stream", status and status.new_state, v1.TaskState.COMPLETED)
@@ -233,11 +234,131 @@ def next_change(watch: Iterator[v1.WatchAgentsResponse]) -> tuple[v1.AgentChange
     return change.kind, change.agent.card.name if change.agent and change.agent.card else ""
 
 
-def unknown(world: World) -> None:
+def unknown_event(world: World) -> None:
     events = collected(world.agent.stream(said("future")))
-    (strange,) = [event for event in events if event.type == "example.unheard_of"]
+    (strange,) = [event for event in events if event.event_type == "example.unheard_of"]
     expect("the summary", strange.summary, "From the future")
     expect("the payload", betterproto2.which_one_of(strange, "payload"), ("", None))
+
+
+def unknown_part(world: World) -> None:
+    events = collected(world.agent.stream(said("future")))
+    (part,) = [part for event in events if event.task_artifact for part in event.task_artifact.artifact.parts]
+    expect("the content", betterproto2.which_one_of(part, "content"), ("", None))
+    expect("the text to show", part.fallback_text, "A part from the future")
+
+
+def unknown_enum(world: World) -> None:
+    events = collected(world.agent.stream(said("future")))
+    expect(
+        "the states",
+        [int(event.task_status.new_state) for event in events if event.task_status],
+        [77, v1.TaskState.COMPLETED],
+    )
+
+
+def outage(world: World) -> None:
+    expect_survived(world, "outage 4000 40 count 100")
+
+
+def reset(world: World) -> None:
+    for code in (8, 2, 0):
+        expect_survived(world, f"reset {code} 40 count 100")
+
+
+def early_ok(world: World) -> None:
+    expect_survived(world, "early 40 count 100")
+
+
+def expect_survived(world: World, text: str) -> None:
+    """What breaks the stream of that task must not be seen in it."""
+    expect_counted(collected(Client(world.hostile_url).stream(said(text))), 100)
+
+
+def idle_cuts(world: World) -> None:
+    task = said("idle 5 1100 echo here")
+    status = list(impatient(world).stream(task))[-1].task_status
+    expect("the last state of the stream", status and status.new_state, v1.TaskState.COMPLETED)
+    expect("the output", output(get(world, task.id)), "here")
+
+
+def impatient(world: World) -> Client:
+    """A client of the hostile address that soon gives up."""
+    return Client(world.hostile_url, patience_s=2.0)
+
+
+def flapping(world: World) -> None:
+    word = uuid.uuid4().hex
+    task, began = said(f"flap {word}"), time.monotonic()
+    with refused_with(StatusCode.UNAVAILABLE, ""):
+        list(impatient(world).stream(task))
+    expect_given_up(world, task.id, word, time.monotonic() - began)
+
+
+def retry_bound(world: World) -> None:
+    word = uuid.uuid4().hex
+    task, began = said(f"down {word}"), time.monotonic()
+    with refused_with(StatusCode.UNAVAILABLE, ""):
+        impatient(world).send(task)
+    expect_given_up(world, task.id, word, time.monotonic() - began)
+
+
+def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
+    """The client must have given up in time, after a decent number of calls; the task works on, until it is canceled here."""
+    expect("the state", get(world, task_id).state, v1.TaskState.WORKING)
+    stop(world, task_id, "seen")
+    calls = calls_of(world, word)
+    expect("the number of runs", calls["runs"], 1)
+    if not 2 <= after_s <= 9:
+        raise AssertionError(f"it ended after {after_s:.1f} s")
+    if not 3 <= calls["calls"] <= 20:
+        raise AssertionError(f"there were {calls['calls']} calls")
+
+
+def calls_of(world: World, word: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads(output(world.agent.send(said(f"calls {word}"))))
+    return found
+
+
+def cancel_in_pause(_world: World) -> None:
+    raise SkipError("the example blocks its thread in a pause: what would cancel it there is another thread")
+
+
+def forgotten_task(world: World) -> None:
+    seen = []
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
+        for event in Client(world.hostile_url).stream(said("forget 5 count 100")):
+            seen.append(event.sequence)  # noqa: PERF401 -- those before the error count
+    expect("the list of sequences", seen, [1, 2, 3, 4, 5])
+
+
+def mistyped(world: World) -> None:
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
+        world.agent.send(said("echo lost", "no-such-task"), continues=True)
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
+        list(world.agent.stream(said("echo lost", "no-such-task"), continues=True))
+
+
+def credentials(_world: World) -> None:
+    for header in ("x-api-key", "authorization"):
+        try:
+            Client("grpc://agent.example:50051", {header: "never-sent"})
+        except ValueError as error:
+            expect("whether the sentence has the secret", "never-sent" in str(error), False)
+        else:
+            raise AssertionError(f"{header} would go in the clear")
+
+
+def leak(world: World) -> None:
+    word = uuid.uuid4().hex
+    task = said(f"hold {word}")
+    for _ in Client(world.hostile_url).stream(task):
+        break
+    ends = time.monotonic() + 5
+    while calls_of(world, word)["open"]:
+        expect("whether the stream is still open after 5 s", time.monotonic() > ends, False)
+        time.sleep(0.05)  # what another process has open cannot be waited for
+    stop(world, task.id, "seen")
 
 
 def vectors(world: World) -> None:
@@ -333,7 +454,20 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     large,
     approval,
     registry,
-    unknown,
+    unknown_event,
+    unknown_part,
+    unknown_enum,
+    outage,
+    reset,
+    early_ok,
+    idle_cuts,
+    flapping,
+    retry_bound,
+    cancel_in_pause,
+    forgotten_task,
+    mistyped,
+    credentials,
+    leak,
     vectors,
 )
 
@@ -354,19 +488,23 @@ def outcome(case: Callable[[World], None], world: World) -> str:
     thread = threading.Thread(target=lambda: lines.append(attempt(case, world)), daemon=True)
     thread.start()
     thread.join(CASE_S)
-    return lines[0] if lines else f"FAIL {case.__name__}: it takes longer than {CASE_S:g} s"
+    return lines[0] if lines else f"FAIL {name_of(case)}: it takes longer than {CASE_S:g} s"
+
+
+def name_of(case: Callable[[World], None]) -> str:
+    return case.__name__.replace("_", "-")
 
 
 def attempt(case: Callable[[World], None], world: World) -> str:
-    began = time.monotonic()
+    name, began = name_of(case), time.monotonic()
     try:
         case(world)
     except SkipError as error:
-        return f"SKIP {case.__name__}: {error}"
+        return f"SKIP {name}: {error}"
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        return f"FAIL {case.__name__}: {said.removeprefix('AssertionError: ')}"
-    return f"PASS {case.__name__} {round(1000 * (time.monotonic() - began))}ms"
+        return f"FAIL {name}: {said.removeprefix('AssertionError: ')}"
+    return f"PASS {name} {round(1000 * (time.monotonic() - began))}ms"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make conformance`: builds each language's program, runs it through `protolink conformance run`, and writes the table.
+"""`make conformance`: builds each language's program, runs it through `plgrpc conformance run`, and writes the table.
 
 Exit code 1 where a language that can be run here does not pass.
 """

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
-from protolink_pb.v1 import agent_service_pb2 as pb
-from protolink_pb.v1 import agent_service_pb2_grpc, part_pb2, task_pb2
+from grpc_status import rpc_status
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2_grpc, part_pb2, task_pb2
 
 from protolink_grpc import AgentClient, RegistryClient, Task, UnavailableError
 from protolink_grpc.testing import ScriptedAgent, open_stage
@@ -28,7 +30,8 @@ def told(text: str) -> task_pb2.Task:
 
 def bare(url: str) -> agent_service_pb2_grpc.AgentServiceStub:
     """A stub that repeats nothing by itself."""
-    channel = grpc.aio.insecure_channel(url.removeprefix("grpc://"), [("grpc.enable_retries", 0)])
+    options = [("grpc.enable_retries", 0), ("grpc.initial_reconnect_backoff_ms", 100)]
+    channel = grpc.aio.insecure_channel(url.removeprefix("grpc://"), options)
     return agent_service_pb2_grpc.AgentServiceStub(channel)
 
 
@@ -55,6 +58,60 @@ async def test_a_bare_client_sees_the_answer_lost() -> None:
         assert again.task.messages[-1].parts[0].text == "word ran 1 times"
 
 
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(0, grpc.StatusCode.INTERNAL), (2, grpc.StatusCode.INTERNAL), (8, grpc.StatusCode.CANCELLED)],
+)
+async def test_a_bare_client_sees_a_reset_stream_and_the_connection_goes_on(code: int, status: grpc.StatusCode) -> None:
+    async with open_stage("") as stage:
+        stub = bare(stage.hostile)
+        for _ in range(3):
+            shown, error = await broken(stub, f"reset {code} 40 count 100")
+            assert (shown, error.code(), rpc_status.from_call(error)) == (list(range(1, 41)), status, None)
+
+
+async def test_a_bare_client_sees_an_outage_and_its_end() -> None:
+    async with open_stage("") as stage:
+        stub = bare(stage.hostile)
+        shown, error = await broken(stub, "outage 300 40 count 100")
+        assert (shown, error.code()) == (list(range(1, 41)), grpc.StatusCode.UNAVAILABLE)
+        with pytest.raises(grpc.aio.AioRpcError) as away:
+            await stub.GetAgentCard(pb.GetAgentCardRequest())
+        assert away.value.code() is grpc.StatusCode.UNAVAILABLE
+        await stub.GetAgentCard(pb.GetAgentCardRequest(), wait_for_ready=True, timeout=END_S)
+
+
+async def test_a_task_is_down_at_the_hostile_address_only() -> None:
+    async with open_stage("") as stage:
+        request = pb.SendTaskRequest(task=told("down word"), request_id="r-1")
+        request.task.id = "t-1"
+        hostile, agent, read = bare(stage.hostile), bare(stage.agent), pb.GetTaskRequest(task_id="t-1")
+        calls: list[tuple[Any, Any]] = [
+            (hostile.SendTask, request),
+            (hostile.SendTask, request),
+            (hostile.GetTask, read),
+        ]
+        for method, message in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as cut:
+                await method(message)
+            assert (cut.value.code(), rpc_status.from_call(cut.value)) == (grpc.StatusCode.UNAVAILABLE, None)
+        assert (await agent.GetTask(read)).task.state == task_pb2.TASK_STATE_WORKING
+        await hostile.CancelTask(pb.CancelTaskRequest(task_id="t-1"))
+        said = await agent.SendTask(pb.SendTaskRequest(task=told("calls word")))
+        assert json.loads(said.task.messages[-1].parts[0].text) == {"calls": 2, "runs": 1, "open": 0}
+
+
+async def broken(stub: agent_service_pb2_grpc.AgentServiceStub, text: str) -> tuple[list[int], grpc.aio.AioRpcError]:
+    """The sequences that a stream shows before it breaks, and how it does."""
+    shown: list[int] = []
+    try:
+        async for response in stub.StreamTask(pb.StreamTaskRequest(task=told(text))):
+            shown.extend(event.sequence for event in response.events)
+    except grpc.aio.AioRpcError as error:
+        return shown, error
+    raise AssertionError("nothing broke it")
+
+
 async def test_it_says_no_header_that_is_a_secret() -> None:
     async with ScriptedAgent() as agent:
         sent = [("x-api-key", "secret"), ("authorization", "Bearer secret"), ("x-harmless", "hello")]
@@ -65,7 +122,7 @@ async def test_it_says_no_header_that_is_a_secret() -> None:
 
 async def test_it_stands_in_for_a_peer_that_fails() -> None:
     async with ScriptedAgent(name="hotel", url="grpc://127.0.0.1:0", answers={"a room": "room 7"}) as hotel:
-        client = AgentClient(url=hotel.card.url)
+        client = AgentClient(url=hotel.card.url, outage_s=0)
         assert (await client.send_message(None, "a room")).text == "room 7"
         assert hotel.received == ["a room"]
     with pytest.raises(UnavailableError):
@@ -81,7 +138,7 @@ async def test_two_stages_stand_beside_each_other() -> None:
 
 
 def environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith("PROTOLINK_")}
+    return {key: value for key, value in os.environ.items() if not key.startswith("PLGRPC_")}
 
 
 def test_serve_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
@@ -94,7 +151,7 @@ def test_serve_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
     ) as serving:
         assert serving.stdout is not None
         told = json.loads(serving.stdout.readline())
-        assert set(told) == {"agent", "guarded", "api_key", "bearer", "registry", "http", "vectors"}
+        assert set(told) == {"agent", "hostile", "guarded", "api_key", "bearer", "registry", "http", "vectors"}
         assert told["agent"].startswith("grpc://127.0.0.1:")
         assert told["http"].startswith("http://127.0.0.1:")
         assert told["vectors"] == str(tmp_path)
@@ -145,8 +202,8 @@ def test_run_passes_output_and_stage_through(tmp_path: Path) -> None:
         tmp_path,
         f"""
         import os, sys
-        names = ("AGENT", "GUARDED", "API_KEY", "BEARER", "REGISTRY", "HTTP", "VECTORS")
-        print("given", all(os.environ.get(f"PROTOLINK_{{name}}") for name in names), sys.argv[1:])
+        names = ("AGENT", "HOSTILE", "GUARDED", "API_KEY", "BEARER", "REGISTRY", "HTTP", "VECTORS")
+        print("given", all(os.environ.get(f"PLGRPC_{{name}}") for name in names), sys.argv[1:])
         for case in {CASES!r}:
             print("PASS", case, "1ms")
         """,
@@ -205,7 +262,7 @@ def test_run_says_of_a_file_that_it_cannot_be_run(tmp_path: Path) -> None:
 
 
 def test_run_names_the_vectors_so_that_they_are_found_from_everywhere() -> None:
-    told = "import os; print(os.environ['PROTOLINK_VECTORS'])"
+    told = "import os; print(os.environ['PLGRPC_VECTORS'])"
     assert ran(sys.executable, "-c", told, options=("--vectors", ".")).stdout == f"{Path.cwd()}\n"
 
 

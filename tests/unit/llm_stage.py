@@ -21,11 +21,11 @@ from protolink_grpc.llms.port import (
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentSkill
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.events import (
-    TYPES,
     LlmCallCompleted,
     LlmStep,
     Payload,
     Severity,
+    type_of,
 )
 from protolink_grpc.policy.budget import BudgetEnforcer
 
@@ -76,8 +76,8 @@ class Stage:
         if self.canceled:
             raise asyncio.CancelledError
 
-    async def report(self, payload: Payload, *, type: str = "", severity: Severity = "info", summary: str = "") -> None:  # noqa: A002 - the field of RunEvent
-        name = payload.kind if isinstance(payload, LlmStep) else type or TYPES[payload.__class__]
+    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+        name = payload.kind if isinstance(payload, LlmStep) else type_of(payload)
         self.reports.append((name, payload))
 
     def delta(self, call_id: str, offset: int, text: str) -> None:

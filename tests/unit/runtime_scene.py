@@ -94,7 +94,7 @@ class Scene:
         await self.emit(RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id))
         return decision
 
-    def shown(self, error: ToolFailedError) -> ToolFailedError:
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
         return error
 
 

@@ -124,7 +124,7 @@ def test_a_dual_card_says_to_v03_where_to_dial():
     assert found["protocolVersion"] == "0.3.0"
     assert found["additionalInterfaces"] == [
         {"url": "http://host:80/", "transport": "JSONRPC"},
-        {"url": "http://host:50051", "transport": "GRPC"},
+        {"url": "host:50051", "transport": "GRPC"},
     ]
     assert found["supportedInterfaces"][1]["url"] == "host:50051"
     assert "supportsAuthenticatedExtendedCard" not in found

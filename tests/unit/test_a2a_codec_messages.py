@@ -30,7 +30,7 @@ TIME = "2026-01-07T09:22:57.123Z"
 
 # Keys and values that mean something to one of the two sides, besides any other.
 KEYS = st.sampled_from(
-    ["protolink", "a2a", "own", "role", "kind", "uri", "action_id", "media_type", "extensions", "reference_task_ids", "description",
+    ["plgrpc", "a2a", "own", "role", "kind", "uri", "action_id", "media_type", "extensions", "reference_task_ids", "description",
      "exact", "x"]
 )  # fmt: skip
 LEAVES = st.sampled_from(
@@ -238,7 +238,7 @@ def test_updates_are_wrapped_by_their_kind():
                 "artifactId": "a-1",
                 "parts": [{"text": "x"}],
                 "name": "n",
-                "metadata": {"protolink": {"kind": "preview"}},
+                "metadata": {"plgrpc": {"kind": "preview"}},
             },
             "append": True,
             "lastChunk": True,
@@ -289,7 +289,7 @@ def test_a_callers_message_is_the_callers_whatever_its_metadata_say():
         "messageId": "m",
         "role": "ROLE_USER",
         "parts": [{"text": "x"}],
-        "metadata": {"protolink": {"role": "system"}},
+        "metadata": {"plgrpc": {"role": "system"}},
     }
     message = json_codec.message_from_json(found)[0]
     assert message.role == "user"

@@ -21,7 +21,7 @@ from protolink_grpc.models.json_value import from_json, to_json
 
 # Keys and values that mean something to us or to A2A, besides any other: the interesting collisions are rare in random text.
 KEYS = st.sampled_from(
-    ["protolink", "a2a", "own", "type", "content", "media_type", "mediaType", "filename", "shape", "has_metadata", "exact", "data",
+    ["plgrpc", "a2a", "own", "type", "content", "media_type", "mediaType", "filename", "shape", "has_metadata", "exact", "data",
      "metadata", "x"]
 )  # fmt: skip
 LEAVES = (
@@ -91,7 +91,7 @@ def as_received(found: Any) -> Any:
 EXAMPLES = [
     (Part.text("hi"), {"text": "hi"}),
     (Part("text", "# hi", None, "text/markdown"), {"text": "# hi", "mediaType": "text/markdown"}),
-    (Part.infer_output("42"), {"text": "42", "metadata": {"protolink": {"type": "infer_output"}}}),
+    (Part.infer_output("42"), {"text": "42", "metadata": {"plgrpc": {"type": "infer_output"}}}),
     (Part.json({"n": 1}), {"data": {"n": 1}}),
     (Part.json(None), {"data": None}),
     (
@@ -100,7 +100,7 @@ EXAMPLES = [
     ),
     (
         Part.image(uri="https://x/i.png"),
-        {"url": "https://x/i.png", "mediaType": "image/png", "metadata": {"protolink": {"type": "image"}}},
+        {"url": "https://x/i.png", "mediaType": "image/png", "metadata": {"plgrpc": {"type": "image"}}},
     ),
     (
         Part.tool_call("add", {"a": 1}, "c1"),
@@ -119,7 +119,7 @@ EXAMPLES = [
         {
             "data": {"type": "x-new", "content": [1]},
             "mediaType": PART_MEDIA_TYPE,
-            "metadata": {"k": "v", "protolink": {"media_type": "a/b"}},
+            "metadata": {"k": "v", "plgrpc": {"media_type": "a/b"}},
         },
     ),
 ]
@@ -143,10 +143,10 @@ FOREIGN = [
         {"data": {"type": "text", "content": "hi"}, "mediaType": PART_MEDIA_TYPE},
         Part("text", "hi", {"a2a": {"shape": "data"}}),
     ),
-    ({"text": "hi", "metadata": {"protolink": 5}}, Part("text", "hi", {"a2a": {"protolink": 5}})),
+    ({"text": "hi", "metadata": {"plgrpc": 5}}, Part("text", "hi", {"a2a": {"plgrpc": 5}})),
     (
-        {"text": "hi", "metadata": {"protolink": {"type": "tool_call"}}},
-        Part("text", "hi", {"a2a": {"protolink": {"type": "tool_call"}}}),
+        {"text": "hi", "metadata": {"plgrpc": {"type": "tool_call"}}},
+        Part("text", "hi", {"a2a": {"plgrpc": {"type": "tool_call"}}}),
     ),
 ]
 
@@ -270,5 +270,5 @@ def rounded(value: Any) -> Any:
 @given(OUR_PARTS)
 def test_both_codecs_write_the_same_part(part):
     exact = json_format.MessageToDict(part_pb(part))
-    if "exact" not in (exact.get("metadata") or {}).get("protolink", {}):
+    if "exact" not in (exact.get("metadata") or {}).get("plgrpc", {}):
         assert exact == part_json(part)

@@ -206,6 +206,7 @@ def configured(**changes: Any) -> dict[str, Any]:
         (with_message(metadata=5), "message.metadata"),
         (with_message(extensions=[1]), "message.extensions[0]"),
         (with_message(referenceTaskIds=["\x00"]), "message.referenceTaskIds"),
+        (with_message(referenceTaskIds=[""]), "message.referenceTaskIds"),
         (configured(historyLength=-1), "configuration.historyLength"),
         (configured(history_length=2**31), "configuration.history_length"),
         (configured(historyLength=True), "configuration.historyLength"),
@@ -305,11 +306,11 @@ def test_a_message_of_too_many_parts_is_too_large():
 # -- anything at all -----------------------------------------------------------------------------------------------------
 
 NAMES = ["message", "messageId", "role", "parts", "text", "raw", "url", "data", "metadata", "mediaType", "configuration", "taskId",
-         "historyLength", "taskPushNotificationConfig", "authentication", "extensions", "pageSize", "status", "protolink", "a2a",
+         "historyLength", "taskPushNotificationConfig", "authentication", "extensions", "pageSize", "status", "plgrpc", "a2a",
          "type", "content", "statusTimestampAfter"]  # fmt: skip
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
-    | st.sampled_from(["ROLE_USER", "application/vnd.protolink.part+json", "tool_call", "2026-01-07T09:22:57Z"]),
+    | st.sampled_from(["ROLE_USER", "application/vnd.plgrpc.part+json", "tool_call", "2026-01-07T09:22:57Z"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
     max_leaves=15,
 )  # fmt: skip

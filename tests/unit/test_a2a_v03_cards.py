@@ -85,17 +85,18 @@ def test_a_scheme_that_v03_has_no_word_for_is_left_out() -> None:
     assert list(card_pb(_public(schemes=schemes)).security_schemes) == ["bearer"]
 
 
-def test_a_card_names_the_interfaces_of_v03_with_a_scheme() -> None:
+def test_a_card_names_a_grpc_interface_as_clients_connect_to_it() -> None:
     found = card_json(_public())
     assert (found["url"], found["preferredTransport"]) == ("http://localhost:8080/", "JSONRPC")
-    assert all("://" in each["url"] for each in found["additionalInterfaces"])
-    assert {each["transport"] for each in found["additionalInterfaces"]} >= {"GRPC", "HTTP+JSON"}
+    addresses = {each["transport"]: each["url"] for each in found["additionalInterfaces"]}
+    assert addresses.keys() >= {"GRPC", "HTTP+JSON"}
+    assert addresses["GRPC"] == "localhost:50051"
 
 
 def test_a_card_without_interfaces_of_v03_has_a_url_all_the_same() -> None:
     found = card_json(_public(bindings=()))
     schema.AgentCard.model_validate(found)
-    assert (found["url"], found["preferredTransport"]) == ("http://localhost:50051", "GRPC")
+    assert (found["url"], found["preferredTransport"]) == ("localhost:50051", "GRPC")
 
 
 @pytest.mark.parametrize("schemes", [{}, SCHEMES])

@@ -297,7 +297,7 @@ def test_a_state_is_spelled_in_lower_case(state: TaskState) -> None:
             {
                 "kind": "data",
                 "data": {"type": "status", "content": {"s": 1}},
-                "metadata": {"a2a_v1": {"mediaType": "application/vnd.protolink.part+json"}},
+                "metadata": {"a2a_v1": {"mediaType": "application/vnd.plgrpc.part+json"}},
             },
         ),
     ],

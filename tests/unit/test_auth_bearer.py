@@ -16,7 +16,7 @@ from protolink_grpc.auth.keys import FixedKeys, read_keys
 from protolink_grpc.errors import InvalidArgumentError
 
 SECRET = "s" * 40
-METHOD = "/protolink.v1.AgentService/SendTask"
+METHOD = "/plgrpc.v1.AgentService/SendTask"
 RSA_KEY = rsa.generate_private_key(65537, 2048)
 WEAK_RSA_KEY = rsa.generate_private_key(65537, 1024)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -123,9 +123,20 @@ def handmade(header, payload, secret):
     return f"{head}.{segment(hmac.digest(secret.encode(), head.encode(), hashlib.sha256))}"
 
 
-@pytest.mark.parametrize("exp", [float("inf"), float("nan"), 10**400, "soon", [1], {}, True, -1])
-async def test_an_end_that_is_no_time_is_refused_even_when_it_is_signed(exp):
-    assert await ask(BearerTokenAuth(SECRET), handmade({"alg": "HS256"}, claims(exp=exp), SECRET)) is None
+NO_TIMES = [float("inf"), float("nan"), 10**400, "soon", "9999999999", " 1 ", [1], {}, True, False, None]
+
+
+@pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
+@pytest.mark.parametrize("value", NO_TIMES, ids=repr)
+async def test_a_time_that_is_no_number_is_refused_even_when_it_is_signed(name, value):
+    token = handmade({"alg": "HS256"}, claims(**{name: value}), SECRET)
+    assert await ask(BearerTokenAuth(SECRET), token) is None
+    assert await ask(BearerTokenAuth(SECRET, require_exp=False), token) is None
+
+
+async def test_a_time_may_have_a_fraction():
+    times = {"exp": now() + 60.5, "nbf": now() - 1.5, "iat": now() - 1.5}
+    assert await ask(BearerTokenAuth(SECRET), handmade({"alg": "HS256"}, claims(**times), SECRET)) is not None
 
 
 async def test_a_token_of_another_secret_is_refused():

@@ -18,7 +18,7 @@ from protolink_grpc.errors import InvalidArgumentError
 HERE = "grpc://127.0.0.1:50051"
 AWAY = "grpc://agents.test:50051"
 SECURE = "grpcs://agents.test:50051"
-METHOD = "/protolink.v1.AgentService/SendTask"
+METHOD = "/plgrpc.v1.AgentService/SendTask"
 
 
 async def test_each_credential_is_what_the_scheme_of_the_server_reads():

@@ -6,10 +6,11 @@ from protolink_grpc.auth import AccessRules, Principal, RateLimit, admission
 from protolink_grpc.auth.principal import NOBODY
 from protolink_grpc.errors import InvalidArgumentError, PermissionDeniedError, ResourceExhaustedError
 
-SEND = "/protolink.v1.AgentService/SendTask"
-CANCEL = "/protolink.v1.AgentService/CancelTask"
+SEND = "/plgrpc.v1.AgentService/SendTask"
+CANCEL = "/plgrpc.v1.AgentService/CancelTask"
 A2A_CANCEL = "/lf.a2a.v1.A2AService/CancelTask"
-RESET = "/protolink.v1.ControlService/ResetState"
+RESET = "/plgrpc.v1.ControlService/ResetState"
+CALL = "/plgrpc.v1.ControlService/CallTool"
 
 
 def caller(*scopes, name="ann"):
@@ -57,27 +58,45 @@ def test_a_refusal_names_the_method_and_what_is_missing():
         ("*/Send", SEND, False),
         ("*/Send*", SEND, True),
         ("*/*Task", CANCEL, True),
-        ("/protolink.v1.AgentService/*", SEND, True),
-        ("/protolink.v1.AgentService/*", RESET, False),
-        ("/protolink.*/*", RESET, True),
-        ("/protolink.v1/*", SEND, False),
+        ("/plgrpc.v1.AgentService/*", SEND, True),
+        ("/plgrpc.v1.AgentService/*", RESET, False),
+        ("/plgrpc.*/*", RESET, True),
+        ("/plgrpc.v1/*", SEND, False),
         ("*.ControlService/*", RESET, True),
         ("*.ControlService/*", SEND, False),
         (SEND, SEND, True),
         (SEND, SEND + "s", False),
         ("/protolinkXv1.AgentService/SendTask", SEND, False),
-        ("/protolink.v1.AgentService/SendTask".replace(".", "?"), SEND, False),
+        ("/plgrpc.v1.AgentService/SendTask".replace(".", "?"), SEND, False),
     ],
 )
 def test_a_star_stands_for_text_within_a_part_and_nothing_else_is_special(pattern, method, matches):
     assert allowed(AccessRules({pattern: False}), method, "x") is not matches
 
 
+@pytest.mark.parametrize(
+    ("pattern", "closed"),
+    [
+        ("/plgrpc.v1.ControlService/*", False),
+        ("*.ControlService/*", False),
+        ("*/SendTask", True),
+        ("/plgrpc.v1.AgentService/*", True),
+        ("*", True),
+        ("*/CallTool", True),
+        ("/plgrpc.v1.ControlService/Call*", True),
+    ],
+)
+def test_calling_a_tool_needs_what_sending_a_task_needs_unless_a_rule_names_it(pattern, closed):
+    assert allowed(AccessRules({pattern: "work"}), CALL) is not closed
+    assert allowed(AccessRules({pattern: "work"}), CALL, "work")
+    assert allowed(AccessRules({"*/SendTask": "work", "*/CallTool": True}), CALL)
+
+
 def test_the_rule_that_says_more_of_the_method_wins_then_of_the_service():
     rules = AccessRules(
         {
             "*": "any",
-            "/protolink.v1.AgentService/*": "service",
+            "/plgrpc.v1.AgentService/*": "service",
             "*/Cancel*": "prefix",
             "*/CancelTask": "method",
             CANCEL: "exact",
@@ -105,7 +124,7 @@ def test_true_lets_everybody_in_and_false_nobody():
     assert not allowed(AccessRules({SEND: False}), SEND, "all", "scopes")
 
 
-@pytest.mark.parametrize("pattern", ["", "SendTask", "protolink.v1.AgentService/SendTask", "/a/b/c", "/a/", "**"])
+@pytest.mark.parametrize("pattern", ["", "SendTask", "plgrpc.v1.AgentService/SendTask", "/a/b/c", "/a/", "**"])
 def test_a_pattern_that_can_never_match_is_refused(pattern):
     with pytest.raises(InvalidArgumentError) as caught:
         AccessRules({pattern: "x"})

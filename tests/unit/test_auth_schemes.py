@@ -13,7 +13,7 @@ from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, UnavailableError
 
 KEY = "k-0123456789abcdef"
-METHOD = "/protolink.v1.AgentService/SendTask"
+METHOD = "/plgrpc.v1.AgentService/SendTask"
 
 
 def basic(user, password):

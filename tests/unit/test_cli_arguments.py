@@ -140,6 +140,8 @@ def test_no_control_character_is_ever_shown(text: str) -> None:
     shown = printable(text)
     assert not any(ord(each) < 32 and each not in "\n\t" for each in shown)
     assert not any(127 <= ord(each) < 160 for each in shown)
+    assert not set(shown) & set("\u202e\u2066\u200f\u2028")
+    shown.encode()
     assert "\n" not in one_line(text)
     assert len(one_line(text)) <= 120
 

@@ -1,9 +1,18 @@
-"""Channels that are shared, and how many of them a loop keeps. Nothing is connected here."""
+"""Channels that are shared, how many of them a loop keeps, and which calls are made again. Nothing is connected here."""
 
 import asyncio
+from typing import Any
 
+import grpc
+import pytest
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from protolink_grpc import UnavailableError
 from protolink_grpc.client import channel
 from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels
+from protolink_grpc.client.grpc_web import rpc_error
+from protolink_grpc.client.pauses import is_cut
 from protolink_grpc.wire.address import Address
 
 PEER = Address("peer.example", 443, secure=True)
@@ -30,3 +39,106 @@ async def test_a_name_that_leads_elsewhere_each_time_costs_so_many_channels_and_
         assert channel_to(PEER, ChannelOptions()) is named
     finally:
         await close_channels()
+
+
+# -- what the end of a call means --------------------------------------------------------------------------------------------
+
+
+def ended(code: str, *details: Message) -> Any:
+    """The error that gRPC raises for a call that ended with this status."""
+    status = status_pb2.Status(code=code_pb2.Code.Value(code), message="gone")
+    for detail in details:
+        status.details.add().Pack(detail)
+    return rpc_error(status)
+
+
+REASON = error_details_pb2.ErrorInfo(reason="NEW", domain="agents.example")
+SOON = error_details_pb2.RetryInfo(retry_delay={"seconds": 2})
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"])
+@pytest.mark.parametrize("details", [(), (SOON,)], ids=["bare", "with a delay"])
+def test_a_broken_connection_is_a_cut(code: str, details: tuple[Message, ...]) -> None:
+    error = channel.typed(ended(code, *details), PEER, task_id="t-1")
+    assert isinstance(error, UnavailableError)
+    assert is_cut(error)
+    assert error.metadata == {"url": PEER.url, "task_id": "t-1"}
+    assert error.retry_after_s == (2.0 if details else None)
+
+
+@pytest.mark.parametrize("code", ["INTERNAL", "UNKNOWN", "CANCELLED", "NOT_FOUND", "RESOURCE_EXHAUSTED", "ABORTED"])
+def test_what_the_agent_says_is_its_answer(code: str) -> None:
+    assert not is_cut(channel.typed(ended(code, REASON), PEER))
+
+
+@pytest.mark.parametrize("code", ["NOT_FOUND", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "DATA_LOSS"])
+def test_other_statuses_are_answers_also_without_a_reason(code: str) -> None:
+    assert not is_cut(channel.typed(ended(code), PEER))
+
+
+def test_an_agent_that_is_away_for_a_while_is_called_again_when_it_says() -> None:
+    error = channel.typed(ended("UNAVAILABLE", REASON, SOON), PEER)
+    assert is_cut(error)
+    assert error.retry_after_s == 2.0
+
+
+class Method:
+    """A method of a stub, which ends each call with the next of these."""
+
+    def __init__(self, *ends: Any) -> None:
+        self.ends = list(ends)
+        self.timeouts: list[float | None] = []
+
+    async def __call__(self, request: Message, *, timeout: float | None, metadata: object) -> str:
+        self.timeouts.append(timeout)
+        if timeout is not None and timeout <= 0:
+            raise ended("DEADLINE_EXCEEDED")
+        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(end, Exception):
+            raise end
+        return str(end)
+
+
+async def call(method: Method, outage_s: float, timeout_s: float | None = None) -> str:
+    found: str = await channel.ask(method, REASON, PEER, ChannelOptions(outage_s=outage_s), timeout_s)
+    return found
+
+
+async def test_a_call_that_was_cut_is_made_again() -> None:
+    method = Method(ended("UNAVAILABLE"), ended("CANCELLED"), "answer")
+    assert await call(method, 60.0) == "answer"
+
+
+async def test_a_call_that_was_answered_is_not_made_again() -> None:
+    method = Method(ended("INTERNAL", REASON), "answer")
+    with pytest.raises(grpc.aio.AioRpcError):
+        await call(method, 60.0)
+    assert len(method.timeouts) == 1
+
+
+async def test_without_patience_the_first_cut_is_the_end() -> None:
+    method = Method(ended("UNAVAILABLE"), "answer")
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call(method, 0.0)
+    assert (raised.value.code(), len(method.timeouts)) == (grpc.StatusCode.UNAVAILABLE, 1)
+
+
+async def test_the_deadline_bounds_repetitions_and_pauses() -> None:
+    method, loop = Method(ended("UNAVAILABLE")), asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call(method, 60.0, 0.5)
+    assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert 0.5 <= loop.time() - began < 5.0
+    assert method.timeouts == sorted(method.timeouts, reverse=True, key=lambda left_s: left_s or 0.0)
+
+
+async def test_a_call_that_is_canceled_in_a_pause_ends_at_once() -> None:
+    again = error_details_pb2.RetryInfo(retry_delay={"seconds": 30})
+    method = Method(ended("UNAVAILABLE", again))
+    calling = asyncio.ensure_future(call(method, 60.0))
+    while not method.timeouts:
+        await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling

@@ -286,8 +286,8 @@ def test_of_a_runs_context_only_what_narrows_the_work_is_sent() -> None:
     task = Task.create("go", context=context)
     task.metadata |= {"color": "red", "a2a": {"task_id": "t"}}
     metadata = _request(task).metadata
-    assert set(metadata) == {"color", "protolink"}
-    told = metadata["protolink"]["run_context"]
+    assert set(metadata) == {"color", "plgrpc"}
+    told = metadata["plgrpc"]["run_context"]
     assert list(told["agent_chain"]) == ["boss"]
     assert not {"workspace_uri", "metadata", "principal", "scopes"} & set(told)
 

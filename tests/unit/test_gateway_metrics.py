@@ -57,8 +57,8 @@ async def test_requests_are_counted_by_the_template_of_their_route() -> None:
     for path in ("/tasks/1", "/tasks/2", "/nowhere", "/elsewhere"):
         await get(app, path)
     found = samples(metrics)
-    assert found['protolink_http_requests_total{route="/tasks/{id}",method="GET",status="200"}'] == 2
-    assert found['protolink_http_requests_total{route="unmatched",method="GET",status="404"}'] == 2
+    assert found['plgrpc_http_requests_total{route="/tasks/{id}",method="GET",status="200"}'] == 2
+    assert found['plgrpc_http_requests_total{route="unmatched",method="GET",status="404"}'] == 2
     assert "/tasks/1" not in metrics.text()
 
 
@@ -66,8 +66,8 @@ async def test_a_route_with_many_methods_says_which_one_it_was() -> None:
     metrics = Metrics()
     await get(metrics.metered(Router([Route("/", rpc, methods=["POST"])])), "/", "POST")
     found = samples(metrics)
-    assert found['protolink_http_requests_total{route="SendMessage",method="POST",status="200"}'] == 1
-    assert found["protolink_http_sent_bytes_total"] == 5
+    assert found['plgrpc_http_requests_total{route="SendMessage",method="POST",status="200"}'] == 1
+    assert found["plgrpc_http_sent_bytes_total"] == 5
 
 
 async def test_a_method_of_a_callers_own_making_is_no_label() -> None:
@@ -82,7 +82,7 @@ async def test_a_histogram_ends_with_the_count_of_all() -> None:
     for elapsed_s in (0.0005, 0.003, 0.003, 1000.0):
         metrics.count("/x", "GET", 200, elapsed_s)
     found = samples(metrics)
-    name = "protolink_http_request_duration_seconds"
+    name = "plgrpc_http_request_duration_seconds"
     bucket = [
         found[f'{name}_bucket{{route="/x",method="GET",le="{le}"}}'] for le in ("0.001", "0.005", "300.0", "+Inf")
     ]
@@ -98,13 +98,13 @@ async def test_a_stream_is_open_while_it_is_sent_and_has_no_duration() -> None:
     async def stream(request: Request) -> Response:
         async def events() -> Any:
             yield b"data: 1\n\n"
-            seen.append(samples(metrics)["protolink_http_event_streams"])
+            seen.append(samples(metrics)["plgrpc_http_event_streams"])
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
     await get(metrics.metered(Router([Route("/s", stream)])), "/s")
     assert seen == [1]
-    assert samples(metrics)["protolink_http_event_streams"] == 0
+    assert samples(metrics)["plgrpc_http_event_streams"] == 0
     assert "duration_seconds_count" not in metrics.text()
 
 
@@ -129,7 +129,7 @@ async def test_a_stream_of_any_media_type_is_one_and_what_says_its_length_or_has
     found = samples(metrics)
     timed = [path for path in ("/stream", "/whole", "/nothing") if f'route="{path}",method="GET",le' in metrics.text()]
     assert timed == ["/whole", "/nothing"]
-    assert found["protolink_http_event_streams"] == 0
+    assert found["plgrpc_http_event_streams"] == 0
 
 
 async def test_a_websocket_is_open_until_its_route_returns() -> None:
@@ -138,10 +138,10 @@ async def test_a_websocket_is_open_until_its_route_returns() -> None:
 
     async def socket(websocket: WebSocket) -> None:
         await websocket.accept()
-        seen.append(samples(metrics)["protolink_http_websockets"])
+        seen.append(samples(metrics)["plgrpc_http_websockets"])
 
     await get(metrics.metered(Router([WebSocketRoute("/ws", socket)])), "/ws", kind="websocket")
-    assert (seen, samples(metrics)["protolink_http_websockets"]) == ([1], 0)
+    assert (seen, samples(metrics)["plgrpc_http_websockets"]) == ([1], 0)
 
 
 async def test_a_route_that_raises_is_not_in_flight_any_more() -> None:
@@ -152,14 +152,14 @@ async def test_a_route_that_raises_is_not_in_flight_any_more() -> None:
 
     with pytest.raises(ValueError, match="no"):
         await get(metrics.metered(broken), "/")
-    assert samples(metrics)["protolink_http_requests_in_flight"] == 0
+    assert samples(metrics)["plgrpc_http_requests_in_flight"] == 0
 
 
 async def test_more_series_than_the_bound_become_one() -> None:
     metrics = Metrics()
     for number in range(MAX_SERIES + 500):
         metrics.count(f"/{number}", "GET", 200, None)
-    assert samples(metrics)['protolink_http_requests_total{route="other",method="GET",status="200"}'] == 500
+    assert samples(metrics)['plgrpc_http_requests_total{route="other",method="GET",status="200"}'] == 500
 
 
 def test_rejections_and_numbers_of_others_are_shown() -> None:
@@ -168,16 +168,16 @@ def test_rejections_and_numbers_of_others_are_shown() -> None:
     metrics.rejected("slow_reader")
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 7)
     found = samples(metrics)
-    assert found['protolink_http_rejected_total{reason="slow_reader"}'] == 2
-    assert found["protolink_active_tasks"] == 7
+    assert found['plgrpc_http_rejected_total{reason="slow_reader"}'] == 2
+    assert found["plgrpc_active_tasks"] == 7
 
 
 def test_a_number_is_shown_once_however_often_it_is_announced() -> None:
     metrics = Metrics()
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 1)
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 2)
-    assert metrics.text().count("\nprotolink_active_tasks ") == 1
-    assert samples(metrics)["protolink_active_tasks"] == 2
+    assert metrics.text().count("\nplgrpc_active_tasks ") == 1
+    assert samples(metrics)["plgrpc_active_tasks"] == 2
 
 
 def test_every_line_has_the_form_that_prometheus_reads() -> None:

@@ -405,8 +405,17 @@ async def test_the_request_that_is_answered_hears_of_the_end_whatever_waits_behi
 
 
 async def test_a_pipeline_has_a_length(stage: Stage) -> None:
-    await stage.send(post(b"") * (MAX_PIPELINE + 2))
-    assert (stage.wire.aborted, stage.rejected) == (True, ["malformed"])
+    written = await stage.send(b"".join(post(b"<%d>" % number) for number in range(MAX_PIPELINE + 5)))
+    while written.count(b"HTTP/1.1 ") < MAX_PIPELINE + 2:
+        written = await stage.send(post(b"later"))  # of no use any more
+    assert written.count(b"HTTP/1.1 200") == MAX_PIPELINE + 1
+    assert b"<%d>" % MAX_PIPELINE in written
+    assert b"<%d>" % (MAX_PIPELINE + 1) not in written
+    assert b"later" not in written
+    last = written[written.rfind(b"HTTP/1.1 ") :]
+    assert last.startswith(b"HTTP/1.1 503")
+    assert b"connection: close" in last
+    assert (stage.wire.ended, stage.rejected) == (True, ["long_pipeline"])
 
 
 async def test_a_peer_that_does_not_read_is_cut(stage: Stage) -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
 
 from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.shares import Shares
 from protolink_grpc.errors import DeadlineExceededError, ResourceExhaustedError
 from protolink_grpc.gateway import waiting as waiting_module
-from protolink_grpc.gateway.shares import Shares
 from protolink_grpc.gateway.waiting import Waiting, Waits
 
 

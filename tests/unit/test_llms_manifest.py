@@ -1,25 +1,33 @@
-"""How many tokens enter a model, and from where."""
+"""How many tokens enter a model, who wrote them, and in which role."""
 
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
 from protolink_grpc.llms.mock import ScriptedLLM
+from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.llms.prompt import Section, build_prompt, delegation_tools
+from protolink_grpc.llms.surroundings import InferenceRequest
 from protolink_grpc.models.action import ContextItem, ContextManifest
+from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
 
 CONTEXT = RunContext(run_id="run_1", session_id="s_1", agent_chain=["planner"])
 
 
+SECTIONS = (
+    Section("system", "instructions", "system", "author", "be kind; "),
+    Section("tools", "declarations", "system", "author", "TOOLS"),
+)
+
+
 def meter(history: list[LLMMessage] | None = None) -> ContextMeter:
-    return ContextMeter(
-        len, system="be kind; TOOLS", affordances="TOOLS", declared="[]", history=history or [], query="where?"
-    )
+    return ContextMeter(len, sections=SECTIONS, history=history or [], query="where?")
 
 
 def test_the_tool_prompt_is_part_of_the_system_and_counts_once() -> None:
     manifest = build_context_manifest(ScriptedLLM([]), meter().items)
-    assert (manifest.system_tokens, manifest.tool_prompt_tokens, manifest.user_tokens) == (16, 7, 6)
-    assert manifest.total_estimated_tokens == 16 + 6
+    assert (manifest.system_tokens, manifest.tool_prompt_tokens, manifest.user_tokens) == (14, 5, 6)
+    assert manifest.total_estimated_tokens == 14 + 6
 
 
 def test_history_and_the_turn_count_as_history_and_are_told_apart() -> None:
@@ -30,11 +38,61 @@ def test_history_and_the_turn_count_as_history_and_are_told_apart() -> None:
     assert manifest.history_tokens == 10
     assert [(item.kind, item.tokens) for item in manifest.context_items] == [
         ("system", 9),
-        ("tools", 7),
+        ("tools", 5),
         ("history", 5),
         ("turn", 5),
         ("user", 6),
     ]
+
+
+def test_each_item_says_who_wrote_it_and_in_which_role() -> None:
+    tool, peer = ToolSpec("weather", "How it is"), AgentCard("hotel", "Rooms", "grpc://hotel")
+    request = InferenceRequest(
+        "k",
+        "where?",
+        "Be kind.",
+        [LLMMessage("user", "hi")],
+        [tool],
+        [peer],
+        {"type": "string"},
+        flow_prompt="Then book.",
+        caller_flow_prompt="Step 2.",
+    )
+    for native in (True, False):
+        prompt = build_prompt(request, native_tools=native)
+        counted = ContextMeter(
+            len,
+            sections=prompt.sections,
+            declared=[tool] if native else [],
+            delegation=delegation_tools(request) if native else [],
+            history=request.history,
+            query=request.query,
+        )
+        counted.add(LLMMessage("assistant", "x"))
+        found = {(item.kind, item.name): tuple(item.metadata.values())[:2] for item in counted.items}
+        tools = (
+            {
+                ("tools", "definitions"): ("tool_definition", "author"),
+                ("tools", "delegation"): ("tool_definition", "peers"),
+            }
+            if native
+            else {("tools", "declarations"): ("system", "author")}
+        )
+        assert found == tools | {
+            ("system", "instructions"): ("system", "author"),
+            ("system", "flow_prompt"): ("system", "own_flow"),
+            ("system", "rules"): ("system", "runtime"),
+            ("history", "conversation"): ("conversation", "memory"),
+            ("turn", "observations"): ("conversation", "run"),
+            ("data", "agents"): ("user", "peers"),
+            ("data", "flow_prompt"): ("user", "caller"),
+            ("data", "output_schema"): ("user", "caller"),
+            ("user", "query"): ("user", "caller"),
+        }
+        manifest = build_context_manifest(ScriptedLLM([]), counted.items)
+        assert manifest.user_tokens == len("where?") + sum(
+            len(each.text) for each in prompt.sections if each.role == "user"
+        )
 
 
 def test_a_manifest_names_the_run_and_the_model() -> None:

@@ -11,7 +11,9 @@ from pydantic_ai import exceptions, messages
 from protolink_grpc.errors import ContextLimitError, ModelError, ModelUnavailableError
 from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
-from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, failure
+from protolink_grpc.llms.prompt import data_block
+from protolink_grpc.llms.providers import PROVIDERS
+from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, Endpoint, failure
 from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
 from protolink_grpc.models.conversation import LLMMessage
 
@@ -59,6 +61,20 @@ said = st.builds(
 )
 
 
+def as_sent(message: LLMMessage) -> str:
+    if message.role == "user" or (message.role == "tool" and message.tool_call_id):
+        return message.content
+    data = [{"role": message.role, "content": message.content}]
+    return "" if message.role == "assistant" else data_block("message", data)
+
+
+def test_user_messages_that_follow_each_other_are_sent_as_one():
+    said = [LLMMessage("user", "a"), LLMMessage("user", "b"), LLMMessage("assistant", "c"), LLMMessage("user", "d")]
+    request = ModelRequest("", said)
+    parts = [part for message in conversation(request, wire_names(request)) for part in message.parts]
+    assert [part.content for part in parts] == ["a\n\nb", "c", "d"]
+
+
 @given(st.text(max_size=20), st.lists(said, max_size=8))
 def test_only_the_authors_instructions_are_ever_system(system: str, conversed: list[LLMMessage]):
     request = ModelRequest(system, conversed)
@@ -66,7 +82,9 @@ def test_only_the_authors_instructions_are_ever_system(system: str, conversed: l
     systems = [part.content for part in parts if isinstance(part, messages.SystemPromptPart)]
     assert systems == ([system] if system else [])
     spoken = [part for part in parts if isinstance(part, messages.UserPromptPart | messages.ToolReturnPart)]
-    assert [part.content for part in spoken] == [each.content for each in conversed if each.role != "assistant"]
+    assert "".join(str(part.content) for part in spoken).replace("\n\n", "") == "".join(
+        map(as_sent, conversed)
+    ).replace("\n\n", "")
     for call in (part for part in parts if isinstance(part, messages.ToolCallPart)):
         assert isinstance(call.args, dict)
 
@@ -138,10 +156,11 @@ def test_no_message_holds_the_key_or_runs_on(key: str, around: str, status: int)
     error = exceptions.ModelHTTPError(
         status, "m", {"error": {"message": f"{around}{key}{around}"}}, headers={"authorization": key}
     )
-    ours = failure(error, "openai", "m", key)
+    ours = failure(error, Endpoint(PROVIDERS["openai"], "m", "https://host/v1", key))
     assert key not in str(ours)
     assert key not in repr(ours.metadata)
-    assert len(str(ours)) < TEXT_CHARS + 120
+    assert str(ours).isprintable()
+    assert len(str(ours)) < TEXT_CHARS + 200
 
 
 @pytest.mark.parametrize(
@@ -157,4 +176,4 @@ def test_no_message_holds_the_key_or_runs_on(key: str, around: str, status: int)
     ],
 )
 def test_what_a_failure_means_is_decided_by_a_table(error: Exception, expected: type[Exception]):
-    assert type(failure(error, "p", "m", "")) is expected
+    assert type(failure(error, Endpoint(PROVIDERS["ollama"], "m", "http://host"))) is expected

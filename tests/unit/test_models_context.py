@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,6 +80,25 @@ def test_a_budget_counts_in_whole_numbers(value: object):
     with pytest.raises(InvalidArgumentError) as caught:
         RunContext.from_dict({"budget": {"max_steps": value}})
     assert caught.value.field == "budget.max_steps"
+
+
+COUNTS = ("max_steps", "max_llm_calls", "max_tool_calls", "max_input_tokens", "max_output_tokens")
+
+
+@pytest.mark.parametrize("name", [*COUNTS, "max_runtime_seconds"])
+@pytest.mark.parametrize("value", [-1, True, "3", [], float("nan"), float("inf"), 2**63, -0.5], ids=repr)
+def test_a_limit_that_is_none_is_refused_when_the_budget_is_made(name: str, value: object):
+    for make in (lambda: RunBudget(**{name: value}), lambda: replace(RunBudget(), **{name: value})):
+        with pytest.raises(InvalidArgumentError) as caught:
+            make()
+        assert caught.value.field == name
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_limit_of_zero_is_one_and_a_fraction_is_none(name: str):
+    assert getattr(RunBudget(**{name: 0}), name) == 0
+    with pytest.raises(InvalidArgumentError):
+        RunBudget(**{name: 1.5})
 
 
 @pytest.mark.parametrize("value", [-0.5, float("nan"), float("inf"), "1", True])

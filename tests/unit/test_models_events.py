@@ -146,3 +146,33 @@ def test_the_form_shares_nothing_with_the_event(content: dict[str, list[int]]) -
             if isinstance(value, list):
                 value.append(0)
     assert json.dumps(event.to_dict()) == before
+
+
+# What happened is in the payload; JSON of before, and of ProtoLink, says how an action ended in the type only.
+
+
+def json_of(kind: str, outcome: str | None) -> dict[str, Any]:
+    found = RunEvent(payload=events.ActionEnded("tool.call", "add"), task_id="t", sequence=1).to_dict()
+    found["type"] = kind
+    del found["payload"]["outcome"]
+    return found if outcome is None else found | {"payload": found["payload"] | {"outcome": outcome}}
+
+
+@pytest.mark.parametrize("outcome", ["completed", "failed", "denied", "rejected", "canceled"])
+def test_json_without_an_outcome_takes_it_from_the_type(outcome: str) -> None:
+    read = RunEvent.from_dict(json_of(f"action.{outcome}", None))
+    assert read.payload == events.ActionEnded("tool.call", "add", outcome=outcome)
+    assert read.to_dict()["payload"]["outcome"] == outcome
+
+
+def test_json_with_an_outcome_is_read_by_it() -> None:
+    read = RunEvent.from_dict(json_of("action.completed", "denied"))
+    assert read.payload == events.ActionEnded("tool.call", "add", outcome="denied")
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("action.parked", None), ("action.failed", "done")])
+def test_json_whose_outcome_cannot_be_read_stays_as_it_is(kind: str, outcome: str | None) -> None:
+    found = json_of(kind, outcome)
+    read = RunEvent.from_dict(found)
+    assert read.payload == found["payload"]
+    assert read.to_dict() == found

@@ -34,8 +34,12 @@ def said(text: str, role: str = "user") -> Message:
     return Message(text, role, [Part("text", text)], NOON)
 
 
+FIRST = "1970-01-01T00:00:01.000000+00:00"
+
+
 def submitted(*texts: str, **metadata: Any) -> ev.TaskSubmitted:
-    return ev.TaskSubmitted(Task("task", messages=[said(text) for text in texts], metadata=metadata), "ada")
+    task = Task("task", messages=[said(text) for text in texts], metadata=metadata, created_at=FIRST)
+    return ev.TaskSubmitted(task, "ada")
 
 
 def moved(before: TaskState, after: TaskState, **more: Any) -> ev.TaskStatusChanged:
@@ -58,11 +62,12 @@ def test_a_submission_opens_the_task() -> None:
         artifacts=[Artifact("a", timestamp=NOON)],
         metadata={"own": 1, "session_id": "session"},
         flow_state={"step": 1},
+        created_at="1970-01-01T00:00:00.500000+00:00",
     )
     fold = fold_of(ev.TaskSubmitted(task, "ada", "request"))
     assert (fold.principal, fold.session_id, fold.state) == ("ada", "session", SUBMITTED)
     assert (fold.metadata, fold.flow_state) == ({"own": 1}, {"step": 1})
-    assert (fold.create_micros, fold.update_micros, fold.sequence) == (1_000_000, 1_000_000, 1)
+    assert (fold.create_micros, fold.update_micros, fold.sequence) == (500_000, 1_000_000, 1)
     assert fold.message_ids == {"hello"}
     assert fold.artifact("a") is task.artifacts[0]
 
@@ -74,7 +79,9 @@ def test_a_task_without_a_session_is_a_session_of_its_own() -> None:
 def test_derived_keys_are_not_believed() -> None:
     fold = fold_of(submitted("hello", **dict.fromkeys(DERIVED_KEYS - {"run_context", "session_id"}, "forged")))
     assert fold.metadata == {}
-    assert set(fold.to_task().metadata) == {"session_id", "state_history"}
+    task = fold.to_task()
+    assert set(task.metadata) == {"run_context", "run_id", "session_id", "state_history"}
+    assert "forged" not in str(task.metadata)
 
 
 def test_the_context_of_a_submission_is_kept_and_replaced_by_that_of_a_run() -> None:
@@ -258,7 +265,7 @@ def test_a_task_has_the_typed_facts_in_its_metadata() -> None:
     )
     task = fold.to_task()
     assert (task.id, task.state, task.created_at) == ("task", TaskState.FAILED, "1970-01-01T00:00:01.000000+00:00")
-    assert RunContext.from_dict(task.metadata["run_context"]) == FULL_CONTEXT
+    assert RunContext.from_dict(task.metadata["run_context"]) == replace(FULL_CONTEXT, session_id="task")
     assert {key: task.metadata[key] for key in ("own", "run_id", "session_id", "error", "canceled")} == {
         "own": 1,
         "run_id": "run",

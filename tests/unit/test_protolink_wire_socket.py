@@ -20,7 +20,7 @@ from protolink_grpc.gateway.protolink_verbs import Ask, Verb
 PATIENCE_S = 10.0
 """Bound of what must happen soon; reached only by a failure."""
 
-SERVICE = "/protolink.v1.AgentService"
+SERVICE = "/plgrpc.v1.AgentService"
 
 
 class Stage:

@@ -5,7 +5,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protolink_pb.v1 import agent_card_pb2 as pb2
+from plgrpc.v1 import agent_card_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill

@@ -8,9 +8,9 @@ import pytest
 from protolink_grpc.errors import (
     AgentConflictError,
     AgentNotFoundError,
-    AmbiguousAgentError,
     InvalidArgumentError,
     LeaseNotFoundError,
+    ResourceExhaustedError,
 )
 from protolink_grpc.models.card import AgentCapabilities, AgentCard
 from protolink_grpc.registry import AgentDirectory, AgentFilter
@@ -120,8 +120,8 @@ def test_a_url_cannot_be_hijacked_while_its_lease_is_alive(directory, clock):
         directory.register(card("a", tags=["evil"]), "mallory")
     assert directory.get("a").card.tags == []
     clock.now += 1
-    directory.register(card("a", tags=["next"]), "mallory")
-    assert directory.get("a").card.tags == ["next"]
+    directory.register(replace(card("a", tags=["next"]), name="b"), "mallory")
+    assert directory.get("grpc://a:1").card.tags == ["next"]
 
 
 def test_a_failed_takeover_does_not_keep_the_lease_alive(directory, clock):
@@ -269,22 +269,201 @@ def test_an_unknown_name_is_answered_with_the_nearest_one(directory):
     assert "did you mean" not in str(caught.value)
 
 
-def test_a_name_of_several_agents_is_answered_with_their_urls(directory, clock):
+def test_a_name_of_several_instances_is_answered_with_the_one_registered_last(directory, clock):
     directory.register(card("a", 1), "alice")
-    directory.register(card("a", 2), "bob", lease_ttl_s=1)
-    with pytest.raises(AmbiguousAgentError, match=r"grpc://a:1, grpc://a:2"):
-        directory.get("a")
-    assert directory.get("grpc://a:2").card.url == "grpc://a:2"
+    clock.now += 1
+    directory.register(card("a", 2), "alice", lease_ttl_s=1)
+    assert directory.get("a").card.url == "grpc://a:2"
+    assert directory.get("grpc://a:1").card.url == "grpc://a:1"
+    directory.register(card("a", 1, tags=["changed"]), "alice")
+    assert directory.get("a").card.url == "grpc://a:2"
     clock.now += 1
     assert directory.get("a").card.url == "grpc://a:1"
 
 
-def test_a_very_common_name_is_not_answered_with_all_its_urls(directory):
-    for port in range(50):
-        directory.register(card("a", port), "alice")
-    with pytest.raises(AmbiguousAgentError, match=r"50 agents") as caught:
-        directory.get("a")
-    assert str(caught.value).count("grpc://") == 10
+# -- names -------------------------------------------------------------------------------------------------------------------
+
+HOLD_S = 100.0
+
+
+@pytest.fixture
+def holding(clock):
+    return AgentDirectory(clock=clock, name_hold_s=HOLD_S)
+
+
+@pytest.mark.parametrize("end", ["lapse", "good-bye"])
+def test_a_name_stays_its_owners_after_its_lease_for_the_time_of_the_hold(holding, clock, end):
+    granted = holding.register(card("bank"), "alice", lease_ttl_s=10)
+    if end == "good-bye":
+        assert holding.deregister(granted.lease_id, "alice")
+    else:
+        clock.now += 10
+        assert holding.expire() == 1
+    clock.now += HOLD_S - 1
+    for url in ("grpc://bank:1", "grpc://evil:1"):
+        with pytest.raises(AgentConflictError, match="the name 'bank'") as caught:
+            holding.register(AgentCard("bank", "d", url), "mallory")
+        assert "alice" not in str(caught.value) + str(caught.value.metadata)
+    assert len(holding) == 0
+    clock.now += 1
+    holding.register(AgentCard("bank", "d", "grpc://evil:1"), "mallory")
+    assert holding.get("bank").card.url == "grpc://evil:1"
+
+
+def test_the_owner_gets_its_name_back_at_any_address_within_the_hold(holding, clock):
+    granted = holding.register(card("bank"), "alice")
+    holding.deregister(granted.lease_id, "alice")
+    clock.now += HOLD_S / 2
+    holding.register(card("bank", 2), "alice")
+    clock.now += 29
+    assert holding.get("bank").card.url == "grpc://bank:2"
+
+
+def test_a_name_that_is_registered_belongs_to_its_owner_however_long_that_is(holding, clock):
+    granted = holding.register(card("bank"), "alice", lease_ttl_s=3600)
+    for _ in range(10):
+        clock.now += HOLD_S
+        holding.renew(granted.lease_id, "alice")
+    with pytest.raises(AgentConflictError):
+        holding.register(card("bank", 2), "mallory")
+
+
+@pytest.mark.parametrize("spelling", ["Bank", "BANK", "\uff42\uff41\uff4e\uff4b", "ban\u212a"])
+def test_a_name_that_differs_in_case_or_width_only_belongs_to_the_same_owner(directory, spelling):
+    directory.register(card("bank"), "alice")
+    with pytest.raises(AgentConflictError):
+        directory.register(AgentCard(spelling, "d", "grpc://evil:1"), "mallory")
+    directory.register(AgentCard(spelling, "d", "grpc://bank:2"), "alice")
+    assert directory.get("bank").card.url == "grpc://bank:1"
+    assert directory.get(spelling).card.url == "grpc://bank:2"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ba\x00nk", "bank\n", " bank", "bank ", "ba\u200bnk", "\u202eknab", "ba\xadnk", "ba\u2028nk", "grpc://bank:1"],
+)
+def test_a_name_that_could_pass_for_another_or_for_a_url_is_refused(directory, name):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.register(AgentCard(name, "d", "grpc://bank:1"), "alice")
+    assert caught.value.field == "card.name"
+    assert directory.names.owner(name) is None
+
+
+@pytest.mark.parametrize("name", ["Zo\xeb", "\u9280\u884c", "a b", "bank-2", "\U0001f3e6", "\u0431\u0430\u043d\u043a"])
+def test_names_of_all_languages_are_names(directory, name):
+    directory.register(AgentCard(name, "d", "grpc://bank:1"), "alice")
+    assert directory.get(name).card.name == name
+
+
+def test_a_registration_that_is_refused_owns_no_name(directory):
+    directory.register(card("a"), "alice")
+    with pytest.raises(AgentConflictError):
+        directory.register(AgentCard("fresh", "d", "grpc://a:1"), "mallory")
+    directory.register(card("fresh"), "bob")
+
+
+def test_two_plans_never_give_one_name_to_two_principals(directory):
+    first = directory.plan_registration(card("a", 1), "alice", 30, "")
+    with pytest.raises(AgentConflictError):
+        directory.plan_registration(card("a", 2), "mallory", 30, "")
+    directory.perform([first])
+    assert directory.get("a").card.url == "grpc://a:1"
+
+
+def test_an_agent_that_changes_its_name_keeps_the_old_one_for_the_hold(holding, clock):
+    holding.register(card("old"), "alice")
+    holding.register(replace(card("old"), name="new"), "alice")
+    for name in ("old", "new"):
+        with pytest.raises(AgentConflictError):
+            holding.register(AgentCard(name, "d", "grpc://evil:1"), "mallory")
+    clock.now += HOLD_S
+    holding.renew(holding.register(replace(card("old"), name="new"), "alice").lease_id, "alice")
+    holding.register(AgentCard("old", "d", "grpc://evil:1"), "mallory")
+
+
+def test_a_lease_takes_its_name_along_to_another_principal_and_no_other_name(directory):
+    first = directory.register(card("a"), "alice")
+    directory.register(card("b"), "bob")
+    with pytest.raises(AgentConflictError):
+        directory.register(replace(card("a"), name="b"), "alice-2", lease_id=first.lease_id)
+    directory.register(card("a"), "alice-2", lease_id=first.lease_id)
+    with pytest.raises(AgentConflictError):
+        directory.register(card("a", 2), "alice")
+
+
+def test_anonymous_callers_are_one_owner_whose_names_are_not_held(directory):
+    granted = directory.register(card("a"), "anonymous")
+    directory.register(card("a", 2), "anonymous")
+    with pytest.raises(AgentConflictError):
+        directory.register(card("a", 3), "alice")
+    directory.deregister(granted.lease_id, "anonymous")
+    directory.deregister(directory.register(card("a", 2), "anonymous").lease_id, "anonymous")
+    directory.register(card("a", 3), "alice")
+
+
+def test_an_administrator_takes_names_and_urls_over(directory):
+    directory.register(card("a"), "mallory")
+    mutation = directory.plan_registration(card("a"), "admin", 30, "", is_admin=True)
+    directory.perform([mutation])
+    with pytest.raises(AgentConflictError):
+        directory.register(card("a", 2), "mallory")
+
+
+def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("protolink_grpc.registry.names.MAX_HELD_NAMES", 100)
+    directory = AgentDirectory()
+    directory.deregister(directory.register(card("mine"), "alice").lease_id, "alice")
+    for number in range(1_000):
+        directory.deregister(directory.register(card(f"a{number}"), "mallory").lease_id, "mallory")
+    assert len(directory.names._owners) == 101
+    assert directory.names.owner("mine") == "alice"
+    assert directory.names.owner("a999") == "mallory"
+    assert directory.names.owner("a0") is None
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan")])
+def test_the_time_of_the_hold_has_bounds(seconds):
+    with pytest.raises(InvalidArgumentError) as caught:
+        AgentDirectory(name_hold_s=seconds)
+    assert caught.value.field == "name_hold_s"
+
+
+def test_a_principal_has_a_bounded_number_of_agents(clock):
+    directory = AgentDirectory(clock=clock, max_agents=2)
+    directory.register(card("a"), "alice", lease_ttl_s=1)
+    directory.register(card("b"), "alice")
+    with pytest.raises(ResourceExhaustedError):
+        directory.register(card("c"), "alice")
+    directory.register(card("b", tags=["new"]), "alice")
+    directory.register(card("c"), "bob")
+    clock.now += 1
+    directory.expire()
+    directory.register(card("d"), "alice")
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------------
+
+
+def test_another_spelling_of_a_url_is_the_same_agent(directory):
+    directory.register(AgentCard("a", "d", "grpc://bank.example:1"), "alice")
+    for spelling in ("GRPC://Bank.Example:1", "grpc://bank.example.:1/", "bank.example:1"):
+        with pytest.raises(AgentConflictError):
+            directory.register(AgentCard("evil", "d", spelling), "mallory")
+    assert directory.get("grpc://BANK.example:1/").card.name == "a"
+    directory.register(AgentCard("a", "d", "grpc://BANK.example:1/"), "alice")
+    assert len(directory) == 1
+    directory.register(AgentCard("b", "d", "grpcs://bank.example:1"), "mallory")
+    assert len(directory) == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["bank", "ftp://a:1", "grpc://a", "http://u:p@a", "http://a\n.evil:1", "http://" + "a" * 3000]
+)
+def test_a_url_that_no_client_could_call_is_refused(directory, url):
+    with pytest.raises(InvalidArgumentError) as caught:
+        directory.register(AgentCard("a", "d", url), "alice")
+    assert caught.value.field == "card.url"
+    assert len(directory) == 0
 
 
 def test_nobody_is_called_nothing(directory):
@@ -394,7 +573,7 @@ def test_a_list_by_tag_looks_at_no_agent_without_it(directory):
 
 def test_a_change_planned_on_an_older_state_is_refused(directory):
     planned = directory.plan_registration(card("a"), "alice", 30, "")
-    directory.register(card("a"), "bob")
+    directory.register(card("a"), "alice")
     directory.stage([planned])
     with pytest.raises(RuntimeError):
         directory.apply([planned])

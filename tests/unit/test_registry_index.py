@@ -13,7 +13,7 @@ cards = st.builds(
     AgentCard,
     name=words,
     description=st.just("d"),
-    url=st.sampled_from(["u1", "u2", "u3", "u4", "u5"]),
+    url=st.sampled_from([f"grpc://u{number}:1" for number in range(1, 6)]),
     role=words,
     tags=few,
     skills=st.lists(st.builds(AgentSkill, words), max_size=2, unique_by=lambda skill: skill.id),
@@ -62,7 +62,7 @@ class Histories(RuleBasedStateMachine):
         granted = self.directory.register(card, "alice", lease_ttl_s=ttl)
         self.alive[card.url] = (card, granted.lease_id, self.now + ttl)
 
-    @rule(url=st.sampled_from(["u1", "u2", "u3", "u4", "u5"]))
+    @rule(url=st.sampled_from([f"grpc://u{number}:1" for number in range(1, 6)]))
     def deregister(self, url):
         if url in self.alive:
             _, lease, due = self.alive.pop(url)

@@ -8,6 +8,7 @@ import pytest
 
 from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
 from protolink_grpc.registry.entries import StoredAgent
+from protolink_grpc.registry.names import NameRecord
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 
 
@@ -29,7 +30,7 @@ async def reread(path):
 
 
 async def test_a_new_file_knows_nobody(path):
-    assert await reread(path) == ([], 0)
+    assert await reread(path) == ([], 0, [])
 
 
 async def test_what_was_written_is_read_again(path):
@@ -39,7 +40,7 @@ async def test_what_was_written_is_read_again(path):
     await file.write([stored("b", b"newer", 3)], ["a", "never there"], 4)
     await file.write([stored("c")], [], 5)
     await file.aclose()
-    assert await reread(path) == ([stored("b", b"newer", 3), stored("c")], 5)
+    assert await reread(path) == ([stored("b", b"newer", 3), stored("c")], 5, [])
 
 
 async def test_what_write_has_acknowledged_survives_without_a_close(path, tmp_path):
@@ -50,7 +51,7 @@ async def test_what_write_has_acknowledged_survives_without_a_close(path, tmp_pa
     for suffix in ("", "-wal"):
         copy.with_name(copy.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
     await file.aclose()
-    assert await reread(copy) == ([stored("a")], 1)
+    assert await reread(copy) == ([stored("a")], 1, [])
 
 
 async def test_writes_are_synced_before_they_are_acknowledged(path):
@@ -73,16 +74,16 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
         await file.write([stored("b"), stored("c", card=None)], ["a"], 3)
     await file.write([stored("d")], [], 2)
     await file.aclose()
-    assert await reread(path) == ([stored("a"), stored("d")], 2)
+    assert await reread(path) == ([stored("a"), stored("d")], 2, [])
 
 
 async def test_a_file_of_a_newer_version_is_left_alone(path):
     await reread(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE meta SET value = 2 WHERE key = 'schema_version'")
+        connection.execute("UPDATE meta SET value = 3 WHERE key = 'schema_version'")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match="version 2"):
+    with pytest.raises(StoreVersionError, match="version 3"):
         await reread(path)
     assert path.read_bytes() == before
 
@@ -104,7 +105,7 @@ async def test_a_full_disk_says_so_and_later_writes_go_on(path):
         await file.write([stored("b", b"x" * 100_000)], [], 2)
     await file.write([stored("c")], [], 2)
     await file.aclose()
-    assert await reread(path) == ([stored("a"), stored("c")], 2)
+    assert await reread(path) == ([stored("a"), stored("c")], 2, [])
 
 
 async def test_two_registries_cannot_share_a_file(path):
@@ -115,7 +116,7 @@ async def test_two_registries_cannot_share_a_file(path):
     await second.aclose()
     await first.write([stored("a")], [], 1)
     await first.aclose()
-    assert await reread(path) == ([stored("a")], 1)
+    assert await reread(path) == ([stored("a")], 1, [])
 
 
 async def test_something_else_than_a_database_says_so(path):
@@ -151,3 +152,27 @@ async def test_a_file_may_be_closed_twice(path):
     await file.load()
     await file.aclose()
     await file.aclose()
+
+
+async def test_names_are_freed_before_they_are_given_again(path):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    await file.write([], [], 5, names=[NameRecord("a", "alice", 1.0), NameRecord("b", "alice", 1.0)])
+    await file.write([], [], 4, names=[NameRecord("a", "bob", 2.0)], freed=["a", "b", "never there"])
+    await file.aclose()
+    assert await reread(path) == ([], 5, [NameRecord("a", "bob", 2.0)])
+
+
+async def test_a_file_of_version_1_is_read_and_its_urls_become_canonical(path):
+    await reread(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE names")
+        connection.execute("UPDATE meta SET value = 1 WHERE key = 'schema_version'")
+        for url in ("GRPC://A:1/", "grpc://b:1", "nowhere"):
+            connection.execute(
+                "INSERT INTO agents VALUES (?, ?, 'alice', ?, 30.0, 1.0, 1)", (url, b"card", f"lease of {url}")
+            )
+    connection.close()
+    agents, _, names = await reread(path)
+    assert ([each.url for each in agents], names) == (["grpc://a:1", "grpc://b:1"], [])
+    assert (await reread(path))[0] == agents

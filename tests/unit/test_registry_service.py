@@ -38,9 +38,9 @@ class SlowFile:
         self.failure = None
 
     async def load(self):
-        return [], 0
+        return [], 0, []
 
-    async def write(self, agents, gone_urls, revision):
+    async def write(self, agents, gone_urls, revision, **names):
         self.writes.append(([each.url for each in agents], list(gone_urls), revision))
         self.begun.set()
         await self.may_end.wait()
@@ -172,6 +172,97 @@ async def test_a_watcher_that_comes_back_after_a_restart_stays_exact(path, clock
         batch = await anext(watch)
         assert batch.snapshot
         assert told(batch) == [(UP, "b")]
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+async def test_a_name_stays_its_owners_over_a_restart_and_no_longer_than_the_hold(path, clock, end):
+    def durable():
+        return RegistryService(AgentDirectory(clock=clock, name_hold_s=100), SQLiteDirectoryFile(path))
+
+    async with durable() as service:
+        granted = await service.register(card("bank"), principal="alice", lease_ttl_s=5)
+        clock.now += 1_000  # registered for longer than the hold
+        if end == "stopped":
+            await service.renew((await service.register(card("bank"), principal="alice")).lease_id, principal="alice")
+            granted = await service.register(card("bank"), principal="alice", lease_ttl_s=5)
+            await service.deregister(granted.lease_id, principal="alice")
+    clock.now += 90
+    async with durable() as service:
+        if end == "killed":  # it comes back under a fresh lease, which then runs out
+            clock.now += 5
+            service._expire()
+        with pytest.raises(AgentConflictError):
+            await service.register(AgentCard("Bank", "d", "grpc://evil:1"), principal="mallory")
+        assert names(await service.list()) == []
+    clock.now += 100
+    async with durable() as service:
+        await service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory")
+
+
+async def test_an_administrator_that_takes_a_name_over_removes_the_agents_of_others(service):
+    squatted = await service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory")
+    await service.register(AgentCard("Bank", "d", "grpc://evil:2"), principal="mallory")
+    async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
+        with pytest.raises(AgentConflictError):
+            await service.register(card("bank"), principal="root")
+        await service.register(card("bank"), principal="root", is_admin=True)
+        changes = []
+        while len(changes) < 3:
+            changes += told(await anext(watch))
+    assert sorted(changes, key=str) == sorted([(UP, "bank"), (DOWN, "bank"), (DOWN, "Bank")], key=str)
+    assert [agent.card.url for agent in (await service.list()).agents] == ["grpc://bank:1"]
+    with pytest.raises(LeaseNotFoundError):
+        await service.renew(squatted.lease_id, principal="mallory")
+    with pytest.raises(AgentConflictError):
+        await service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory")
+
+
+async def test_an_agent_that_is_being_registered_while_its_name_is_taken_over_is_removed_too(slow):
+    service, file = slow
+    late = asyncio.ensure_future(service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory"))
+    await file.begun.wait()
+    taking = asyncio.ensure_future(service.register(card("bank"), principal="root", is_admin=True))
+    asyncio.get_running_loop().call_soon(file.may_end.set)
+    await asyncio.gather(late, taking)
+    assert [agent.card.url for agent in (await service.list()).agents] == ["grpc://bank:1"]
+
+
+async def test_a_released_name_is_free_at_once_and_after_a_restart(path, clock):
+    async with durable(path, clock) as service:
+        await service.register(card("bank"), principal="mallory")
+        held = await service.register(card("held"), principal="mallory")
+        await service.deregister(held.lease_id, principal="mallory")
+        assert await service.release_name("Bank")
+        assert await service.release_name("held")
+        assert not await service.release_name("unknown")
+        assert names(await service.list()) == []
+        await service.register(card("held"), principal="alice")
+    async with durable(path, clock) as service:
+        await service.register(card("bank"), principal="bob")
+        with pytest.raises(AgentConflictError):
+            await service.register(AgentCard("held", "d", "grpc://evil:1"), principal="mallory")
+
+
+async def test_an_administrator_releases_a_name_by_taking_it_over_and_leaving(service):
+    await service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory")
+    taken = await service.register(card("bank"), principal="root", is_admin=True)
+    assert await service.deregister(taken.lease_id, principal="root", is_admin=True)
+    await service.register(card("bank"), principal="alice")
+
+
+async def test_names_of_many_principals_registered_at_once_have_one_owner_each(service):
+    claims = [
+        service.register(AgentCard(f"n{number % 5}", "d", f"grpc://{who}:{number + 1}"), principal=who)
+        for number in range(50)
+        for who in ("alice", "bob", "carl")
+    ]
+    results = await asyncio.gather(*claims, return_exceptions=True)
+    assert {type(each) for each in results if isinstance(each, Exception)} == {AgentConflictError}
+    owners = {}
+    for agent in (await service.list(page_size=1_000)).agents:
+        owners.setdefault(agent.card.name, set()).add(agent.card.url.split(":")[1])
+    assert sorted(owners) == [f"n{number}" for number in range(5)]
+    assert all(len(each) == 1 for each in owners.values())
 
 
 async def test_an_expired_agent_does_not_come_back_with_a_restart(path, clock):

@@ -147,7 +147,12 @@ def test_a_status_is_told_of_attempt_turn_and_task(state: TaskState, expected: l
 
 @pytest.mark.parametrize(
     ("cause", "first"),
-    [("submitted", "task.started"), ("continued", "task.resumed"), ("recovered", "task.retrying")],
+    [
+        ("submitted", "task.started"),
+        ("continued", "task.resumed"),
+        ("recovered", "task.retrying"),
+        ("unknown-77", "task.started"),
+    ],
 )
 def test_a_run_begins_by_its_cause(cause: str, first: str) -> None:
     assert types(begun(cause)) == [first, "task.attempt.started", "turn.started"]
@@ -181,7 +186,7 @@ def test_a_tool_call_is_told_from_its_arguments_to_its_result() -> None:
         ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.DENY)),
         ev.ActionStarted("tool.call", "book", {"nights": 2}),
         ev.ActionEnded("tool.call", "book", {"id": 7}),
-        ("action.failed", ev.ActionEnded("tool.call", "book", error={"code": "E"})),
+        ev.ActionEnded("tool.call", "book", error={"code": "E"}, outcome="failed"),
     )
     assert [record["type"] for record in records] == [
         "tool.args",
@@ -200,7 +205,7 @@ def test_delegated_work_is_a_subagent() -> None:
         ev.ActionRequested(PEER, "d1"),
         ev.ActionStarted("agent.call", "hotel", {}, "d1"),
         ev.ActionEnded("agent.call", "hotel", "done", delegation_id="d1"),
-        ("action.failed", ev.ActionEnded("agent.call", "hotel", delegation_id="d1")),
+        ev.ActionEnded("agent.call", "hotel", delegation_id="d1", outcome="failed"),
     )
     assert [record["type"] for record in records] == [
         "task.delegated",
@@ -235,7 +240,7 @@ def test_turns_are_counted_by_what_the_sender_says() -> None:
 
 
 def test_what_the_contract_does_not_know_keeps_its_own_type() -> None:
-    assert types(("shop.order", {"id": 1}), ("newer.kind", None)) == ["protolink.shop.order", "protolink.newer.kind"]
+    assert types(("shop.order", {"id": 1}), ("newer.kind", None)) == ["plgrpc.shop.order", "plgrpc.newer.kind"]
 
 
 def test_text_deltas_are_not_exported_as_records() -> None:

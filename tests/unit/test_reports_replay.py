@@ -152,7 +152,7 @@ def test_a_replay_asserts_its_own_events() -> None:
 DENIALS: dict[str, RunEvent] = {
     "by policy": RunEvent(payload=ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.DENY, "no"))),
     "by a person": RunEvent(payload=ev.ApprovalDecided(ApprovalDecision(False, "q1", "too dear", "ada"))),
-    "at its end": RunEvent("action.denied", ev.ActionEnded("tool.call", "book")),
+    "at its end": RunEvent(payload=ev.ActionEnded("tool.call", "book", outcome="denied")),
     "in another shape": RunEvent("action.denied", {"reason": "no"}),
 }
 
@@ -168,7 +168,7 @@ def test_what_was_allowed_or_failed_was_not_denied() -> None:
         RunEvent(payload=ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW))),
         RunEvent(payload=ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.REQUIRE_APPROVAL))),
         RunEvent(payload=ev.ApprovalDecided(ApprovalDecision(True, "q1"))),
-        RunEvent("action.failed", ev.ActionEnded("tool.call", "book")),
+        RunEvent(payload=ev.ActionEnded("tool.call", "book", outcome="failed")),
     ]
     assert_no_denied_actions(allowed)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from protolink_pb.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, Payload, RunEvent, TaskProgress, TextDelta
@@ -43,11 +43,15 @@ def completed(sequence: int, call_id: str = "c", text: str = "") -> bytes:
     return ENCODER.frame(LlmCallCompleted(call_id, text=text), sequence, 0)
 
 
+def size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
 def said(deltas: list[TextDelta]) -> str:
     """The text of deltas that follow each other from the beginning."""
     text = ""
     for delta in deltas:
-        assert delta.offset == len(text)
+        assert delta.offset == size(text)
         text += delta.text
     return text
 
@@ -60,7 +64,7 @@ def test_delta_frames_are_the_deltas_of_both_responses(response: Any) -> None:
     event, delta = started(1), delta_frame("t", TextDelta("c", 7, "für 🦉" * 100))
     parsed = response.FromString(event + delta + delta)
     assert [each.sequence for each in parsed.events] == [1]
-    assert [(each.task_id, each.call_id, each.offset, each.text) for each in parsed.deltas] == [
+    assert [(each.task_id, each.call_id, each.offset_bytes, each.text) for each in parsed.deltas] == [
         ("t", "c", 7, "für 🦉" * 100)
     ] * 2
     assert [is_delta(frame) for frame in (event, delta)] == [False, True]
@@ -75,7 +79,7 @@ def test_a_delta_reads_as_an_event_without_a_sequence() -> None:
 def test_a_negative_offset_is_refused() -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         delta_from_frame(delta_frame("t", TextDelta("c", -1, "x")))
-    assert refused.value.metadata["field"] == "offset"
+    assert refused.value.metadata["field"] == "offset_bytes"
 
 
 def test_only_the_events_of_model_calls_begin_and_end_texts() -> None:
@@ -93,13 +97,31 @@ def test_only_the_events_of_model_calls_begin_and_end_texts() -> None:
 def test_a_text_continues_only_where_it_ends() -> None:
     texts = LiveTexts()
     texts.write("t", "c", 0, "añ🦉", after=0)
-    for offset in (1, 2, 4, 9):
-        with pytest.raises(InvalidArgumentError, match="3 code points"):
+    for offset in (1, 3, 8, 9):
+        with pytest.raises(InvalidArgumentError, match="7 bytes"):
             texts.write("t", "c", offset, "x", after=0)
-    with pytest.raises(InvalidArgumentError, match="0 code points"):
-        texts.write("t", "another", 3, "x", after=0)
-    texts.write("t", "c", 3, "x", after=0)
+    with pytest.raises(InvalidArgumentError, match="0 bytes"):
+        texts.write("t", "another", 7, "x", after=0)
+    texts.write("t", "c", 7, "x", after=0)
     assert said(texts.reader("t").pull(0, 0.0)) == "añ🦉x"
+
+
+def test_a_text_for_which_there_is_no_room_ends_early_and_frees_what_it_had() -> None:
+    texts = LiveTexts(interval_s=0.0, max_bytes=10, principal_share=0.5)
+    texts.write("t", "c", 0, "abcd", after=0, principal="ann")
+    texts.write("t", "c", 4, "ef", after=0, principal="ann")
+    # Nothing of it is shown behind a gap, and its writer goes on as if it were.
+    texts.write("t", "c", 6, "g", after=0, principal="ann")
+    with pytest.raises(InvalidArgumentError, match="7 bytes"):
+        texts.write("t", "c", 4, "x", after=0, principal="ann")
+    assert said(texts.reader("t").pull(0, 0.0)) == "abcd"
+    texts.write("u", "c", 0, "12345", after=0, principal="bob")
+    assert (said(texts.reader("u").pull(0, 0.0)), texts.size) == ("12345", 9)
+    texts.write("t", "c", 0, "again", after=0, principal="ann")
+    assert (said(texts.reader("t").pull(0, 0.0)), texts.size) == ("again", 10)
+    texts.end("t", "c")
+    texts.drop("u")
+    assert (texts.size, texts._size_of) == (0, {})
 
 
 def test_a_slow_reader_gets_one_big_piece_and_a_late_one_all_from_the_beginning() -> None:
@@ -187,19 +209,19 @@ def test_many_small_pieces_are_put_together_without_any_reader() -> None:
 
 def test_a_huge_text_comes_in_bounded_batches_without_pauses() -> None:
     texts = LiveTexts(interval_s=60.0)
-    text = "🦉" * (2 * MAX_PULL + 5)
+    text = "🦉" * (MAX_PULL // 2 + 5)
     texts.write("t", "c", 0, text, after=0)
     texts.write("t", "d", 0, "x" * 10, after=0)
     reader = texts.reader("t")
     batches = [reader.pull(0, 0.0) for _ in range(4)]
     assert said([delta for batch in batches for delta in batch if delta.call_id == "c"]) == text
-    assert [sum(len(delta.text) for delta in batch) for batch in batches] == [MAX_PULL, MAX_PULL, 15, 0]
+    assert [sum(size(delta.text) for delta in batch) for batch in batches] == [MAX_PULL, MAX_PULL, 30, 0]
 
 
 def test_what_utf_8_cannot_hold_is_replaced_one_for_one() -> None:
     texts = LiveTexts()
     texts.write("t", "c", 0, "a\ud83d\ude00ü", after=0)
-    texts.write("t", "c", 4, "!", after=0)
+    texts.write("t", "c", 5, "!", after=0)
     (delta,) = texts.reader("t").pull(0, 0.0)
     assert delta_from_frame(delta_frame("t", delta)).payload == TextDelta("c", 0, "a??ü!")
 
@@ -286,7 +308,7 @@ class Caller:
             assert delta.text
             assert delta.call_id not in self.over
             view = self.views.get(delta.call_id, "")
-            assert delta.offset == len(view)
+            assert delta.offset == size(view)
             self.views[delta.call_id] = view + delta.text
             assert self.world.produced(delta.call_id, self.seen).startswith(view + delta.text)
 
@@ -345,7 +367,7 @@ class World(RuleBasedStateMachine):
     def write(self, data: st.DataObject, text: str) -> None:
         call_id = data.draw(st.sampled_from(self.under_way()))
         so_far = self.tries[call_id][-1]
-        self.texts.write("t", call_id, len(so_far), text, after=len(self.log) + len(self.pending))
+        self.texts.write("t", call_id, size(so_far), text, after=len(self.log) + len(self.pending))
         self.tries[call_id][-1] += text
 
     @precondition(lambda self: self.under_way())
@@ -457,7 +479,7 @@ async def generate(run: Run, pieces: list[str], call_id: str = "c") -> None:
     await run.emit(LlmCallStarted(call_id, streaming=True))
     text = ""
     for piece in pieces:
-        run.delta(call_id, len(text), piece)
+        run.delta(call_id, size(text), piece)
         text += piece
         await asyncio.sleep(0)
     await run.emit(LlmCallCompleted(call_id, text=text))
@@ -554,10 +576,10 @@ async def test_one_that_joins_late_first_gets_the_text_so_far_of_the_calls_under
             late = [opened(frame) for frame in await anext(batches)]
             go_on.set()
             late += [opened(frame) async for frames in batches for frame in frames]
-    so_far = [TextDelta("one", 0, "one"), TextDelta("two", 0, "two")]
-    assert deltas_of(now) == so_far
-    assert [event.payload for event in late[:2]] == so_far
-    assert deltas_of(late[2:]) == [TextDelta("two", 3, "!")]
+    so_far = [("one", 0, "one"), ("two", 0, "two")]
+    assert [(each.call_id, each.offset, each.text) for each in deltas_of(now)] == so_far
+    assert [(each.call_id, each.offset, each.text) for each in deltas_of(late[:2])] == so_far
+    assert [(each.call_id, each.offset, each.text) for each in deltas_of(late[2:])] == [("two", 3, "!")]
 
 
 async def test_a_retried_call_is_told_again_from_its_beginning() -> None:

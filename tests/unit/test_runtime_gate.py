@@ -1,13 +1,16 @@
 """The gate: every way of an action from its preparation to its end, and every way back into it after a crash."""
 
 import asyncio
+import datetime
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import AfterValidator
 from runtime_scene import Scene, actions_of, journal_of, no, yes
 
 from protolink_grpc.errors import (
@@ -15,6 +18,7 @@ from protolink_grpc.errors import (
     ApprovalChangedError,
     ApprovalRequiredError,
     BudgetExceededError,
+    InvalidArgumentError,
     ToolFailedError,
     ToolRejectedError,
     ToolTimeoutError,
@@ -24,11 +28,12 @@ from protolink_grpc.errors import (
 from protolink_grpc.models import Artifact, Part, PolicyDecision, PolicyEffect, RunAction, RunBudget, RunContext
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import ActionEnded, ActionRequested, ApprovalRequired, RunEvent
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.gate import Done, Gate, Prepared
 from protolink_grpc.runtime.outcome import Outcome
+from protolink_grpc.runtime.run import as_fact
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import Tool
 
@@ -84,6 +89,14 @@ async def test_an_allowed_action_is_requested_judged_started_and_ended_in_this_o
     started, ended = scene.payload("action.started"), scene.payload("action.completed")
     assert (started.kind, started.name, started.arguments) == ("tool.call", "buy", {"amount": 3})
     assert (ended.result, ended.error) == ("bought 3", None)
+
+
+def test_a_handler_cannot_emit_a_type_that_contradicts_the_outcome() -> None:
+    event = RunEvent("action.completed", ActionEnded("tool.call", "buy", outcome="failed"))
+    with pytest.raises(InvalidArgumentError) as refused:
+        as_fact(event)
+    assert refused.value.field == "type"
+    assert as_fact(replace(event, type="action.failed")).type == "action.failed"
 
 
 async def test_an_action_is_on_disk_before_it_begins() -> None:
@@ -247,6 +260,87 @@ async def test_policy_judges_edited_arguments_too() -> None:
     with pytest.raises(ActionDeniedError, match="too dear"):
         await buy(shop.actions(Cheap()), scene)
     assert (scene.types[-1], shop.sold) == ("action.denied", [])
+
+
+# What everybody sees is what will run
+
+
+class Seen:
+    """A policy that asks for everything and keeps what it was shown, as does the approver."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[Any, str]] = []
+
+    async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
+        self.shown.append((action.payload["arguments"], _fingerprint(action)))
+        return PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, metadata={"editable": True})
+
+    def answer(self, request: ApprovalRequest) -> ApprovalDecision:
+        self.shown.append((request.action.payload["arguments"], _fingerprint(request.action)))
+        return yes(request)
+
+
+def _fingerprint(action: RunAction) -> str:
+    """Without what is new in each action."""
+    return replace(action, action_id="one", created_at="").fingerprint
+
+
+async def test_policy_preview_approval_and_log_see_the_arguments_that_run() -> None:
+    ran: list[Any] = []
+    seen = Seen()
+
+    def book(nights: int, since: datetime.date, extras: set[str], breakfast: bool = True) -> None:
+        ran.append((nights, since, extras, breakfast))
+
+    def builder(arguments: dict[str, Any], context: RunContext) -> RunAction:
+        seen.shown.append((arguments, ""))
+        return RunAction("tool.call", "book", {"arguments": arguments})
+
+    scene = Scene(seen.answer)
+    actions = actions_of(Tool.from_callable(book, action_builder=builder), policy=seen)
+    await actions.call_tool(
+        scene, "book", {"nights": "3", "since": "2026-01-02", "extras": ["sea", "sea"]}, position="here"
+    )
+    assert ran == [(3, datetime.date(2026, 1, 2), {"sea"}, True)]
+    expected = {"nights": 3, "since": "2026-01-02", "extras": ["sea"], "breakfast": True}
+    assert [arguments for arguments, _ in seen.shown] == [expected] * 3
+    assert scene.payload("action.requested").action.payload["arguments"] == expected
+    assert scene.payload("action.started").arguments == expected
+
+
+async def test_the_same_call_has_one_fingerprint_however_it_was_written() -> None:
+    found = set()
+    for amount in (3, "3", 3.0):
+        seen = Seen()
+        await buy(Shop().actions(seen), Scene(yes), amount)
+        found |= {fingerprint for _, fingerprint in seen.shown}
+    assert len(found) == 1
+
+
+async def test_a_policy_judges_an_amount_that_was_sent_as_text() -> None:
+    shop = Shop()
+    with pytest.raises(ActionDeniedError, match="too dear"):
+        await buy(shop.actions(Cheap()), Scene(yes), "7")
+    assert shop.sold == []
+
+
+async def test_edited_arguments_are_converted_before_policy_judges_them() -> None:
+    shop, scene = Shop(), Scene(editing(amount="2"))
+    await buy(shop.actions(Cheap()), scene)
+    assert (shop.sold, scene.payload("action.started").arguments) == ([2], {"amount": 2})
+    with pytest.raises(ActionDeniedError, match="too dear"):
+        await buy(shop.actions(Cheap()), Scene(editing(amount="6")))
+
+
+async def test_arguments_are_converted_once() -> None:
+    ran: list[int] = []
+
+    def pay(amount: Annotated[int, AfterValidator(lambda value: value + 1)]) -> None:
+        ran.append(amount)
+
+    scene = Scene()
+    await actions_of(Tool.from_callable(pay)).call_tool(scene, "pay", {"amount": 1}, position="here")
+    assert (ran, scene.payload("action.started").arguments) == ([2], {"amount": 2})
 
 
 async def test_edited_arguments_need_no_second_approval() -> None:
@@ -440,7 +534,7 @@ async def test_a_tool_that_refuses_is_an_outcome_that_says_that_nothing_was_chan
 
 async def test_what_the_scene_hides_of_a_failure_is_in_neither_outcome_nor_log() -> None:
     class Discreet(Scene):
-        def shown(self, error: ToolFailedError) -> ToolFailedError:
+        def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
             return ToolFailedError("an incident")
 
     shop, scene = Shop(), Discreet()
@@ -594,6 +688,19 @@ async def test_a_recorded_failure_raises_what_the_first_run_raised(error: Except
     assert shop.sold == [3]
 
 
+async def test_an_outcome_of_a_later_version_is_no_success_and_runs_nothing_again() -> None:
+    shop, first = Shop(), Scene()
+    await buy(shop.actions(), first)
+    (at,) = (index for index, event in enumerate(first.log) if isinstance(event.payload, ActionEnded))
+    event = first.log[at]
+    later = replace(event.payload, result=None, outcome="unknown-77")
+    first.log[at] = replace(event, type="action.parked", payload=later)
+    again = await buy(shop.actions(), second(first, "action.parked"))
+    with pytest.raises(ToolFailedError, match="unknown-77"):
+        again.value()
+    assert shop.sold == [3]
+
+
 async def test_a_timeout_that_is_recorded_raises_a_timeout() -> None:
     async def sleeps() -> None:
         await asyncio.Event().wait()
@@ -683,6 +790,24 @@ async def test_an_answer_that_came_meanwhile_counts() -> None:
     scene = second(first, "approval.decided")
     await buy(shop.actions(EDITABLE), scene)
     assert (scene.asked, scene.types, shop.sold) == ([], RAN, [1])
+
+
+@pytest.mark.parametrize("recorded", [{"amount": "3"}, {"amount": 3}])
+async def test_a_question_whose_log_has_the_arguments_as_they_were_sent_is_not_asked_twice(recorded: Any) -> None:
+    shop, first = Shop(), Scene(yes)
+    await buy(shop.actions(ASK), first, "3")
+    shop.sold.clear()
+    for index, event in enumerate(first.log):
+        payload = event.payload
+        if isinstance(payload, ActionRequested):
+            payload = replace(payload, action=payload.action.with_payload({"arguments": recorded}))
+        elif isinstance(payload, ApprovalRequired):
+            action = payload.request.action.with_payload({"arguments": recorded})
+            payload = replace(payload, request=replace(payload.request, action=action))
+        first.log[index] = replace(event, payload=payload)
+    scene = second(first, "approval.decided", no)
+    await buy(shop.actions(ASK), scene, "3")
+    assert (scene.asked, shop.sold) == ([], [3])
 
 
 async def test_an_open_question_about_other_arguments_answers_nothing() -> None:

@@ -100,13 +100,13 @@ def test_an_action_is_found_by_its_position_with_all_that_became_of_it() -> None
         question("r1"),
         answer("r1"),
         of("buy", ActionStarted("tool.call", "buy", {"price": 1})),
-        of("buy", ended, type="action.completed"),
+        of("buy", ended),
     )
     record = journal.actions["m/0"]
     assert (record.action, record.policy, record.started) == (action_as_read(record), VERDICT, 1)
     assert [request.request_id for request in record.requests] == ["r1"]
     assert record.answers["r1"].approved
-    assert (record.arguments, record.ended, record.outcome) == ({"price": 1}, ended, "action.completed")
+    assert (record.arguments, record.ended) == ({"price": 1}, ended)
 
 
 def action_as_read(record: ActionRecord) -> RunAction:
@@ -121,11 +121,13 @@ def test_actions_side_by_side_keep_their_facts_apart() -> None:
         question("ra", "a"),
         of("b", ActionStarted("tool.call", "b")),
         answer("ra", approved=False),
-        of("b", ActionEnded("tool.call", "b", error="broken"), type="action.failed"),
+        of("b", ActionEnded("tool.call", "b", error="broken", outcome="failed")),
     )
     first, second = journal.actions["1"], journal.actions["2"]
     assert (first.started, first.ended, list(first.answers)) == (0, None, ["ra"])
-    assert (second.started, second.outcome, second.requests) == (1, "action.failed", [])
+    assert (second.started, second.requests) == (1, [])
+    assert second.ended is not None
+    assert second.ended.outcome == "failed"
 
 
 def test_facts_about_an_action_that_was_never_requested_are_left_out() -> None:
@@ -154,7 +156,7 @@ def test_answers_of_models_are_found_by_their_call() -> None:
 def test_limits_that_have_warned_are_known_and_exceeded_ones_are_not_among_them() -> None:
     warning = BudgetDecision(BudgetEffect.WARN, "max_steps")
     denial = BudgetDecision(BudgetEffect.DENY, "max_tool_calls")
-    journal = read(begins(1), BudgetReported(warning), RunEvent(type="budget.exceeded", payload=BudgetReported(denial)))
+    journal = read(begins(1), BudgetReported(warning), BudgetReported(denial))
     assert journal.warned == {"max_steps"}
 
 
@@ -215,7 +217,7 @@ def test_a_delegation_counts_what_it_used_but_not_its_time() -> None:
         (0, begins(1)),
         (1, of("hotel", ActionRequested(hotel, position="p"))),
         (1, of("hotel", ActionStarted("agent.call", "hotel"))),
-        (5, of("hotel", ActionEnded("agent.call", "hotel", usage=used), type="action.completed")),
+        (5, of("hotel", ActionEnded("agent.call", "hotel", usage=used))),
     )
     assert journal.usage == replace(used, runtime_seconds=5.0)
 
@@ -319,7 +321,7 @@ class Worker:
                 self.tell(answer(f"r-{name}"))
         self.tell(of(name, ActionStarted("tool.call", name)))
         self.now += 1
-        self.tell(of(name, ActionEnded("tool.call", name, name), type="action.completed"))
+        self.tell(of(name, ActionEnded("tool.call", name, name)))
 
     def think(self, step: int, estimate: int, known: int | None, written: int) -> None:
         self.budget.check_step()

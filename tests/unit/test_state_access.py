@@ -66,7 +66,7 @@ def control(state: State, gate: Gate | None = None) -> StateControl:
 
 
 def asked(session_id: str | None = None, *stores: str, include_data: bool = False) -> StateOperationRequest:
-    return StateOperationRequest(session_id, stores or None, include_data)
+    return StateOperationRequest(session_id, stores, include_data)
 
 
 # -- describing ----------------------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ async def test_a_session_is_described_store_by_store() -> None:
     conversation, tools = result.stores
     assert (result.operation, result.session_id) == ("describe", "s")
     assert (conversation.name, conversation.message_count) == ("conversation", 4)
-    assert conversation.data["messages"][0]["content"] == "s one"
+    assert conversation.data[0]["content"] == "s one"
     assert (tools.name, tools.item_count, tools.data) == ("tools", 1, {"key": "s"})
-    assert (result.missing, result.errors) == ([], [])
+    assert (result.missing, result.errors) == ((), ())
 
 
 async def test_a_session_of_somebody_else_looks_like_one_that_is_not_there() -> None:
@@ -89,21 +89,21 @@ async def test_a_session_of_somebody_else_looks_like_one_that_is_not_there() -> 
         for name in ("s", "unknown")
     ]
     assert foreign == unknown
-    assert foreign["missing"] == ["conversation", "tools"]
+    assert [store["exists"] for store in foreign["stores"]] == [False, False]
 
 
 async def test_two_principals_may_have_a_session_of_the_same_name() -> None:
     state = await remembering_two(mine=("s",), theirs=("s",))
     await control(state).reset(asked("s"), "bob")
     result = await control(state).describe(asked("s"), "ada")
-    assert [(store.item_count, store.message_count) for store in result.stores] == [(1, 4), (1, 0)]
+    assert [(store.item_count, store.message_count) for store in result.stores] == [(4, 4), (1, 0)]
 
 
 async def test_without_a_session_the_callers_own_are_meant() -> None:
     state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
     result = await control(state).describe(asked(include_data=True), "ada")
     conversation, tools = result.stores
-    assert sorted(conversation.data["sessions"]) == sorted(tools.data["sessions"]) == ["a", "s"]
+    assert sorted(conversation.data) == sorted(tools.data) == ["a", "s"]
     assert (conversation.item_count, conversation.message_count, tools.item_count) == (2, 8, 2)
 
 
@@ -112,9 +112,10 @@ async def test_stores_are_chosen_by_name_and_told_when_they_are_off() -> None:
     assert [store.name for store in (await only_tools.describe(asked("s", "tools", "tools"), "ada")).stores] == [
         "tools"
     ]
-    everything = await only_tools.describe(asked("s"), "ada")
-    assert [(store.name, store.enabled) for store in everything.stores] == [("conversation", False), ("tools", True)]
-    assert everything.missing == ["tools"]
+    assert [store.name for store in (await only_tools.describe(asked("s"), "ada")).stores] == ["tools"]
+    both = await only_tools.describe(asked("s", "conversation", "tools"), "ada")
+    assert [(store.name, store.enabled) for store in both.stores] == [("conversation", False), ("tools", True)]
+    assert (both.missing, both.errors, both.stores[0].error) == (("conversation",), (), "state store is not enabled")
 
 
 @pytest.mark.parametrize("operation", ["describe", "reset", "compact"])
@@ -140,23 +141,23 @@ async def test_a_denied_look_shows_nothing_of_any_session() -> None:
 async def test_a_reset_forgets_every_store_of_the_session() -> None:
     state = await remembering("s", "a")
     result = await control(state).reset(asked("s"), "ada")
-    assert (result.cleared, result.missing, result.errors) == (["conversation", "tools"], [], [])
+    assert (result.cleared, result.missing, result.errors) == (("conversation", "tools"), (), ())
     assert result.stores[0].metadata["before"]["message_count"] == 4
     assert result.stores[0].metadata["after"]["message_count"] == 0
     again = await control(state).reset(asked("s"), "ada")
-    assert (again.cleared, again.missing) == ([], ["conversation", "tools"])
-    assert (await control(state).describe(asked("a"), "ada")).missing == []
+    assert (again.cleared, again.missing) == ((), ())
+    assert (await control(state).describe(asked("a"), "ada")).missing == ()
 
 
 async def test_a_reset_of_one_store_leaves_the_other() -> None:
     state = await remembering("s")
-    assert (await control(state).reset(asked("s", "tools"), "ada")).cleared == ["tools"]
-    assert (await control(state).describe(asked("s"), "ada")).missing == ["tools"]
+    assert (await control(state).reset(asked("s", "tools"), "ada")).cleared == ("tools",)
+    assert (await control(state).describe(asked("s"), "ada")).missing == ()
 
 
 async def test_a_reset_of_everything_ends_at_the_callers_own() -> None:
     state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
-    assert (await control(state).reset(asked(), "ada")).cleared == ["conversation", "tools"]
+    assert (await control(state).reset(asked(), "ada")).cleared == ("conversation", "tools")
     assert await conversation_of(state).session_ids() == await tools_of(state).session_ids() == []
     assert await conversation_of(state, "bob").session_ids() == ["b", "s"]
     assert await tools_of(state, "bob").session_ids() == ["b", "s"]
@@ -176,7 +177,7 @@ async def test_a_session_of_somebody_else_cannot_be_found_to_change_it(operation
 async def test_a_session_of_tools_alone_can_be_reset() -> None:
     state = State(enabled=("conversation", "tools"))
     await tools_of(state).session("s").set("key", 1)
-    assert (await control(state).reset(asked("s"), "ada")).cleared == ["tools"]
+    assert (await control(state).reset(asked("s"), "ada")).cleared == ("tools",)
     with pytest.raises(SessionNotFoundError):
         await control(state).compact(StateOperationRequest("s"), "ada")
 
@@ -186,7 +187,7 @@ async def test_a_denied_reset_changes_nothing() -> None:
     for session_id in ("s", None):
         with pytest.raises(ActionDeniedError):
             await control(state, gate).reset(asked(session_id), "ada")
-    assert (await control(state).describe(asked("s"), "ada")).missing == []
+    assert (await control(state).describe(asked("s"), "ada")).missing == ()
 
 
 class Broken(InMemoryStorage):
@@ -199,8 +200,8 @@ class Broken(InMemoryStorage):
 async def test_a_store_that_fails_says_so_and_the_others_go_on() -> None:
     state = await remembering("s", storage=Broken())
     result = await control(state).reset(asked("s"), "ada")
-    assert result.errors == [{"store": "conversation", "message": "the disk is gone"}]
-    assert (result.cleared, result.missing) == (["tools"], [])
+    assert result.errors == ({"store": "conversation", "message": "the disk is gone"},)
+    assert (result.cleared, result.missing) == (("tools",), ())
 
 
 # -- compacting ----------------------------------------------------------------------------------------------------------
@@ -208,10 +209,10 @@ async def test_a_store_that_fails_says_so_and_the_others_go_on() -> None:
 
 async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
     state = await remembering("s", "a")
-    request = StateOperationRequest("s", max_messages=2)
+    request = StateOperationRequest("s", strategy="recent", max_messages=2)
     result = await control(state).compact(request, "ada")
     (report,) = result.stores
-    assert (report.compacted, report.message_count, result.compacted) == (True, 2, ["conversation"])
+    assert (report.compacted, report.message_count, result.compacted) == (True, 2, ("conversation",))
     assert result.compaction is not None
     assert result.compaction.removed_messages == 2
     history = HistoryCompactionRequest("summary", preserve_recent=2, summary_max_tokens=77, session_id="a")
@@ -224,7 +225,7 @@ async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
 async def test_either_capability_can_be_denied_whichever_way_the_request_comes(denied: str) -> None:
     state = await remembering("s")
     with pytest.raises(ActionDeniedError):
-        await control(state, Gate(denied)).compact(StateOperationRequest("s", max_messages=2), "ada")
+        await control(state, Gate(denied)).compact(StateOperationRequest("s", strategy="recent", max_messages=2), "ada")
     with pytest.raises(ActionDeniedError):
         await control(state, Gate(denied)).compact_history(
             HistoryCompactionRequest(max_messages=2, session_id="s"), "ada"

@@ -92,7 +92,7 @@ async def test_a_session_is_described_by_its_counts(memory: ConversationMemory) 
     await speak(memory, "else", session_id="r")
     report = await memory.describe("s")
     assert (report.name, report.enabled, report.exists) == ("conversation", True, True)
-    assert (report.item_count, report.message_count, report.data) == (1, 4, None)
+    assert (report.item_count, report.message_count, report.data) == (4, 4, None)
     everything = await memory.describe()
     assert (everything.item_count, everything.message_count) == (2, 6)
 
@@ -100,15 +100,15 @@ async def test_a_session_is_described_by_its_counts(memory: ConversationMemory) 
 async def test_a_session_that_is_not_known_does_not_exist(memory: ConversationMemory) -> None:
     report = await memory.describe("s", include_data=True)
     assert (report.exists, report.item_count, report.message_count) == (False, 0, 0)
-    assert report.data == {"messages": []}
+    assert report.data is None
 
 
 async def test_the_content_is_shown_where_it_is_asked_for(memory: ConversationMemory) -> None:
     await speak(memory, "one")
     await speak(memory, "two", session_id="r")
     messages = [message.to_dict() for message in await memory.history("s")]
-    assert (await memory.describe("s", True)).data == {"messages": messages}
-    shown = (await memory.describe(None, True)).data["sessions"]
+    assert (await memory.describe("s", True)).data == messages
+    shown = (await memory.describe(None, True)).data
     assert sorted(shown) == ["r", "s"]
     assert shown["s"] == messages
 
@@ -120,7 +120,7 @@ async def test_content_that_is_too_much_ends_with_the_latest_messages(
     await speak(memory, "three", session_id="t")
     monkeypatch.setattr(module, "DATA_BYTES", 700)
     report = await memory.describe(None, True)
-    shown = report.data["sessions"]["s"]
+    shown = report.data["s"]
     assert 0 < len(shown) < 4
     assert shown[-1]["content"] == "two!"
     assert report.metadata == {"truncated": True}

@@ -61,7 +61,7 @@ async def words(storage: SQLiteStorage, session_id: str = "s") -> list[str]:
 
 
 def threads() -> int:
-    return sum(thread.name == "protolink-state" for thread in threading.enumerate())
+    return sum(thread.name == "plgrpc-state" for thread in threading.enumerate())
 
 
 @pytest.fixture

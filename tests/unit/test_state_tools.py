@@ -106,7 +106,7 @@ async def test_sessions_are_described_and_reset(tools: ToolMemory) -> None:
         await tools.session(session_id).set("key", session_id)
     report = await tools.describe("a", True)
     assert (report.name, report.exists, report.item_count, report.data) == ("tools", True, 1, {"key": "a"})
-    assert (await tools.describe(None, True)).data == {"sessions": {"a": {"key": "a"}, "b": {"key": "b"}}}
+    assert (await tools.describe(None, True)).data == {"a": {"key": "a"}, "b": {"key": "b"}}
     done = await tools.reset("a")
     assert (done.cleared, done.exists, done.metadata["before"]["item_count"]) == (True, False, 1)
     assert not await tools.knows("a")
@@ -120,5 +120,5 @@ async def test_content_that_is_too_much_leaves_sessions_out(tools: ToolMemory, m
         await tools.session(session_id).set("key", "x" * 50)
     monkeypatch.setattr(module, "BOUNDS", ItemBounds(10, 80))
     report = await tools.describe(None, True)
-    assert list(report.data["sessions"]) == ["a"]
+    assert list(report.data) == ["a"]
     assert report.metadata == {"truncated": True}

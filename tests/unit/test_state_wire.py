@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protolink_pb.v1 import control_service_pb2 as pb
+from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -24,7 +24,7 @@ bounds = st.integers(2, 2**31 - 1)
 requests = st.builds(
     StateOperationRequest,
     session_id=st.none() | ids,
-    stores=st.none() | st.lists(ids, min_size=1, max_size=3).map(tuple),
+    stores=st.lists(ids, max_size=3).map(tuple),
     include_data=st.booleans(),
     strategy=st.sampled_from(["recent", "tokens", "summary"]),
     max_messages=bounds,
@@ -43,14 +43,14 @@ reports = st.builds(
     cleared=st.booleans(),
     compacted=st.booleans(),
     data=json_values,
-    metadata=objects.filter(lambda value: "strategy" not in value),
+    metadata=objects.filter(lambda value: "compaction" not in value),
     error=st.none() | ids,
 )
 results = st.builds(
     StateOperationResult,
     operation=st.sampled_from(["describe", "reset", "compact"]),
     session_id=st.none() | ids,
-    stores=st.lists(reports, max_size=3),
+    stores=st.lists(reports, max_size=3).map(tuple),
 )
 
 
@@ -92,7 +92,7 @@ def test_a_result_survives_the_wire(result: StateOperationResult) -> None:
 
 def test_no_field_of_a_report_is_forgotten() -> None:
     full = StateStoreReport("n", True, True, 1, 2, True, True, {"a": 1}, {"b": 2}, "error")
-    encoded = wire.describe_result_to_pb(StateOperationResult("describe", stores=[full])).stores[0]
+    encoded = wire.describe_result_to_pb(StateOperationResult("describe", stores=(full,))).stores[0]
     assert {field.name for field, _ in encoded.ListFields()} == set(pb.StateStoreReport.DESCRIPTOR.fields_by_name)
 
 
@@ -101,15 +101,16 @@ def test_no_field_of_a_compaction_is_forgotten() -> None:
     encoded = wire.compact_request_to_pb(request)
     assert {field.name for field, _ in encoded.ListFields()} == set(pb.CompactStateRequest.DESCRIPTOR.fields_by_name)
     done = HistoryCompactionResult("summary", 5, 3, 3, 50, 30, True)
-    report = StateStoreReport("conversation", compacted=True, metadata=done.to_dict())
-    answer = wire.compact_result_to_pb(StateOperationResult("compact", "s", [report]))
+    report = StateStoreReport("conversation", compacted=True, metadata={"compaction": done.to_dict()})
+    answer = wire.compact_result_to_pb(StateOperationResult("compact", "s", (report,)))
     assert {field.name for field, _ in answer.ListFields()} == set(pb.CompactStateResponse.DESCRIPTOR.fields_by_name)
     assert (answer.before_messages, answer.after_messages, answer.summary_created) == (5, 3, True)
     assert wire.result_from_pb(answer, "compact", "s").compaction == done
 
 
 def test_what_a_caller_leaves_out_is_the_default() -> None:
-    assert wire.compact_request_from_pb(pb.CompactStateRequest()) == StateOperationRequest()
+    # The contract says that an empty strategy is this one; ProtoLink's requests say theirs.
+    assert wire.compact_request_from_pb(pb.CompactStateRequest()) == StateOperationRequest(strategy="recent")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_report_that_cannot_be_read_is_named(report: pb.StateStoreReport, fiel
     ("data", "field"),
     [
         ({"strategy": "best"}, "strategy"),
-        ({"stores": "conversation"}, "stores"),
+        ({"stores": 7}, "stores"),
         ({"max_messages": "20"}, "max_messages"),
         ({"include_data": 1}, "include_data"),
     ],
@@ -185,16 +186,16 @@ def test_a_result_lists_names_by_what_the_reports_say() -> None:
     result = StateOperationResult(
         "reset",
         "s",
-        [
+        (
             StateStoreReport("a", exists=False, cleared=True),
             StateStoreReport("b", exists=True, compacted=True),
             StateStoreReport("c"),
-            StateStoreReport("d", enabled=False),
+            StateStoreReport("d", enabled=False, error="state store is not enabled"),
             StateStoreReport("e", error="broken"),
-        ],
+        ),
     )
     shown = result.to_dict()
-    assert (shown["cleared"], shown["compacted"], shown["missing"]) == (["a"], ["b"], ["c"])
+    assert (shown["cleared"], shown["compacted"], shown["missing"]) == (["a"], ["b"], ["d"])
     assert shown["errors"] == [{"store": "e", "message": "broken"}]
     assert shown["stores"][2] == {
         "name": "c",

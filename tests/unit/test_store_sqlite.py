@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from protolink_grpc.errors import (
+    LeaseLostError,
     SequenceConflictError,
     StoreError,
     StoreFullError,
@@ -325,35 +326,44 @@ async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path: Path) 
     assert rows(path, "PRAGMA user_version") == [(99,)]
 
 
+def test_a_file_whose_logs_cannot_be_read_any_more_is_refused_and_not_touched(path: Path) -> None:
+    connect(path, ("CREATE TABLE notes(text TEXT)",)).close()
+    with pytest.raises(StoreVersionError, match="reads none before 2; choose a new file") as refused:
+        connect(path, (None, "CREATE TABLE tasks(id TEXT)"))
+    assert refused.value.metadata == {"found": "1", "known": "2"}
+    assert rows(path, "PRAGMA user_version") == [(1,)]
+    assert rows(path, "SELECT name FROM sqlite_schema") == [("notes",)]
+
+
 async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = SQLiteStore(path)
-    monkeypatch.setattr(task_table, "MIGRATIONS", MIGRATIONS[:1])
+    monkeypatch.setattr(task_table, "MIGRATIONS", MIGRATIONS)
     await older.open()
     await older.append(addition("task", b"one", request_id="request"))
     await older.close()
-    assert rows(path, "PRAGMA user_version") == [(1,)]
+    assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     further = ("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('hello')", "DROP TABLE notes")
-    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS[:1], further[0]))
+    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS, further[0]))
     newer = SQLiteStore(path)
     await newer.open()
-    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
     assert rows(path, "SELECT text FROM notes") == [("hello",)]
     assert await newer.read("task", 0, 10) == [b"one"]
     assert await newer.request("agent", "ada", "request") == RequestRecord("task", 0)
     await newer.close()
-    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS[:1], *further))
+    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS, *further))
     await newer.open()
     assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
     await newer.close()
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    connect(path, MIGRATIONS[:1]).close()
+    connect(path, MIGRATIONS).close()
     with pytest.raises(StoreError):
-        connect(path, (*MIGRATIONS[:1], "CREATE TABLE notes(text TEXT); NOT EVEN SQL"))
-    assert rows(path, "PRAGMA user_version") == [(1,)]
+        connect(path, (*MIGRATIONS, "CREATE TABLE notes(text TEXT); NOT EVEN SQL"))
+    assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
     connect(path, MIGRATIONS).close()
 
@@ -377,7 +387,7 @@ async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> No
 def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = sqlite3.connect(path, isolation_level=None)
     first.executescript(
-        f"{MIGRATIONS[0]} PRAGMA user_version = 1; BEGIN IMMEDIATE"
+        f"{MIGRATIONS[-1]} PRAGMA user_version = {len(MIGRATIONS)}; BEGIN IMMEDIATE"
     )  # just before it turns the journal on
     waits: list[float] = []
 
@@ -387,7 +397,7 @@ def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkey
             first.execute("COMMIT")
 
     monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=meanwhile))
-    second = connect(path, MIGRATIONS[:1])
+    second = connect(path, MIGRATIONS)
     assert waits  # SQLite itself did not wait, so we did
     assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     second.close()
@@ -396,11 +406,11 @@ def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkey
 
 def test_a_journal_that_stays_locked_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = sqlite3.connect(path, isolation_level=None)
-    first.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1; BEGIN IMMEDIATE")
+    first.executescript(f"{MIGRATIONS[-1]} PRAGMA user_version = {len(MIGRATIONS)}; BEGIN IMMEDIATE")
     clock = iter(range(0, 1000, 4))
     monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
     with pytest.raises(StoreError, match="is locked by another process"):
-        connect(path, MIGRATIONS[:1])
+        connect(path, MIGRATIONS)
     first.close()
 
 
@@ -601,7 +611,7 @@ async def test_a_store_that_cannot_write_any_more_can_still_be_closed(
     await store._write(lambda db: db.execute("PRAGMA query_only = ON"))
     await store.close()
     assert "cannot sign off" in caplog.text
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("protolink-store")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("plgrpc-store")]
     await store.open()
     await store.append(addition("task"))
     await store.close()
@@ -879,6 +889,25 @@ async def test_a_worker_whose_lease_ran_out_counts_as_dead_even_if_its_process_l
     assert [head.task_id for head in await store.orphans("agent")] == ["task"]
     await other.heartbeat(60.0)
     assert await store.orphans("agent") == []
+
+
+async def test_a_worker_that_renews_its_lease_in_time_keeps_its_tasks_from_one_that_thought_it_dead(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    await other.append(addition("task", worker=other.worker))
+    await other.heartbeat(-1.0)
+    taken = addition("task", after=1, worker=store.worker, epoch=2)
+    assert [head.task_id for head in await store.orphans("agent")] == ["task"]
+    await other.heartbeat(60.0)  # it only slept, and wakes up between the look and the claim
+    with pytest.raises(LeaseLostError):
+        await store.append(taken)
+    await other.append(addition("task", after=1, worker=other.worker))
+    await other.heartbeat(-1.0)
+    assert [head.task_id for head in await store.orphans("agent")] == ["task"]
+    await store.append(replace(taken, head=replace(taken.head, sequence=3), expected_sequence=2))
+    await other.heartbeat(60.0)
+    with pytest.raises(LeaseLostError):
+        await other.append(addition("task", after=3, worker=other.worker))
 
 
 async def test_orphans_are_what_is_unfinished_and_not_waiting_oldest_first(store: SQLiteStore) -> None:

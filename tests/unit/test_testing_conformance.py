@@ -65,7 +65,7 @@ async def test_an_agent_that_says_something_else_fails_the_case() -> None:
         async def send_task(self, _url: None, task: Task) -> Task:
             return task.complete("what?")
 
-    world = World(Deaf(), "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # as much of a client as the case needs
+    world = World(Deaf(), "", "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # as much of a client as the case needs
     with pytest.raises(AssertionError, match="output is 'what\\?'"):
         await unary(world)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protolink_grpc.testing.cases import CASES, Report, report_of
 from protolink_grpc.testing.conformance import PROGRAM
-from protolink_grpc.testing.directives import VERBS, Directive, directive_of
+from protolink_grpc.testing.directives import VERBS, Directive, Fault, directive_of
 from protolink_grpc.testing.judge import verdict_on
 
 
@@ -21,8 +21,18 @@ from protolink_grpc.testing.judge import verdict_on
         ("approve it", Directive("approve", "it")),
         ("header x-conformance", Directive("header", "x-conformance")),
         ("flaky 2 word", Directive("count-runs", "word", failures=2)),
-        ("cut 40 count 100", Directive("count", "100", cut_after=40)),
-        ("cut 4 flaky 2 word", Directive("count-runs", "word", failures=2, cut_after=4)),
+        ("cut 40 count 100", Directive("count", "100", fault=Fault("cut", after=40, times=2))),
+        ("cut 4 flaky 2 word", Directive("count-runs", "word", failures=2, fault=Fault("cut", after=4, times=2))),
+        ("outage 4000 40 count 100", Directive("count", "100", fault=Fault("outage", after=40, number=4000))),
+        ("reset 8 40 count 100", Directive("count", "100", fault=Fault("reset", after=40, number=8))),
+        ("reset 0 1 echo  x", Directive("echo", " x", fault=Fault("reset", after=1, number=0))),
+        ("early 40 count 100", Directive("count", "100", fault=Fault("early", after=40))),
+        ("idle 5 1100 echo here", Directive("echo", "here", fault=Fault("idle", times=5, number=1100))),
+        ("forget 5 count 100", Directive("count", "100", fault=Fault("forget", after=5))),
+        ("hold word", Directive("hold", "word")),
+        ("flap word", Directive("flap", "word")),
+        ("down word", Directive("down", "word")),
+        ("calls word", Directive("calls", "word")),
     ],
 )
 def test_a_text_says_what_to_do(text: str, directive: Directive) -> None:
@@ -30,11 +40,14 @@ def test_a_text_says_what_to_do(text: str, directive: Directive) -> None:
 
 
 NONSENSE = """
-hello|Echo x|count|count ten|count 0|count -1|count ²|count 1000001|header|count-runs|flaky 2|flaky word
+hello|Echo x|count|count ten|count 0|count -1|count ²|count 1000001|header|count-runs|flaky 2|flaky word|hold|flap|down|calls\
+|outage 40 count 1|outage 0 4 count 1|reset -1 4 count 1|reset 8 0 count 1|reset 8 4|early 0 count 1|idle 5 echo x|idle 0 9 echo x
 """
 
 
-@pytest.mark.parametrize("text", ["", "cut 40", "cut forty count 1", "cut 4 x", *NONSENSE.strip().split("|")])
+@pytest.mark.parametrize(
+    "text", ["", "cut 40", "cut forty count 1", "cut 4 x", "forget x", *NONSENSE.strip().split("|")]
+)
 def test_any_other_text_says_nothing(text: str) -> None:
     assert directive_of(text) is None
 

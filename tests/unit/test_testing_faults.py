@@ -1,13 +1,14 @@
 """A scripted agent does what it is told, and its faults are those that were asked for and no others. Nothing here is a network."""
 
 import itertools
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
-from protolink_pb.v1 import event_pb2
+from plgrpc.v1 import event_pb2
 
-from protolink_grpc import Message, Task, TaskState, UnavailableError
+from protolink_grpc import Message, Task, TaskNotFoundError, TaskState, UnavailableError
 from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.testing import ScriptedAgent
 from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNHEARD_OF, FaultyService
@@ -99,7 +100,7 @@ async def test_a_lost_stream_shows_nothing_first(service: FaultyService) -> None
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events)
     assert events == []
-    assert (await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events))[-1].final
+    assert (await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events))[-1].last
 
 
 async def test_a_stream_is_cut_twice_and_then_no_more(service: FaultyService) -> None:
@@ -118,6 +119,84 @@ async def test_a_stream_is_cut_twice_and_then_no_more(service: FaultyService) ->
     assert len(await seen(service.watch(task_id, "ann"), [])) == 103
 
 
+async def test_a_stream_ends_early_and_well_once(service: FaultyService) -> None:
+    events = await seen(service.stream(told("early 5 count 10"), "ann"), [])
+    assert [event.sequence for event in events] == [1, 2, 3, 4, 5]
+    await seen(service.watch(events[0].task_id, "ann", after=5), events)
+    assert [event.sequence for event in events] == list(range(1, 14))
+
+
+@pytest.mark.parametrize("fault", ["outage 60000 5", "reset 8 5"])
+async def test_what_needs_the_hostile_address_is_a_plain_cut_elsewhere(service: FaultyService, fault: str) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told(f"{fault} count 10"), "ann"), events)
+    await seen(service.watch(events[0].task_id, "ann", after=5), events)
+    assert [event.sequence for event in events] == list(range(1, 14))
+
+
+async def test_silence_is_cut_as_often_as_was_asked_for_and_then_the_work_is_done(service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("idle 2 30 echo here"), "ann"), events)
+    task_id, after = events[0].task_id, len(events)
+    with pytest.raises(UnavailableError):
+        await seen(service.watch(task_id, "ann", after=after), events)
+    assert len(events) == after
+    assert (await seen(service.watch(task_id, "ann", after=after), events))[-1].last
+    assert (await service.get(task_id, "ann")).to_task().get_output() == "here"
+
+
+async def test_a_flapping_task_is_cut_without_end_and_counted(agent: ScriptedAgent, service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("flap word"), "ann"), events)
+    task_id = events[0].task_id
+    assert len(events) == 1
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await seen(service.watch(task_id, "ann", after=1), events)
+    assert len(events) == 1
+    assert await said(agent, "calls word") == {"calls": 4, "runs": 1, "open": 0}
+    assert (await service.cancel(task_id, "ann")).to_task().state is TaskState.CANCELED
+
+
+async def test_a_stream_that_is_open_is_counted_until_it_is_closed(
+    agent: ScriptedAgent, service: FaultyService
+) -> None:
+    stream = service.stream(told("hold word"), "ann")
+    task_id = unframe((await anext(stream))[0]).task_id
+    assert await said(agent, "calls word") == {"calls": 1, "runs": 1, "open": 1}
+    await stream.aclose()
+    assert await said(agent, "calls word") == {"calls": 1, "runs": 1, "open": 0}
+    assert await said(agent, "calls another") == {"calls": 0, "runs": 0, "open": 0}
+    await service.cancel(task_id, "ann")
+
+
+async def said(agent: ScriptedAgent, text: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads((await agent.run_task(Task.create(text))).get_output())
+    return found
+
+
+async def test_a_forgotten_task_is_nowhere_after_the_cut(service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("forget 5 count 10"), "ann"), events)
+    assert len(events) == 5
+    task_id = events[0].task_id
+    for denied in (service.get, service.head, service.cancel):
+        with pytest.raises(TaskNotFoundError):
+            await denied(task_id, "ann")
+    with pytest.raises(TaskNotFoundError):
+        await seen(service.watch(task_id, "ann", after=5), events)
+
+
+async def test_a_task_that_is_down_works_at_every_other_address(service: FaultyService) -> None:
+    turn = await service.submit(told("down word"), "ann")
+    assert not (await service.get(turn.task_id, "ann")).is_terminal
+    await service.cancel(turn.task_id, "ann")
+
+
 async def test_a_look_at_what_is_stored_is_not_cut(service: FaultyService) -> None:
     fold = await service.send(told("cut 40 count 100"), "ann")
     assert len(await seen(service.watch(fold.task_id, "ann", stop_at=StopAt.CURRENT), [])) == 103
@@ -129,10 +208,10 @@ async def test_other_tasks_have_no_faults(service: FaultyService) -> None:
 
 async def test_the_future_has_a_kind_and_fields_without_code(service: FaultyService) -> None:
     events = await seen(service.stream(told("future"), "ann"), [])
-    (strange,) = [event for event in events if event.type == UNHEARD_OF]
+    (strange,) = [event for event in events if event.event_type == UNHEARD_OF]
     assert (strange.summary, strange.WhichOneof("payload")) == ("From the future", None)
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
-    assert events[-1].final
+    assert events[-1].last
     # Fields without code cannot be asked for by name: they are what goes when unknown ones are dropped.
     for event in events:
         whole = event.SerializeToString()

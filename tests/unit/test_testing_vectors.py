@@ -68,7 +68,7 @@ def test_every_arm_of_every_oneof_has_a_vector(index: list[dict[str, Any]]) -> N
 
 
 def test_a_filled_message_has_every_field(made: dict[str, bytes]) -> None:
-    task = CLASSES["protolink.v1.Task"].FromString(made["task.binpb"])
+    task = CLASSES["plgrpc.v1.Task"].FromString(made["task.binpb"])
     assert {of.name for of, _ in task.ListFields()} == set(task.DESCRIPTOR.fields_by_name)
 
 
@@ -84,7 +84,7 @@ def test_names_are_unique_and_every_entry_expects_something(index: list[dict[str
     [
         ({"expect": {"sequence": "8"}}, "sequence is '7', not '8'"),
         ({"expect": {"summary": ""}}, "summary is"),
-        ({"expect": {"final": 0}}, "final is False, not 0"),
+        ({"expect": {"last": 0}}, "last is False, not 0"),
         (
             {"file": "wire.backwards.binpb", "json": "wire.backwards.json", "bytes_equal": True},
             "bytes are not the same",
@@ -100,7 +100,7 @@ def test_a_wrong_entry_is_noticed(index: list[dict[str, Any]], change: dict[str,
 
 
 def test_a_vector_that_fails_is_named(tmp_path: Path) -> None:
-    entry = {"name": "broken", "message": "protolink.v1.Task", "file": "x.binpb", "json": "x.json", "bytes_equal": True}
+    entry = {"name": "broken", "message": "plgrpc.v1.Task", "file": "x.binpb", "json": "x.json", "bytes_equal": True}
     (tmp_path / "index.json").write_text(json.dumps([entry | {"expect": {}}]))
     (tmp_path / "x.binpb").write_bytes(b"\xff")
     with pytest.raises(AssertionError, match="vector broken: "):
@@ -108,9 +108,9 @@ def test_a_vector_that_fails_is_named(tmp_path: Path) -> None:
 
 
 def test_paths_lead_into_lists_maps_oneofs_and_what_is_unset() -> None:
-    task = CLASSES["protolink.v1.Task"]()
+    task = CLASSES["plgrpc.v1.Task"]()
     task.messages.add().parts.add(text="")
-    card = CLASSES["protolink.v1.AgentCard"](metadata={"7": "seven"})
+    card = CLASSES["plgrpc.v1.AgentCard"](metadata={"7": "seven"})
     assert value_at(task, "messages.size") == 1
     assert value_at(task, "messages.0.parts.0.content") == "text"
     assert value_at(task, "messages.0.parts.0.text") == ""

@@ -2,20 +2,26 @@
 
 import asyncio
 import dataclasses
+import datetime
 import functools
+import inspect
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Awaitable, Iterator
+from typing import Any, TypedDict
 
 import pytest
+from pydantic import BaseModel, Field
 
 from protolink_grpc.errors import (
+    InvalidArgumentError,
     ResourceExhaustedError,
     ToolFailedError,
     ToolRejectedError,
     ToolTimeoutError,
 )
 from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.task import Task
 from protolink_grpc.tools import BaseTool, Tool, ToolContext, ToolRunner
 from protolink_grpc.tools import tool as module
 
@@ -27,7 +33,7 @@ def add(a: int, b: int = 2) -> int:
     """Add two
     numbers.
 
-    The second paragraph is for readers of the code.
+    The second paragraph says more.
     """
     return a + b
 
@@ -48,7 +54,7 @@ def gate() -> Iterator[threading.Event]:
 
 def test_name_and_description_come_from_the_function():
     tool = Tool.from_callable(add)
-    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert (tool.name, tool.description) == ("add", "Add two numbers.\n\nThe second paragraph says more.")
     assert Tool.from_callable(add_async).description == ""
 
 
@@ -77,7 +83,7 @@ def test_a_tool_is_a_base_tool_and_a_function_is_not():
 def test_a_skill_says_what_the_tool_takes_and_shares_nothing_with_it():
     tool = Tool.from_callable(add, tags=["math"], examples=[{"a": 1}])
     skill = tool.skill()
-    assert skill == AgentSkill("add", "Add two numbers.", tool.input_schema, {"type": "integer"}, ["math"], [{"a": 1}])
+    assert skill == AgentSkill("add", tool.description, tool.input_schema, {"type": "integer"}, ["math"], [{"a": 1}])
     skill.input_schema["properties"].clear()
     skill.examples[0].clear()
     assert tool.input_schema["properties"]
@@ -130,7 +136,7 @@ def test_generators_are_refused(fn):
 
 @pytest.mark.parametrize("fn", [Callable_, print, 3])
 def test_classes_builtins_without_names_and_other_values_are_refused(fn):
-    with pytest.raises(TypeError):
+    with pytest.raises((TypeError, InvalidArgumentError), match=r"Tool '|fn: must be a function, not int"):
         Tool.from_callable(fn)
 
 
@@ -184,17 +190,17 @@ async def test_a_sync_function_that_hands_out_a_coroutine_is_awaited():
 
 async def test_the_context_is_injected_and_cannot_be_sent():
     async def report(n: int, ctx: ToolContext) -> str:
-        await ctx.progress(0.5, "half")
+        await ctx.progress(50, "half")
         return f"{ctx.principal}:{n}"
 
-    seen: list[tuple[float, str]] = []
+    seen: list[tuple[float | None, str]] = []
 
-    async def progress(value: float, message: str = "") -> None:
-        seen.append((value, message))
+    async def progress(percent: float | None, message: str = "") -> None:
+        seen.append((percent, message))
 
     tool = Tool.from_callable(report)
     assert await tool.call({"n": 1}, context=ToolContext(principal="ada", progress=progress)) == "ada:1"
-    assert seen == [(0.5, "half")]
+    assert seen == [(50, "half")]
     assert await tool(n=1) == ":1"
     with pytest.raises(ToolRejectedError):
         await tool(n=1, ctx={"principal": "eve"})
@@ -388,3 +394,112 @@ async def test_canceling_the_caller_cancels_an_async_tool():
     with pytest.raises(asyncio.CancelledError):
         await call
     assert ended.is_set()
+
+
+# What a tool promises to return
+
+
+class Room(BaseModel):
+    number: int
+    since: datetime.date = Field(default=datetime.date(2026, 1, 2), alias="from")
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Named(TypedDict):
+    name: str
+
+
+ROOM = Room.model_validate({"number": 1})
+
+
+@pytest.mark.parametrize(
+    ("promised", "returned", "result"),
+    [
+        (int, 3, 3),
+        (int, "3", 3),
+        (float, 3, 3),
+        (bool, "yes", True),
+        (list[int], ["1", 2], [1, 2]),
+        (Room, {"number": "1"}, {"number": 1, "from": "2026-01-02"}),
+        (Point, {"x": 1}, {"x": 1}),
+        (Point, Point(1), {"x": 1}),
+        (Named, {"name": "n", "more": 1}, {"name": "n", "more": 1}),
+        (int | None, None, None),
+        (datetime.date, datetime.date(2026, 1, 2), "2026-01-02"),
+        (Awaitable[int], "3", 3),
+        (None, "anything", "anything"),
+        (Any, "anything", "anything"),
+        (object, "anything", "anything"),
+        (threading.Event, "anything", "anything"),
+        ("NoSuchType", "anything", "anything"),
+        (inspect.Parameter.empty, "anything", "anything"),
+    ],
+    ids=str,
+)
+async def test_a_result_is_what_the_annotation_promises(promised: Any, returned: Any, result: Any) -> None:
+    def fn() -> Any:
+        return returned
+
+    fn.__annotations__["return"] = promised
+    if promised is inspect.Parameter.empty:
+        del fn.__annotations__["return"]
+    assert await Tool.from_callable(fn)() == result
+
+
+@pytest.mark.parametrize(
+    ("promised", "returned", "says"),
+    [
+        (
+            int,
+            "three",
+            "Tool 'fn' returned a str that is not the int that it promises: Input should be a valid integer",
+        ),
+        (str, 3, "returned a int that is not the str"),
+        (str, None, "returned a NoneType that is not the str"),
+        (list[int], [1, "x"], r"not the list\[int\] that it promises: \[1\]: Input should be a valid integer"),
+        (Room, {"number": "x"}, "not the Room that it promises: number: Input should be a valid integer"),
+        (Room, {}, "number: Field required"),
+        (Point, {"x": 1, "y": 2}, None),
+        (Named, {}, "name: Field required"),
+    ],
+    ids=str,
+)
+async def test_a_result_of_another_type_is_the_tools_failure(promised: Any, returned: Any, says: str | None) -> None:
+    def fn() -> Any:
+        return returned
+
+    fn.__annotations__["return"] = promised
+    if says is None:
+        assert await Tool.from_callable(fn)() == {"x": 1}
+        return
+    with pytest.raises(ToolFailedError, match=says) as caught:
+        await Tool.from_callable(fn)()
+    assert caught.value.metadata["tool"] == "fn"
+
+
+# Types in place of schemas
+
+
+@pytest.mark.parametrize("given", [Room, Point, Named, list[Room]], ids=str)
+def test_a_type_stands_for_its_schema(given: Any) -> None:
+    schema = Tool.from_callable(add, output_schema=given).output_schema
+    assert schema["type"] in ("object", "array")
+    part = Part.infer("p", output_schema=given)
+    assert part.content["output_schema"] == schema
+    assert Task.create_infer("p", output_schema=given).messages[0].parts[0].content == part.content
+
+
+@pytest.mark.parametrize("given", [5, "Room", True, [Room], ROOM, threading.Event, print], ids=str)
+@pytest.mark.parametrize("field", ["output_schema", "input_schema"])
+def test_what_is_neither_a_schema_nor_a_type_is_refused_by_its_name(given: Any, field: str) -> None:
+    makers = [lambda: Tool.from_callable(add, **{field: given})]
+    if field == "output_schema":
+        makers += [lambda: Part.infer("p", output_schema=given), lambda: Task.create_infer("p", output_schema=given)]
+    for make in makers:
+        with pytest.raises(InvalidArgumentError) as caught:
+            make()
+        assert caught.value.field == field

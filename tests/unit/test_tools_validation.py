@@ -1,17 +1,30 @@
 """What happens to arguments on their way in, right and wrong ones."""
 
 import dataclasses
+import datetime
 import enum
+import time
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
-from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+from jsonschema_rs import Draft202012Validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from protolink_grpc.errors import ToolFailedError, ToolRejectedError
 from protolink_grpc.tools import Tool, ToolContext
+
+GENEROUS_S = 2.0
+"""Of what takes a fraction of a second, and took many seconds where each value was looked at on its own."""
 
 
 def rejection(tool: Tool, arguments: Any) -> ToolRejectedError:
@@ -149,6 +162,27 @@ def test_a_thousand_wrong_items_are_told_in_a_few_words():
     error = rejection(Tool.from_callable(fn), {"items": ["x" * 1000] * 1000})
     assert len(error.details["errors"]) == 20
     assert len(str(error)) < 3000
+
+
+def test_a_hundred_thousand_wrong_values_are_counted_and_not_listed():
+    def fn(items: list[int]): ...
+
+    started = time.perf_counter()
+    error = rejection(Tool.from_callable(fn), {"items": ["x"] * 100_000})
+    assert "100000 values are wrong" in str(error)
+    assert time.perf_counter() - started < GENEROUS_S
+
+
+def test_a_validator_that_refuses_a_large_value_is_answered_at_once():
+    def refuse(value: object) -> None:
+        raise ValueError("no item 77777 here")
+
+    def fn(items: Annotated[list[int], AfterValidator(refuse)]): ...
+
+    started = time.perf_counter()
+    error = rejection(Tool.from_callable(fn), {"items": list(range(100_000))})
+    assert "no item [value] here" in str(error)
+    assert time.perf_counter() - started < GENEROUS_S
 
 
 def test_names_made_up_by_the_caller_are_cut_and_stay_printable():
@@ -323,3 +357,61 @@ def test_what_the_schema_allows_the_check_takes(tool, arguments):
             # pydantic takes no lone surrogates and no infinite integers, of which JSON Schema knows nothing.
             kinds = {each["type"] for each in outcome.details["errors"]}
             assert kinds <= {"string_unicode", "finite_number", "int_parsing_size"}, kinds
+
+
+# The form that others see
+
+
+class Stay(BaseModel):
+    since: datetime.date = Field(alias="from")
+    nights: int = 1
+
+
+class Opaque:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque)
+
+    __hash__ = None
+
+
+def test_checked_arguments_are_shown_as_json_by_the_names_that_callers_use():
+    def fn(
+        stay: Stay,
+        to: Annotated[str, Field(alias="for")],
+        size: Annotated[bytes, Field()],
+        wait: datetime.timedelta,
+        number: float = float("nan"),
+        **more: int,
+    ): ...
+
+    sent = {"stay": {"from": "2026-01-02"}, "for": "Ann", "size": "ab", "wait": "PT1S", "other": "7"}
+    checked = Tool.from_callable(fn).check(sent)
+    assert checked.keywords["stay"] == Stay.model_validate({"from": "2026-01-02"})
+    assert checked.shown == {
+        "stay": {"from": "2026-01-02", "nights": 1},
+        "for": "Ann",
+        "size": "ab",
+        "wait": "PT1S",
+        "number": None,
+        "other": 7,
+    }
+
+
+def test_what_has_no_json_form_and_what_hides_it_is_shown_as_it_was_sent():
+    def fn(key: SecretStr, n: int): ...
+
+    assert Tool.from_callable(fn).check({"key": "hush", "n": "1"}).shown == {"key": "hush", "n": 1}
+
+    def opaque(x: Annotated[object, BeforeValidator(lambda _: Opaque())], n: int): ...
+
+    checked = Tool.from_callable(opaque).check({"x": [1], "n": "1"})
+    assert (checked.keywords, checked.shown) == ({"x": Opaque(), "n": 1}, {"x": [1], "n": "1"})
+
+
+@given(st.sampled_from(["1", 1, 1.0]), st.lists(st.integers(), max_size=3), st.none() | st.text())
+def test_the_form_that_is_shown_gives_the_same_arguments_again(n, items, text):
+    def fn(n: int, items: frozenset[int], text: str | None = None): ...
+
+    tool = Tool.from_callable(fn)
+    checked = tool.check({"n": n, "items": items, "text": text})
+    assert tool.validate(checked.shown) == checked.keywords

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protolink_pb.v1 import action_pb2 as pb2
+from plgrpc.v1 import action_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
@@ -196,24 +196,26 @@ def test_a_time_outside_the_calendar_is_refused_by_its_path(pair: Pair) -> None:
         assert caught.value.field == f"outer.{name}"
 
 
-def test_every_effect_has_one_number_and_every_number_but_zero_one_effect() -> None:
-    numbers = {wire.policy_effect_to_pb(effect) for effect in PolicyEffect}
-    assert numbers == {value for value in pb2.PolicyEffect.values() if value != pb2.POLICY_EFFECT_UNSPECIFIED}
-    assert [wire.policy_effect_from_pb(wire.policy_effect_to_pb(effect)) for effect in PolicyEffect] == [*PolicyEffect]
+def test_every_effect_and_every_state_of_an_approval_has_its_own_number_and_name() -> None:
+    for known, enum, prefix in (
+        (wire.EFFECTS, pb2.PolicyEffect, "POLICY_EFFECT_"),
+        (wire.APPROVAL_STATES, pb2.ApprovalState, "APPROVAL_STATE_"),
+    ):
+        assert {f"{prefix}{each.name}": number for each, number in known.items()} == {
+            name: number for name, number in enum.items() if number
+        }
+        assert [known.read(number) for number in known.values()] == list(known)
 
 
-@pytest.mark.parametrize("effect", PolicyEffect)
-def test_an_effect_keeps_its_name(effect: PolicyEffect) -> None:
-    assert pb2.PolicyEffect.Name(wire.policy_effect_to_pb(effect)) == f"POLICY_EFFECT_{effect.name}"
-
-
-@pytest.mark.parametrize("number", [0, 4, -1, 2**31 - 1])
-def test_an_effect_that_is_unset_or_unknown_is_refused(number: int) -> None:
-    pb = pb2.ApprovalRequest(action=pb2.RunAction(kind="tool.call", name="f"))
-    pb.policy_decision.effect = number  # type: ignore[assignment]  # what a newer peer may send
-    with pytest.raises(InvalidArgumentError) as caught:
-        wire.approval_request_from_pb(pb, "request")
-    assert caught.value.field == "request.policy_decision.effect"
+@pytest.mark.parametrize("number", [4, -1, 2**31 - 1])
+def test_an_effect_of_a_later_version_is_kept_and_passed_on(number: int) -> None:
+    pb = pb2.PolicyDecision()
+    pb.effect = number  # type: ignore[assignment]  # what a newer peer may send
+    decision = wire.policy_decision_from_pb(pb)
+    assert decision.effect == f"unknown-{number}"
+    assert not decision.effect.is_named
+    assert wire.policy_decision_to_pb(decision) == pb
+    assert PolicyDecision.from_dict(decision.to_dict()) == decision
 
 
 @pytest.mark.parametrize("missing", ["kind", "name"])
@@ -247,18 +249,12 @@ def test_the_senders_fingerprint_is_not_believed() -> None:
     assert wire.action_from_pb(pb).fingerprint not in (pb.fingerprint, FULL_ACTION.fingerprint)
 
 
-@pytest.mark.parametrize("state", ApprovalState)
-def test_a_state_of_an_approval_keeps_its_name(state: ApprovalState) -> None:
-    number = wire.approval_state_to_pb(state)
-    assert pb2.ApprovalState.Name(number) == f"APPROVAL_STATE_{state.name}"
-    assert wire.approval_state_from_pb(number) is state
-
-
-@pytest.mark.parametrize("number", [0, 6, -1])
-def test_a_state_of_an_approval_that_is_unset_or_unknown_is_refused(number: int) -> None:
-    with pytest.raises(InvalidArgumentError) as caught:
-        wire.approval_from_pb(pb2.Approval(request=wire.approval_request_to_pb(FULL_REQUEST), state=number), "outer")
-    assert caught.value.field == "outer.state"
+def test_a_state_of_an_approval_of_a_later_version_is_kept_and_passed_on() -> None:
+    sent = pb2.Approval(request=wire.approval_request_to_pb(FULL_REQUEST))
+    sent.state = 9  # type: ignore[assignment]  # what a newer peer may send
+    approval = wire.approval_from_pb(sent)
+    assert approval.state == "unknown-9"
+    assert wire.approval_to_pb(approval).state == 9
 
 
 def test_every_state_of_an_approval_is_known() -> None:

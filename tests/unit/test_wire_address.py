@@ -1,11 +1,13 @@
 """Addresses of endpoints: what a URL says, and a clear no to everything else."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.address import Address, WebAddress, canonical_url, origin_of
 
 relaxed = settings(deadline=None)  # a shared machine's pauses are no failure
 
@@ -72,3 +74,102 @@ def test_any_text_is_an_address_or_refused(url: str) -> None:
         return
     assert 0 <= address.port <= 65535
     assert address.host
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["grpc://bank.example:5", "GRPC://Bank.EXAMPLE:05", "grpc://bank.example.:5/", "bank.example:5"],
+        ["http://bank.example", "HTTP://BANK.example:80/", "http://bank.example.", "http://bank.example/a/.."],
+        [
+            "https://bank.example/a",
+            "https://bank.example:443/a/",
+            "https://bank.example/./b/../a",
+            "https://bank.example/%61",
+        ],
+        ["ws://bank.example/%2Fa", "ws://bank.example:80/%2fa/"],
+        ["grpc://[::1]:5", "grpc://[0:0:0:0:0:0:0:1]:5", "grpc://[0::0001]:5"],
+        [
+            "grpc://127.0.0.1:5",
+            "grpc://127.1:5",
+            "grpc://0x7f.1:5",
+            "grpc://2130706433:5",
+            "grpc://[::ffff:127.0.0.1]:5",
+        ],
+        ["http://m\xfcnchen.example", "http://M\xdcNCHEN.example", "http://xn--mnchen-3ya.example"],
+        ["runtime://echo", "RUNTIME://echo/"],
+    ],
+)
+def test_spellings_of_one_address_have_one_canonical_form(spellings: list[str]) -> None:
+    (canonical,) = {canonical_url(each) for each in spellings}
+    assert canonical_url(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("grpc://a:1", "grpcs://a:1"),
+        ("grpc://a:1", "grpc://a:2"),
+        ("grpc://localhost:1", "grpc://127.0.0.1:1"),
+        ("grpc://127.0.0.1:1", "grpc://[::1]:1"),
+        ("http://a/x", "http://a/X"),
+        ("http://a/x", "http://a/y/x"),
+        ("http://a/%2F", "http://a//"),
+        ("http://a", "ws://a"),
+        ("http://a:0", "http://a"),
+        ("runtime://a", "runtime://A"),
+    ],
+)
+def test_different_addresses_stay_different(one: str, other: str) -> None:
+    assert canonical_url(one) != canonical_url(other)
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("grpc://Bank:5", "http://bank:5"),
+        ("grpcs://bank:5", "https://bank:5"),
+        ("https://bank/a/b", "https://bank:443"),
+        ("wss://bank:5/a", "https://bank:5"),
+        ("http://[::1]", "http://[::1]:80"),
+    ],
+)
+def test_an_origin_is_the_server_behind_a_url(url: str, origin: str) -> None:
+    assert origin_of(url, field="trusted_peers") == origin
+
+
+@pytest.mark.parametrize("function", [canonical_url, origin_of])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "bank",
+        "ftp://a:1",
+        "runtime://",
+        "grpc://a b:1",
+        "grpc://a%41:1",
+        "grpc://1.2.3.4.5:1",
+        "grpc://.:1",
+        "http://u:p@a",
+        "http://a?q",
+        "http://a\n",
+        "http://a/\udcff",
+        "http://" + "a" * 3000,
+    ],
+)
+def test_what_is_no_url_of_an_agent_has_no_canonical_form(function: Callable[..., str], url: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        function(url, field="card.url")
+    assert refused.value.field == "card.url"
+
+
+@relaxed
+@given(url=st.text("htps:/.%2fAaB[]1:@?#\xfc ", max_size=30).map("http://".__add__) | st.text(max_size=30))
+def test_a_canonical_form_is_its_own(url: str) -> None:
+    try:
+        canonical = canonical_url(url)
+    except InvalidArgumentError:
+        return
+    assert canonical_url(canonical) == canonical
+    if canonical.startswith("http"):
+        assert WebAddress.parse(url) == WebAddress.parse(canonical)

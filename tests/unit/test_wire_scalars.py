@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protolink_pb.v1 import task_pb2
+from plgrpc.v1 import task_pb2
 from wire_values import json_values, micros, times
 
 from protolink_grpc.errors import InvalidArgumentError

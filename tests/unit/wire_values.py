@@ -155,12 +155,15 @@ metadata_with_derived_keys = st.fixed_dictionaries(
 )
 
 
+states = st.sampled_from(TaskState)
+
+
 @st.composite
 def tasks(draw: st.DrawFn) -> Task:
     """A task whose free metadata may carry the derived keys too, with or without a context."""
     task = Task(
         draw(names),
-        draw(st.sampled_from(TaskState)),
+        draw(states.filter(lambda state: state is not TaskState.UNKNOWN)),  # which no task of ours has
         draw(st.lists(messages, max_size=2)),
         draw(st.lists(artifacts, max_size=2)),
         draw(st.dictionaries(loose_keys, json_values, max_size=2)),
@@ -227,11 +230,11 @@ budget_decisions = st.builds(
     times,
 )
 
-states = st.sampled_from(TaskState)
+causes = st.sampled_from(["", "submitted", "continued", "recovered", "unknown-77"])
 PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.TaskSubmitted: st.builds(ev.TaskSubmitted, tasks(), texts, texts),
     ev.TaskStatusChanged: st.builds(
-        ev.TaskStatusChanged, states, states, texts, small_counts, texts, st.none() | contexts
+        ev.TaskStatusChanged, states, states, texts, small_counts, causes, st.none() | contexts
     ),
     ev.TaskMessagesAdded: st.builds(ev.TaskMessagesAdded, st.lists(messages, max_size=2).map(tuple), texts),
     ev.TaskArtifactUpdated: st.builds(ev.TaskArtifactUpdated, artifacts, st.booleans(), st.booleans()),
@@ -244,7 +247,11 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.ApprovalRequired: st.builds(ev.ApprovalRequired, approval_requests),
     ev.ApprovalDecided: st.builds(ev.ApprovalDecided, approval_decisions),
     ev.ActionStarted: st.builds(ev.ActionStarted, texts, texts, st.none() | objects, texts),
-    ev.ActionEnded: st.builds(ev.ActionEnded, texts, texts, json_values, json_values, texts, counts),
+    ev.ActionEnded: st.builds(
+        ev.ActionEnded,
+        *(texts, texts, json_values, json_values, texts, counts),
+        outcome=st.sampled_from([*ev.OUTCOME_TYPES.values(), "unknown-77"]),
+    ),
     ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts),
     ev.LlmCallStarted: st.builds(ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans()),
     ev.LlmCallCompleted: st.builds(
@@ -266,7 +273,7 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
 events = st.one_of(*PAYLOADS.values()).flatmap(
     lambda payload: st.builds(
         ev.RunEvent,
-        names,
+        st.just("") if isinstance(payload, ev.ActionEnded) else names,  # no other type may stand beside an outcome
         st.just(payload),
         texts,
         st.none() | st.integers(1, 2**63 - 1),
@@ -419,7 +426,7 @@ def fields_set(message: PbMessage) -> set[str]:
 def fields_defined(descriptor: Any, seen: set[str] | None = None) -> set[str]:
     """Full names of all fields of a message type, and of our own types that it contains."""
     seen = set() if seen is None else seen
-    if descriptor.full_name in seen or not descriptor.full_name.startswith("protolink."):
+    if descriptor.full_name in seen or not descriptor.full_name.startswith("plgrpc."):
         return set()
     seen.add(descriptor.full_name)
     found = {field.full_name for field in descriptor.fields}

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from protolink_pb.v1 import (
+from plgrpc.v1 import (
     action_pb2,
     agent_card_pb2,
     agent_service_pb2,
@@ -238,7 +238,7 @@ def length_delimited(number: int, data: bytes) -> bytes:
 
 def empty_ones() -> Iterator[Vector]:
     yield Vector("empty.task", task_pb2.Task(), ["id", "state", "sequence", "messages.size", "context", "create_time"])
-    yield Vector("empty.run_event", event_pb2.RunEvent(), ["type", "sequence", "final", "payload", "create_time"])
+    yield Vector("empty.run_event", event_pb2.RunEvent(), ["event_type", "sequence", "last", "payload", "create_time"])
     yield Vector("empty.send_task_request", agent_service_pb2.SendTaskRequest(), ["task", "request_id", "view"])
     yield Vector("empty.list_agents_response", registry_service_pb2.ListAgentsResponse(), ["agents.size", "revision"])
     # Set, to what is the default: not the same as unset.
@@ -257,17 +257,17 @@ def empty_ones() -> Iterator[Vector]:
     yield Vector("presence.part_text", part_pb2.Part(text=""), ["content", "text"])
     yield Vector("presence.part_infer", part_pb2.Part(infer=part_pb2.Infer()), ["content", "infer.prompt"])
     yield Vector("presence.file_data", part_pb2.FileContent(data=b""), ["source", "data"])
-    custom = event_pb2.RunEvent(type="custom", custom=event_pb2.CustomEvent())
+    custom = event_pb2.RunEvent(event_type="custom", custom=event_pb2.CustomEvent())
     yield Vector("presence.run_event_custom", custom, ["payload", "custom.payload_json"])
     deepest = agent_service_pb2.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message()]))
     yield Vector("presence.empty_message_in_list", deepest, ["task.messages.size", "task.messages.0.id"])
 
 
 def numbers() -> Iterator[Vector]:
-    largest = event_pb2.RunEvent(type="task.progress", sequence=2**63 - 1)
+    largest = event_pb2.RunEvent(event_type="task.progress", sequence=2**63 - 1)
     yield Vector("integers.int64_max", largest, ["sequence"])
-    yield Vector("integers.int64_min", event_pb2.RunEvent(type="x", sequence=-(2**63)), ["sequence"])
-    yield Vector("integers.beyond_double", event_pb2.RunEvent(type="x", sequence=2**53 + 1), ["sequence"])
+    yield Vector("integers.int64_min", event_pb2.RunEvent(event_type="x", sequence=-(2**63)), ["sequence"])
+    yield Vector("integers.beyond_double", event_pb2.RunEvent(event_type="x", sequence=2**53 + 1), ["sequence"])
     yield Vector("integers.int32_max", event_pb2.LlmStep(kind="k", step=2**31 - 1), ["step"])
     yield Vector("integers.int32_min", event_pb2.LlmStep(kind="k", step=-(2**31)), ["step"])
     cost = event_pb2.LlmCallCompleted(call_id="c-1", cost_micros=2**53 + 1, duration_micros=2**62)
@@ -314,10 +314,10 @@ def times() -> Iterator[Vector]:
 
 def from_elsewhere() -> Iterator[Vector]:
     """What newer, older and stranger encoders send."""
-    event = event_pb2.RunEvent(task_id="t-1", sequence=7, type="example.unheard_of", summary="From the future")
+    event = event_pb2.RunEvent(task_id="t-1", sequence=7, event_type="example.unheard_of", summary="From the future")
     base = event.SerializeToString()
     kind = length_delimited(1000, length_delimited(1, b"new"))
-    paths = ["task_id", "sequence", "type", "summary", "payload"]
+    paths = ["task_id", "sequence", "event_type", "summary", "payload"]
     yield Vector("unknown.event_kind", event, paths, data=base + kind, unknown_fields=True)
     later = varint(1001 << 3) + b"\x2a" + varint(1002 << 3 | 1) + bytes(8) + varint(1003 << 3 | 5) + bytes(4)
     yield Vector("unknown.fields", event, paths, data=base + later, unknown_fields=True)
@@ -329,6 +329,8 @@ def from_elsewhere() -> Iterator[Vector]:
     yield Vector("unknown.enum_value", task_pb2.Task(id="t-1", state=99), ["state"])  # type: ignore[arg-type]  # on purpose
     states = agent_service_pb2.ListTasksRequest(states=[2, 99, 5])  # type: ignore[list-item]  # on purpose
     yield Vector("unknown.enum_values", states, ["states.size", "states.0", "states.1", "states.2"])
+    parked = event_pb2.RunEvent(event_type="action.parked", action_ended={"name": "add", "outcome": 99})  # type: ignore[dict-item]  # on purpose
+    yield Vector("unknown.outcome", parked, ["event_type", "payload", "action_ended.name", "action_ended.outcome"])
     unpacked = b"".join(varint(1 << 3) + varint(state) for state in (2, 3, 5))
     yield Vector(
         "wire.unpacked",
@@ -337,9 +339,9 @@ def from_elsewhere() -> Iterator[Vector]:
         data=unpacked,
         is_usual=False,
     )
-    backwards = b"".join((length_delimited(13, b"s"), length_delimited(5, b"x"), varint(2 << 3) + b"\x07"))
+    backwards = b"".join((length_delimited(14, b"s"), length_delimited(5, b"x"), varint(2 << 3) + b"\x07"))
     yield Vector(
-        "wire.backwards", event_pb2.RunEvent(), ["sequence", "type", "summary"], data=backwards, is_usual=False
+        "wire.backwards", event_pb2.RunEvent(), ["sequence", "event_type", "summary"], data=backwards, is_usual=False
     )
     twice = length_delimited(1, b"first") + length_delimited(2, b"{}") + length_delimited(1, b"last")
     yield Vector("wire.last_arm_counts", part_pb2.Part(), ["content", "text"], data=twice, is_usual=False)
@@ -349,7 +351,7 @@ def from_elsewhere() -> Iterator[Vector]:
     paths = ["request.request_id", "request.task_id"]
     yield Vector("wire.merged", action_pb2.Approval(), paths, data=merged, is_usual=False)
     zero = varint(2 << 3) + b"\x00" + length_delimited(5, b"")
-    yield Vector("wire.defaults_written", event_pb2.RunEvent(), ["sequence", "type"], data=zero, is_usual=False)
+    yield Vector("wire.defaults_written", event_pb2.RunEvent(), ["sequence", "event_type"], data=zero, is_usual=False)
     long_varint = varint(2 << 3) + b"\x87\x80\x80\x00"
     yield Vector("wire.long_varint", event_pb2.RunEvent(), ["sequence"], data=long_varint, is_usual=False)
 

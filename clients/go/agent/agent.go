@@ -1,4 +1,4 @@
-// Package agent serves a protolink agent written in Go: a card that says who it is, and a handler that does the work.
+// Package agent serves a plgrpc agent written in Go: a card that says who it is, and a handler that does the work.
 //
 //	card := &pb.AgentCard{Name: "greeter", Description: "Says hello.", Url: "grpc://127.0.0.1:50051"}
 //	err := agent.Serve(ctx, card, func(ctx context.Context, run *agent.Run) error {
@@ -10,13 +10,18 @@
 // run never waits for them. A repeated request id is answered with the task of the first request. A run goes on when its caller hangs
 // up, and ends early only when somebody cancels it.
 //
-// What it is not: durable. Logs are in memory and gone with the process, and beyond 1,000 tasks the oldest ones that have ended are
-// forgotten. It has no policies, approvals or budgets, no text deltas and no owners: whoever may call, sees all tasks. Restrict who may
-// call with interceptors or client certificates ([WithServerOptions]).
+// The package is experimental: it will change, without a version in between, when agents of other languages become workers of one
+// runtime. Do not build on it what has to last.
+//
+// What it is not: durable. Logs are in memory and gone with the process; beyond 1,000 tasks the oldest ones that have ended are
+// forgotten, and a request id is known for a day, or until 100,000 later ones. It has no policies, approvals or budgets, no text deltas
+// and no task owners: every caller sees all tasks. Restrict who may call with interceptors ([WithServerOptions]) or client
+// certificates ([WithTLS]).
 package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,9 +29,11 @@ import (
 	"net/url"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -56,18 +63,32 @@ type Option func(*options)
 
 type options struct {
 	server          []grpc.ServerOption
+	tls             *tls.Config
+	tools           []Tool
 	registry        string
-	registryOptions []protolink.Option
+	registryOptions []plgrpc.Option
 	grace           time.Duration
 	log             *slog.Logger
 }
 
 // WithRegistry makes the agent known to the registry at url, as long as it serves.
-func WithRegistry(url string, dial ...protolink.Option) Option {
+func WithRegistry(url string, dial ...plgrpc.Option) Option {
 	return func(o *options) { o.registry, o.registryOptions = url, dial }
 }
 
-// WithServerOptions adds options of gRPC's own: grpc.Creds for an agent at grpcs://, interceptors that ask who calls.
+// WithTLS is for an agent whose card says grpcs://: its certificate (config.Certificates), and whose certificates callers must have
+// (config.ClientCAs and config.ClientAuth).
+func WithTLS(config *tls.Config) Option {
+	return func(o *options) { o.tls = config }
+}
+
+// WithTools offers functions that callers run by name, with CallTool: each call is a task of its own. They become the card's skills,
+// unless it names some. An agent without a handler runs the tool calls in its messages with them, too.
+func WithTools(tools ...Tool) Option {
+	return func(o *options) { o.tools = append(o.tools, tools...) }
+}
+
+// WithServerOptions adds options of gRPC's own, such as interceptors that ask who calls.
 func WithServerOptions(server ...grpc.ServerOption) Option {
 	return func(o *options) { o.server = append(o.server, server...) }
 }
@@ -101,7 +122,8 @@ func Serve(ctx context.Context, card *pb.AgentCard, handler Handler, options ...
 	return server.Serve(ctx)
 }
 
-// Listen takes the port that the card's URL names, or any free one where that is 0, and answers nobody yet.
+// Listen takes the port that the card's URL names, or any free one where that is 0; it does not answer calls yet. The handler may be nil where
+// there are tools ([WithTools]): messages are then tool calls.
 func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, error) {
 	all := options{grace: DefaultGrace, log: slog.Default()}
 	for _, option := range chosen {
@@ -111,17 +133,32 @@ func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, err
 	if err != nil || where.Hostname() == "" || where.Port() == "" || where.Scheme != "grpc" && where.Scheme != "grpcs" {
 		return nil, fmt.Errorf("agent: the card's URL %q is not like grpc://127.0.0.1:50051", card.GetUrl())
 	}
+	transport, err := all.transport(where.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := newToolbox(all.tools)
+	if err != nil {
+		return nil, err
+	}
+	if handler == nil && len(all.tools) == 0 {
+		return nil, errors.New("agent: there is neither a handler nor a tool")
+	}
+	if handler == nil {
+		handler = tools.handle
+	}
 	listener, err := net.Listen("tcp", where.Host)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	where.Host = net.JoinHostPort(where.Hostname(), port)
-	card = complete(card, where.String())
+	card = complete(card, where.String(), tools)
 
 	s := &Server{card: card, options: all, listener: listener, health: health.NewServer()}
 	s.service = newService(card, handler, all.log)
 	s.grpc = grpc.NewServer(append([]grpc.ServerOption{
+		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxSendMsgSize(maxRequestBytes),
 		// Clients may ask every few seconds whether anybody is there; gRPC allows it every five minutes.
@@ -129,15 +166,34 @@ func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, err
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
 	}, all.server...)...)
 	pb.RegisterAgentServiceServer(s.grpc, s.service)
+	pb.RegisterControlServiceServer(s.grpc, &control{service: s.service, tools: tools})
 	s.health.SetServingStatus(pb.AgentService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s, nil
 }
 
-func complete(card *pb.AgentCard, url string) *pb.AgentCard {
+// transport is how the agent is reached at that scheme.
+func (o *options) transport(scheme string) (credentials.TransportCredentials, error) {
+	hasCertificate := o.tls != nil && (len(o.tls.Certificates) > 0 || o.tls.GetCertificate != nil || o.tls.GetConfigForClient != nil)
+	switch {
+	case scheme == "grpcs" && !hasCertificate:
+		return nil, errors.New("agent: the card says grpcs://, and WithTLS has no certificate")
+	case scheme == "grpcs":
+		return credentials.NewTLS(o.tls), nil
+	case o.tls != nil:
+		return nil, errors.New("agent: WithTLS is for cards that say grpcs://")
+	default:
+		return insecure.NewCredentials(), nil
+	}
+}
+
+func complete(card *pb.AgentCard, url string, tools *toolbox) *pb.AgentCard {
 	card = proto.CloneOf(card)
 	card.Url = url
+	if len(card.Skills) == 0 {
+		card.Skills = tools.skills()
+	}
 	if card.Transport == "" {
 		card.Transport = "grpc"
 	}

@@ -2,18 +2,27 @@ package agent
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -50,7 +59,7 @@ func scripted(ctx context.Context, run *Run) error {
 }
 
 // start serves an agent until the test is over, or until stop is called, which waits for its end.
-func start(t *testing.T, handler Handler, options ...Option) (client *protolink.Client, stop func() error) {
+func start(t *testing.T, handler Handler, options ...Option) (client *plgrpc.Client, stop func() error) {
 	t.Helper()
 	card := &pb.AgentCard{Name: "scripted", Description: "Does what it is told.", Url: "grpc://127.0.0.1:0"}
 	card.Capabilities = &pb.AgentCapabilities{Streaming: true, MaxConcurrency: 4}
@@ -62,7 +71,7 @@ func start(t *testing.T, handler Handler, options ...Option) (client *protolink.
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()
-	client, err = protolink.Dial(server.URL())
+	client, err = plgrpc.Dial(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +80,9 @@ func start(t *testing.T, handler Handler, options ...Option) (client *protolink.
 	return client, stop
 }
 
-func send(t *testing.T, client *protolink.Client, text string, options ...protolink.SendOption) *pb.Task {
+func send(t *testing.T, client *plgrpc.Client, text string, options ...plgrpc.SendOption) *pb.Task {
 	t.Helper()
-	task, err := client.Send(t.Context(), protolink.Text(text), options...)
+	task, err := client.Send(t.Context(), plgrpc.Text(text), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,15 +102,15 @@ func read(t *testing.T, first int64, events func(func(*pb.RunEvent, error) bool)
 		}
 		said := strings.TrimPrefix(event.GetTaskStatus().GetNewState().String(), "TASK_STATE_")
 		if event.GetTaskStatus() == nil {
-			said = protolink.TextOf(event.GetTaskArtifact().GetArtifact().GetParts())
+			said = plgrpc.TextOf(event.GetTaskArtifact().GetArtifact().GetParts())
 			for _, message := range event.GetTaskMessages().GetMessages() {
-				said += protolink.TextOf(message.GetParts())
+				said += plgrpc.TextOf(message.GetParts())
 			}
 		}
-		if event.GetFinal() {
+		if event.GetLast() {
 			said += "."
 		}
-		told = append(told, strings.TrimSpace(strings.TrimPrefix(event.GetType(), "task.")+" "+said))
+		told = append(told, strings.TrimSpace(strings.TrimPrefix(event.GetEventType(), "task.")+" "+said))
 	}
 	return told
 }
@@ -117,7 +126,7 @@ func TestUnaryIsTheStreamAwaited(t *testing.T) {
 	client, _ := start(t, scripted)
 	task := send(t, client, "echo héllo 世界")
 	expect(t, "state", task.GetState(), pb.TaskState_TASK_STATE_COMPLETED)
-	expect(t, "output", protolink.Output(task), "héllo 世界")
+	expect(t, "output", plgrpc.Output(task), "héllo 世界")
 	events := read(t, 1, client.Subscribe(t.Context(), &pb.SubscribeTaskRequest{TaskId: task.GetId()}))
 	expect(t, "log", events, []string{"submitted", "status WORKING", "message héllo 世界", "status COMPLETED."})
 	whole, err := client.Get(t.Context(), task.GetId())
@@ -131,7 +140,7 @@ func TestUnaryIsTheStreamAwaited(t *testing.T) {
 func TestEventsAreStreamedInOrderAndReadFromAnyPosition(t *testing.T) {
 	client, _ := start(t, scripted)
 	var id string
-	for event, err := range client.Stream(t.Context(), protolink.Text("count 1000")) {
+	for event, err := range client.Stream(t.Context(), plgrpc.Text("count 1000")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +149,7 @@ func TestEventsAreStreamedInOrderAndReadFromAnyPosition(t *testing.T) {
 	tail := read(t, 1001, client.Subscribe(t.Context(), &pb.SubscribeTaskRequest{TaskId: id, AfterSequence: 1000}))
 	expect(t, "tail", tail, []string{"artifact 999", "artifact 1000", "status COMPLETED."})
 	for _, err := range client.Subscribe(t.Context(), &pb.SubscribeTaskRequest{TaskId: id, AfterSequence: 2000}) {
-		expect(t, "beyond the end", errors.Is(err, protolink.ErrSequenceOutOfRange), true)
+		expect(t, "beyond the end", errors.Is(err, plgrpc.ErrSequenceOutOfRange), true)
 	}
 }
 
@@ -151,11 +160,11 @@ func TestEventsAreShownWhileTheRunGoesOn(t *testing.T) {
 		return ctx.Err()
 	})
 	var told []string
-	for event, err := range client.Stream(t.Context(), protolink.Text("go")) {
+	for event, err := range client.Stream(t.Context(), plgrpc.Text("go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, event.GetType())
+		told = append(told, event.GetEventType())
 		if event.GetTaskProgress() != nil {
 			if _, err := client.Cancel(t.Context(), event.GetTaskId(), "enough"); err != nil {
 				t.Fatal(err)
@@ -169,11 +178,11 @@ func TestACanceledTaskHearsNothingMore(t *testing.T) {
 	client, _ := start(t, scripted)
 	first := send(t, client, "echo done")
 	_, err := client.Cancel(t.Context(), first.GetId(), "too late")
-	expect(t, "completed", errors.Is(err, protolink.ErrTaskNotCancelable), true)
-	expect(t, "state", protolink.FromError(err).Metadata["state"], "completed")
+	expect(t, "completed", errors.Is(err, plgrpc.ErrTaskNotCancelable), true)
+	expect(t, "state", plgrpc.FromError(err).Metadata["state"], "completed")
 
 	var id string
-	for event, err := range client.Stream(t.Context(), protolink.Text("wait")) {
+	for event, err := range client.Stream(t.Context(), plgrpc.Text("wait")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +206,7 @@ func TestACanceledTaskHearsNothingMore(t *testing.T) {
 
 func TestADeadlineBoundsTheWait(t *testing.T) {
 	client, _ := start(t, scripted)
-	task := protolink.Text("wait")
+	task := plgrpc.Text("wait")
 	task.Id = "patient"
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -213,23 +222,23 @@ func TestADeadlineBoundsTheWait(t *testing.T) {
 func TestARepeatedRequestIsTheSameTask(t *testing.T) {
 	client, _ := start(t, scripted)
 	before := runs.Load()
-	first, again := send(t, client, "echo once", protolink.RequestID("r")), send(t, client, "echo once", protolink.RequestID("r"))
+	first, again := send(t, client, "echo once", plgrpc.RequestID("r")), send(t, client, "echo once", plgrpc.RequestID("r"))
 	expect(t, "id", again.GetId(), first.GetId())
 	expect(t, "runs", runs.Load()-before, 1)
-	expect(t, "stream", len(read(t, 1, client.Stream(t.Context(), protolink.Text("echo once"), protolink.RequestID("r")))), 4)
+	expect(t, "stream", len(read(t, 1, client.Stream(t.Context(), plgrpc.Text("echo once"), plgrpc.RequestID("r")))), 4)
 }
 
 func TestATurnIsContinuedByAMessage(t *testing.T) {
 	client, _ := start(t, scripted)
 	asked := send(t, client, "ask Where to?")
 	expect(t, "state", asked.GetState(), pb.TaskState_TASK_STATE_INPUT_REQUIRED)
-	expect(t, "question", protolink.Output(asked), "Where to?")
-	told := read(t, 5, client.Stream(t.Context(), protolink.Text("Lisbon"), protolink.ContinueTask(asked.GetId())))
+	expect(t, "question", plgrpc.Output(asked), "Where to?")
+	told := read(t, 5, client.Stream(t.Context(), plgrpc.Text("Lisbon"), plgrpc.ContinueTask(asked.GetId())))
 	expect(t, "second turn", told, []string{"message Lisbon", "status WORKING", "message you said Lisbon", "status COMPLETED."})
-	_, err := client.Send(t.Context(), protolink.Text("more"), protolink.ContinueTask(asked.GetId()))
-	expect(t, "finished", errors.Is(err, protolink.ErrTaskFinished), true)
-	_, err = client.Send(t.Context(), protolink.Text("more"), protolink.ContinueTask("unknown"))
-	expect(t, "unknown", errors.Is(err, protolink.ErrTaskNotFound), true)
+	_, err := client.Send(t.Context(), plgrpc.Text("more"), plgrpc.ContinueTask(asked.GetId()))
+	expect(t, "finished", errors.Is(err, plgrpc.ErrTaskFinished), true)
+	_, err = client.Send(t.Context(), plgrpc.Text("more"), plgrpc.ContinueTask("unknown"))
+	expect(t, "unknown", errors.Is(err, plgrpc.ErrTaskNotFound), true)
 }
 
 func TestEndingsOfATurn(t *testing.T) {
@@ -246,7 +255,7 @@ func TestEndingsOfATurn(t *testing.T) {
 
 func TestWrongRequestsNameTheField(t *testing.T) {
 	client, _ := start(t, scripted)
-	long := protolink.Text("echo")
+	long := plgrpc.Text("echo")
 	long.Id = strings.Repeat("x", 200)
 	for field, task := range map[string]*pb.Task{
 		"task.id":                   long,
@@ -254,19 +263,19 @@ func TestWrongRequestsNameTheField(t *testing.T) {
 		"task.messages[0].parts[0]": {Messages: []*pb.Message{{Parts: []*pb.Part{{}}}}},
 	} {
 		_, err := client.Send(t.Context(), task)
-		failure := protolink.FromError(err)
-		if !errors.Is(err, protolink.ErrInvalidArgument) || len(failure.Violations) != 1 || failure.Violations[0].Field != field {
+		failure := plgrpc.FromError(err)
+		if !errors.Is(err, plgrpc.ErrInvalidArgument) || len(failure.Violations) != 1 || failure.Violations[0].Field != field {
 			t.Errorf("%s: %v, %v", field, err, failure)
 		}
 	}
 	_, err := client.Get(t.Context(), "unknown")
-	expect(t, "task_id", protolink.FromError(err).Metadata["task_id"], "unknown")
+	expect(t, "task_id", plgrpc.FromError(err).Metadata["task_id"], "unknown")
 }
 
 func TestALargeTextComesBackWhole(t *testing.T) {
 	client, _ := start(t, scripted)
 	text := strings.Repeat("0123456789", 300_000)
-	expect(t, "text", protolink.Output(send(t, client, "echo "+text)) == text, true)
+	expect(t, "text", plgrpc.Output(send(t, client, "echo "+text)) == text, true)
 }
 
 func TestTasksAreListedLastChangedFirst(t *testing.T) {
@@ -289,20 +298,20 @@ func TestABusyAgentSaysWhenToComeBack(t *testing.T) {
 	client, _ := start(t, scripted)
 	for range 4 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, _ = client.Send(ctx, protolink.Text("wait"))
+		_, _ = client.Send(ctx, plgrpc.Text("wait"))
 		cancel()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // less than the delay it asks for
 	defer cancel()
-	_, err := client.Send(ctx, protolink.Text("wait"))
-	expect(t, "busy", errors.Is(err, protolink.ErrResourceExhausted), true)
-	expect(t, "delay", protolink.FromError(err).RetryDelay, time.Second)
+	_, err := client.Send(ctx, plgrpc.Text("wait"))
+	expect(t, "busy", errors.Is(err, plgrpc.ErrResourceExhausted), true)
+	expect(t, "delay", plgrpc.FromError(err).RetryDelay, time.Second)
 }
 
 func TestAnAgentThatStopsRecordsWhatItDidNotFinish(t *testing.T) {
 	client, stop := start(t, scripted, WithGrace(10*time.Millisecond))
 	var last *pb.RunEvent
-	for event, err := range client.Stream(t.Context(), protolink.Text("wait")) {
+	for event, err := range client.Stream(t.Context(), plgrpc.Text("wait")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +327,7 @@ func TestAnAgentThatStopsRecordsWhatItDidNotFinish(t *testing.T) {
 func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
 	s := newService(&pb.AgentCard{Capabilities: &pb.AgentCapabilities{MaxConcurrency: 1}}, scripted, slog.Default())
 	ask := func(text string) *pb.Task {
-		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: protolink.Text(text), RequestId: newID()})
+		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text(text), RequestId: newID()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,39 +339,233 @@ func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
 		ask("echo")
 	}
 	expect(t, "tasks", len(s.tasks), keptTasks)
-	expect(t, "requests", len(s.requests), keptTasks)
+	expect(t, "requests", len(s.requests), keptTasks+6)
 	_, err := s.find(open.GetId())
 	expect(t, "the open one", err, nil)
 }
 
-func TestToolsAnswerWithTheirResultOrWhyNot(t *testing.T) {
-	type numbers struct{ A, B int }
-	add := NewTool("add", "Adds.", "{}", func(_ context.Context, n numbers) (int, error) {
-		if n.B == 0 {
-			return 0, &Rejection{"pointless", "nothing to add", "Add something."}
-		}
-		return n.A + n.B, nil
-	})
-	client, _ := start(t, Tools(add))
-	for arguments, want := range map[any]string{
-		numbers{1, 2}:               "COMPLETED 3",
-		numbers{1, 0}:               `FAILED {"changes_made":false,"code":"pointless","details":{},"message":"nothing to add","status":"rejected","suggestion":"Add something."}`,
-		struct{ C int }{1}:          `FAILED "code":"invalid_arguments"`,
-		struct{ A string }{"seven"}: `FAILED "code":"invalid_arguments"`,
-	} {
-		task, err := protolink.ToolCall("add", arguments)
-		if err != nil {
+func TestARequestIsKnownWhenItsTaskIsForgotten(t *testing.T) {
+	s := newService(&pb.AgentCard{Capabilities: &pb.AgentCapabilities{MaxConcurrency: 1}}, scripted, slog.Default())
+	ask := func(request string) (string, error) {
+		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text("echo"), RequestId: request})
+		s.runs.Wait()
+		return response.GetTask().GetId(), err
+	}
+	first, _ := ask("r")
+	for range keptTasks {
+		if _, err := ask(newID()); err != nil {
 			t.Fatal(err)
 		}
-		if task, err = client.Send(t.Context(), task); err != nil {
+	}
+	before := runs.Load()
+	_, err := ask("r")
+	expect(t, "forgotten", errors.Is(plgrpc.FromError(err), plgrpc.ErrTaskNotFound), true)
+	expect(t, "task_id", plgrpc.FromError(err).Metadata["task_id"], first)
+	expect(t, "runs", runs.Load()-before, 0)
+
+	s.recent[0].when = time.Now().Add(-keptFor - time.Second)
+	if _, err := ask(newID()); err != nil {
+		t.Fatal(err)
+	}
+	_, known := s.requests["r"]
+	expect(t, "known after a day", known, false)
+	for range keptRequests {
+		s.remember(newID(), accepted{taskLog: &taskLog{}})
+	}
+	expect(t, "requests", fmt.Sprint(len(s.requests), len(s.recent)), fmt.Sprint(keptRequests, keptRequests))
+}
+
+const addSchema = `{"type":"object","required":["a"],"properties":{"a":{"type":"integer","maximum":9},"b":{"type":"integer"},"day":{"format":"date"}}}`
+
+type numbers struct{ A, B int }
+
+func add(_ context.Context, n numbers) (int, error) {
+	if n.B == 0 {
+		return 0, &Rejection{"pointless", "nothing to add", "Add something."}
+	}
+	return n.A + n.B, nil
+}
+
+func TestToolsAnswerWithTheirResultOrWhyNot(t *testing.T) {
+	client, _ := start(t, nil, WithTools(NewTool("add", "Adds.", addSchema, add)))
+	for arguments, want := range map[string]string{
+		`{"a":1,"b":2}`:        "COMPLETED 3",
+		`{"a":1}`:              `FAILED {"changes_made":false,"code":"pointless","details":{},"message":"nothing to add","status":"rejected","suggestion":"Add something."}`,
+		`{"b":1}`:              `FAILED a: is required`,
+		`{"a":"secret"}`:       `FAILED a: must be integer`,
+		`{"a":10,"b":1}`:       `FAILED a: must satisfy maximum`,
+		`{"a":1,"A":10,"b":1}`: `FAILED A: is not permitted`,
+		`{"a":1,"day":"when"}`: `FAILED day: must satisfy format`,
+		`{"a":1,"c":1}`:        `FAILED unknown field`,
+		`[]`:                   `FAILED must be object`,
+		`{`:                    `FAILED no JSON`,
+	} {
+		call := &pb.ToolCall{ToolName: "add", ArgsJson: arguments}
+		task, err := client.Send(t.Context(), plgrpc.NewTask(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}}))
+		if err != nil {
 			t.Fatal(err)
 		}
 		output := task.GetArtifacts()[0].GetParts()[0].GetToolOutput()
 		got := strings.TrimPrefix(task.GetState().String(), "TASK_STATE_") + " " + output.GetResultJson() + output.GetErrorJson()
 		state, said, _ := strings.Cut(want, " ")
-		if !strings.HasPrefix(got, state+" ") || !strings.Contains(got, said) {
+		if !strings.HasPrefix(got, state+" ") || !strings.Contains(got, said) || strings.Contains(got, "secret") {
 			t.Errorf("%v: %s, want %s", arguments, got, want)
 		}
 	}
 	expect(t, "no call", send(t, client, "add").GetState(), pb.TaskState_TASK_STATE_REJECTED)
+}
+
+func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
+	breaks := func(context.Context, numbers) (int, error) { return 0, errors.New("broken") }
+	client, _ := start(t, nil, WithTools(NewTool("add", "Adds.", addSchema, add), NewTool("break", "Breaks.", "", breaks)))
+	for arguments, want := range map[string]string{
+		`{"a":1,"b":2}`: "action.completed ACTION_OUTCOME_COMPLETED",
+		`{"a":1}`:       "action.rejected ACTION_OUTCOME_REJECTED",
+		`{}`:            "action.failed ACTION_OUTCOME_FAILED",
+	} {
+		call := &pb.ToolCall{ToolName: "add", ArgsJson: arguments}
+		if arguments == "{}" {
+			call.ToolName = "break"
+		}
+		var outcome, cause string
+		for event, err := range client.Stream(t.Context(), plgrpc.NewTask(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ended := event.GetActionEnded(); ended != nil {
+				outcome = event.GetEventType() + " " + ended.GetOutcome().String()
+			}
+			if status := event.GetTaskStatus(); status.GetAttempt() > 0 {
+				cause = status.GetCause().String()
+			}
+		}
+		expect(t, arguments, outcome, want)
+		expect(t, "cause", cause, "RUN_CAUSE_SUBMITTED")
+	}
+}
+
+func TestToolsAreListedAndCalled(t *testing.T) {
+	client, _ := start(t, scripted, WithTools(NewTool("subtract", "Subtracts.", "", add), NewTool("add", "Adds.", addSchema, add)))
+	stub := pb.NewControlServiceClient(client.Conn())
+	listed, err := stub.ListTools(t.Context(), &pb.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "tools", listed.GetTools()[0].GetId()+" "+listed.GetTools()[1].GetId(), "add subtract")
+	expect(t, "schema", listed.GetTools()[0].GetInputSchemaJson(), addSchema)
+	card, err := client.Card(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "skills", len(card.GetSkills()), 2)
+
+	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1,"b":2}`, CallId: "c"}, RequestId: "once"}
+	var tasks []string
+	for range 2 {
+		called, err := stub.CallTool(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "result", called.GetOutput().GetCallId()+" "+called.GetOutput().GetResultJson(), "c 3")
+		expect(t, "last event", called.GetEvents()[len(called.GetEvents())-1].GetLast(), true)
+		tasks = append(tasks, called.GetEvents()[0].GetTaskId())
+	}
+	expect(t, "task", tasks[1], tasks[0])
+
+	failed, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1}`}})
+	expect(t, "a tool that failed", fmt.Sprint(err, strings.Contains(failed.GetOutput().GetErrorJson(), "pointless")), "<nil> true")
+	for tool, code := range map[string]string{"add": "invalid_arguments", "divide": "unknown_tool"} {
+		_, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: tool}})
+		expect(t, tool, fmt.Sprint(plgrpc.FromError(err).Reason, plgrpc.FromError(err).Metadata), fmt.Sprint("TOOL_REJECTED", map[string]string{"code": code}))
+	}
+	expect(t, "the handler's own", plgrpc.Output(send(t, client, "echo hello")), "hello")
+}
+
+func TestASchemaMustBeOneByItself(t *testing.T) {
+	for _, schema := range []string{`{`, `{"type":"strange"}`, `{"$ref":"file:///etc/hostname"}`, `{"$ref":"other.json"}`} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s is taken", schema)
+				}
+			}()
+			NewTool("add", "Adds.", schema, add)
+		}()
+	}
+}
+
+func TestWhatAnAgentCannotServeIsRefused(t *testing.T) {
+	certificate := &tls.Config{Certificates: []tls.Certificate{{}}}
+	tool := NewTool("add", "Adds.", "", add)
+	for name, c := range map[string]struct {
+		url     string
+		handler Handler
+		options []Option
+	}{
+		"grpcs without a certificate":  {"grpcs://127.0.0.1:0", scripted, nil},
+		"grpcs with an empty TLS":      {"grpcs://127.0.0.1:0", scripted, []Option{WithTLS(&tls.Config{})}},
+		"a certificate in the clear":   {"grpc://127.0.0.1:0", scripted, []Option{WithTLS(certificate)}},
+		"neither a handler nor a tool": {"grpc://127.0.0.1:0", nil, nil},
+		"two tools of one name":        {"grpc://127.0.0.1:0", nil, []Option{WithTools(tool, tool)}},
+		"a URL without a port":         {"grpc://127.0.0.1", scripted, nil},
+	} {
+		card := &pb.AgentCard{Name: "a", Description: "An agent.", Url: c.url}
+		if server, err := Listen(card, c.handler, c.options...); err == nil {
+			server.listener.Close()
+			t.Errorf("%s is not refused", name)
+		}
+	}
+}
+
+func TestAnAgentBehindTLS(t *testing.T) {
+	certificate := selfSigned(t)
+	card := &pb.AgentCard{Name: "a", Description: "An agent.", Url: "grpcs://127.0.0.1:0"}
+	server, err := Listen(card, scripted, WithTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx) }()
+	defer func() { cancel(); <-ended }()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(certificate.Leaf)
+	client, err := plgrpc.Dial(server.URL(), plgrpc.WithTLS(&tls.Config{RootCAs: trusted}), plgrpc.WithBearerToken("over TLS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	expect(t, "output", plgrpc.Output(send(t, client, "echo hello")), "hello")
+	conn, err := grpc.NewClient(strings.TrimPrefix(server.URL(), "grpcs://"),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: trusted})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own, err := plgrpc.NewClient(conn, plgrpc.WithBearerToken("over TLS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "output", plgrpc.Output(send(t, own, "echo hello")), "hello")
+}
+
+// selfSigned is a certificate for this machine, valid for an hour.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }

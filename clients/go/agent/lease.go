@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc/codes"
 )
 
@@ -21,7 +21,7 @@ const (
 // stayRegistered registers the card and renews its lease until ctx ends, then gives it back. It fails when the registry refuses the
 // card the first time; whatever happens later is logged, and tried again.
 func (s *Server) stayRegistered(ctx context.Context) error {
-	registry, err := protolink.DialRegistry(s.options.registry, s.options.registryOptions...)
+	registry, err := plgrpc.DialRegistry(s.options.registry, s.options.registryOptions...)
 	if err != nil {
 		return err
 	}
@@ -30,13 +30,13 @@ func (s *Server) stayRegistered(ctx context.Context) error {
 	lease, pause, known := "", firstPause, false
 	for ctx.Err() == nil {
 		ttl, err := s.beat(ctx, stub, &lease)
-		wait, failure := max(ttl/heartbeatsPerLease, firstPause), protolink.FromError(err)
+		wait, failure := max(ttl/heartbeatsPerLease, firstPause), plgrpc.FromError(err)
 		switch {
 		case failure == nil:
 			pause, known = firstPause, true
 		case !known && refuses(failure.Code):
 			return failure
-		case errors.Is(failure, protolink.ErrLeaseNotFound):
+		case errors.Is(failure, plgrpc.ErrLeaseNotFound):
 			lease = ""
 			continue
 		default:

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -41,7 +41,7 @@ func (d *directory) note(what string) int {
 
 func (d *directory) RegisterAgent(_ context.Context, request *pb.RegisterAgentRequest) (*pb.RegisterAgentResponse, error) {
 	if request.GetCard().GetName() == "refused" {
-		return nil, failure(codes.AlreadyExists, protolink.ErrAgentConflict, "somebody else has that URL")
+		return nil, failure(codes.AlreadyExists, plgrpc.ErrAgentConflict, "another agent has that URL")
 	}
 	if d.note("register") == 2 {
 		close(d.again)
@@ -51,7 +51,7 @@ func (d *directory) RegisterAgent(_ context.Context, request *pb.RegisterAgentRe
 
 func (d *directory) RenewLease(context.Context, *pb.RenewLeaseRequest) (*pb.RenewLeaseResponse, error) {
 	if d.note("renew")%2 == 0 {
-		return nil, failure(codes.NotFound, protolink.ErrLeaseNotFound, "there is no such lease")
+		return nil, failure(codes.NotFound, plgrpc.ErrLeaseNotFound, "there is no such lease")
 	}
 	return &pb.RenewLeaseResponse{LeaseTtl: durationpb.New(30 * time.Millisecond)}, nil
 }
@@ -96,7 +96,7 @@ func TestACardThatIsRefusedEndsTheAgent(t *testing.T) {
 	card := &pb.AgentCard{Name: "refused", Description: "Is refused.", Url: "grpc://127.0.0.1:0"}
 	quiet := WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	err := Serve(t.Context(), card, scripted, WithRegistry(url), quiet)
-	if !errors.Is(err, protolink.ErrAgentConflict) {
+	if !errors.Is(err, plgrpc.ErrAgentConflict) {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -45,18 +45,18 @@ func newLog(agent, taskID, sessionID string) *taskLog {
 func (l *taskLog) begin(request *pb.SendTaskRequest, cancel context.CancelFunc) (turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sent, id, cause := filledIn(request.GetTask()), request.GetRequestId(), "continued"
+	sent, id, cause := filledIn(request.GetTask()), request.GetRequestId(), pb.RunCause_RUN_CAUSE_CONTINUED
 	var opening *pb.RunEvent
 	switch state := l.task.State; {
 	case len(l.events) == 0:
-		cause = "submitted"
+		cause = pb.RunCause_RUN_CAUSE_SUBMITTED
 		sent.Id, sent.SessionId, sent.State = l.task.Id, l.task.SessionId, pb.TaskState_TASK_STATE_SUBMITTED
 		submitted := &pb.TaskSubmitted{Task: sent, Principal: anonymous, RequestId: id}
-		opening = &pb.RunEvent{Type: "task.submitted", Payload: &pb.RunEvent_TaskSubmitted{TaskSubmitted: submitted}}
+		opening = &pb.RunEvent{EventType: "task.submitted", Payload: &pb.RunEvent_TaskSubmitted{TaskSubmitted: submitted}}
 	case ended(state):
-		return turn{}, failure(codes.FailedPrecondition, protolink.ErrTaskFinished, "task "+l.task.Id+" has ended", "task_id", l.task.Id)
+		return turn{}, failure(codes.FailedPrecondition, plgrpc.ErrTaskFinished, "task "+l.task.Id+" has ended", "task_id", l.task.Id)
 	case !settled(state):
-		return turn{}, failure(codes.FailedPrecondition, protolink.ErrTaskAlreadyRunning, "task "+l.task.Id+" is at work", "task_id", l.task.Id)
+		return turn{}, failure(codes.FailedPrecondition, plgrpc.ErrTaskAlreadyRunning, "task "+l.task.Id+" is at work", "task_id", l.task.Id)
 	default:
 		opening = messagesAdded(id, sent.GetMessages())
 	}
@@ -96,11 +96,11 @@ func (l *taskLog) cancelTask(reason, metadataJSON string) error {
 		return nil
 	case ended(state):
 		name := strings.ToLower(strings.TrimPrefix(state.String(), "TASK_STATE_"))
-		return failure(codes.FailedPrecondition, protolink.ErrTaskNotCancelable, "task "+l.task.Id+" is "+name+" already",
+		return failure(codes.FailedPrecondition, plgrpc.ErrTaskNotCancelable, "task "+l.task.Id+" is "+name+" already",
 			"task_id", l.task.Id, "state", name)
 	}
 	asked := &pb.CancelRequested{Reason: reason, RequestedBy: anonymous, MetadataJson: metadataJSON}
-	l.append(&pb.RunEvent{Type: "task.cancel_requested", Payload: &pb.RunEvent_CancelRequested{CancelRequested: asked}})
+	l.append(&pb.RunEvent{EventType: "task.cancel_requested", Payload: &pb.RunEvent_CancelRequested{CancelRequested: asked}})
 	l.append(statusChanged(l.task.State, pb.TaskState_TASK_STATE_CANCELED, reason))
 	l.cancel()
 	return nil
@@ -112,7 +112,7 @@ func (l *taskLog) append(events ...*pb.RunEvent) {
 	for _, event := range events {
 		event.TaskId, event.SessionId, event.RunId, event.AgentName = l.task.Id, l.task.SessionId, l.task.RunId, l.agent
 		event.Sequence, event.CreateTime = int64(len(l.events))+1, now
-		event.Final = ended(event.GetTaskStatus().GetNewState())
+		event.Last = ended(event.GetTaskStatus().GetNewState())
 		l.events = append(l.events, event)
 		l.fold(event)
 	}
@@ -122,12 +122,12 @@ func (l *taskLog) append(events ...*pb.RunEvent) {
 
 func statusChanged(from, to pb.TaskState, reason string) *pb.RunEvent {
 	change := &pb.TaskStatusChanged{PreviousState: from, NewState: to, Reason: reason}
-	return &pb.RunEvent{Type: "task.status", Payload: &pb.RunEvent_TaskStatus{TaskStatus: change}}
+	return &pb.RunEvent{EventType: "task.status", Payload: &pb.RunEvent_TaskStatus{TaskStatus: change}}
 }
 
 func messagesAdded(request string, messages []*pb.Message) *pb.RunEvent {
 	added := &pb.TaskMessagesAdded{Messages: messages, RequestId: request}
-	return &pb.RunEvent{Type: "task.message", Payload: &pb.RunEvent_TaskMessages{TaskMessages: added}}
+	return &pb.RunEvent{EventType: "task.message", Payload: &pb.RunEvent_TaskMessages{TaskMessages: added}}
 }
 
 // fold takes an event into the task.

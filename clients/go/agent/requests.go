@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,27 +22,27 @@ const (
 )
 
 var (
-	goingDown = failure(codes.Unavailable, protolink.ErrUnavailable, "the agent is going down")
-	busy      = detailed(failure(codes.ResourceExhausted, protolink.ErrResourceExhausted, "the agent has as many runs as it may"),
+	goingDown = failure(codes.Unavailable, plgrpc.ErrUnavailable, "the agent is going down")
+	busy      = detailed(failure(codes.ResourceExhausted, plgrpc.ErrResourceExhausted, "the agent has as many runs as it may"),
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 )
 
 // failure is the error that a caller sees; metadata are keys and values.
-func failure(code codes.Code, reason protolink.Reason, message string, metadata ...string) error {
+func failure(code codes.Code, reason plgrpc.Reason, message string, metadata ...string) error {
 	facts := map[string]string{}
 	for i := 0; i+1 < len(metadata); i += 2 {
 		facts[metadata[i]] = metadata[i+1]
 	}
-	info := &errdetails.ErrorInfo{Reason: string(reason), Domain: protolink.Domain, Metadata: facts}
+	info := &errdetails.ErrorInfo{Reason: string(reason), Domain: plgrpc.Domain, Metadata: facts}
 	return detailed(status.Error(code, message), info)
 }
 
 func notFound(taskID string) error {
-	return failure(codes.NotFound, protolink.ErrTaskNotFound, "there is no task "+taskID, "task_id", taskID)
+	return failure(codes.NotFound, plgrpc.ErrTaskNotFound, "there is no task "+taskID, "task_id", taskID)
 }
 
 func invalid(field, problem string) error {
-	return detailed(failure(codes.InvalidArgument, protolink.ErrInvalidArgument, field+": "+problem, "field", field),
+	return detailed(failure(codes.InvalidArgument, plgrpc.ErrInvalidArgument, field+": "+problem, "field", field),
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: problem}}})
 }
 
@@ -63,6 +63,9 @@ func check(request *pb.SendTaskRequest) error {
 		if len(id) > maxIDBytes {
 			return invalid(field, fmt.Sprintf("must be at most %d bytes long", maxIDBytes))
 		}
+	}
+	if own := task.GetId(); own != "" && request.GetTaskId() != "" && own != request.GetTaskId() {
+		return invalid("task_id", "names another task than task.id, "+own)
 	}
 	if len(task.GetMessages()) == 0 && request.GetTaskId() == "" {
 		return invalid("task.messages", "a new task has a message")

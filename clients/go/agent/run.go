@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -36,7 +36,7 @@ func (r *Run) Text() string {
 	if len(messages) == 0 {
 		return ""
 	}
-	return protolink.TextOf(messages[len(messages)-1].GetParts())
+	return plgrpc.TextOf(messages[len(messages)-1].GetParts())
 }
 
 // Say adds a message of the agent.
@@ -68,13 +68,13 @@ func made(artifact *pb.Artifact) *pb.RunEvent {
 	artifact.Kind = cmp.Or(artifact.Kind, "result")
 	artifact.CreateTime = cmp.Or(artifact.CreateTime, timestamppb.Now())
 	update := &pb.TaskArtifactUpdated{Artifact: artifact}
-	return &pb.RunEvent{Type: "task.artifact", ActionId: artifact.GetActionId(), Payload: &pb.RunEvent_TaskArtifact{TaskArtifact: update}}
+	return &pb.RunEvent{EventType: "task.artifact", ActionId: artifact.GetActionId(), Payload: &pb.RunEvent_TaskArtifact{TaskArtifact: update}}
 }
 
 // Progress says how far the work is, in percent, in one sentence.
 func (r *Run) Progress(percent float64, message string) {
 	progress := &pb.TaskProgress{Progress: &percent, Message: message}
-	r.Emit(&pb.RunEvent{Type: "task.progress", Payload: &pb.RunEvent_TaskProgress{TaskProgress: progress}})
+	r.Emit(&pb.RunEvent{EventType: "task.progress", Payload: &pb.RunEvent_TaskProgress{TaskProgress: progress}})
 }
 
 // Emit adds an event of any other kind, for instance a CustomEvent under a type of the application's own. Whose event it is and its

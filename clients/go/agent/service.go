@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,6 +22,8 @@ import (
 const (
 	anonymous    = "anonymous" // whoever calls: nobody is asked
 	keptTasks    = 1000        // beyond them, the oldest that have ended are forgotten
+	keptRequests = 100_000     // ids, of tasks that are forgotten, too
+	keptFor      = 24 * time.Hour
 	eventsAtOnce = 256
 )
 
@@ -36,6 +38,7 @@ type service struct {
 	tasks    map[string]*taskLog
 	order    []string            // ids of tasks, oldest first
 	requests map[string]accepted // by request id
+	recent   []recent            // what is in requests, oldest first
 	draining bool
 	runs     sync.WaitGroup
 	slots    chan struct{} // one for each run under way
@@ -45,8 +48,15 @@ type service struct {
 
 // accepted is what became of a request: a turn of a task.
 type accepted struct {
-	*taskLog
-	turn turn
+	*taskLog // nil where the task is forgotten
+	taskID   string
+	turn     turn
+}
+
+// recent is when a request was accepted.
+type recent struct {
+	id   string
+	when time.Time
 }
 
 func newService(card *pb.AgentCard, handler Handler, log *slog.Logger) *service {
@@ -63,7 +73,7 @@ func (s *service) GetAgentCard(context.Context, *pb.GetAgentCardRequest) (*pb.Ge
 }
 
 func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*pb.SendTaskResponse, error) {
-	task, err := s.accept(request)
+	task, err := s.accept(request, s.handler)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +87,7 @@ func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*p
 }
 
 func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStreamingServer[pb.StreamTaskResponse]) error {
-	task, err := s.accept(&pb.SendTaskRequest{Task: request.GetTask(), RequestId: request.GetRequestId(), TaskId: request.GetTaskId()})
+	task, err := s.accept(&pb.SendTaskRequest{Task: request.GetTask(), RequestId: request.GetRequestId(), TaskId: request.GetTaskId()}, s.handler)
 	if err != nil {
 		return err
 	}
@@ -92,7 +102,7 @@ func (s *service) SubscribeTask(request *pb.SubscribeTaskRequest, stream grpc.Se
 		return err
 	}
 	if last := task.view(pb.TaskView_TASK_VIEW_HEADER).GetSequence(); request.GetAfterSequence() > last {
-		return failure(codes.OutOfRange, protolink.ErrSequenceOutOfRange, fmt.Sprintf("the log of task %s ends at %d", request.GetTaskId(), last),
+		return failure(codes.OutOfRange, plgrpc.ErrSequenceOutOfRange, fmt.Sprintf("the log of task %s ends at %d", request.GetTaskId(), last),
 			"task_id", request.GetTaskId(), "last_sequence", strconv.FormatInt(last, 10))
 	}
 	after := max(request.GetAfterSequence(), 0)
@@ -199,13 +209,16 @@ func (s *service) find(id string) (*taskLog, error) {
 }
 
 // accept begins the turn that a request asks for, or finds the one that it began the first time.
-func (s *service) accept(request *pb.SendTaskRequest) (accepted, error) {
+func (s *service) accept(request *pb.SendTaskRequest, handler Handler) (accepted, error) {
 	if err := check(request); err != nil {
 		return accepted{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.requests[request.GetRequestId()]; ok && request.GetRequestId() != "" {
+	if known, ok := s.requests[request.GetRequestId()]; ok {
+		if known.taskLog == nil {
+			return accepted{}, notFound(known.taskID)
+		}
 		return known, nil
 	}
 	if s.draining {
@@ -237,23 +250,35 @@ func (s *service) accept(request *pb.SendTaskRequest) (accepted, error) {
 		s.order = append(s.order, id)
 		s.forget()
 	}
-	this := accepted{task, began}
-	if request.GetRequestId() != "" {
-		s.requests[request.GetRequestId()] = this
-		task.requests = append(task.requests, request.GetRequestId())
-	}
+	this := accepted{task, id, began}
+	s.remember(request.GetRequestId(), this)
 	s.runs.Add(1)
-	go s.run(ctx, cancel, this)
+	go s.run(ctx, cancel, this, handler)
 	return this, nil
 }
 
+// remember keeps what became of a request, so that a repetition finds it, also when its task is forgotten.
+func (s *service) remember(request string, this accepted) {
+	if request == "" {
+		return
+	}
+	now := time.Now()
+	for len(s.recent) > 0 && (len(s.recent) >= keptRequests || now.Sub(s.recent[0].when) > keptFor) {
+		delete(s.requests, s.recent[0].id)
+		s.recent = s.recent[1:]
+	}
+	s.recent = append(s.recent, recent{request, now})
+	s.requests[request] = this
+	this.taskLog.requests = append(this.taskLog.requests, request)
+}
+
 // run has the handler do one turn.
-func (s *service) run(ctx context.Context, cancel context.CancelFunc, this accepted) {
+func (s *service) run(ctx context.Context, cancel context.CancelFunc, this accepted, handler Handler) {
 	defer s.runs.Done()
 	defer func() { <-s.slots }()
 	defer cancel()
 	run := &Run{id: this.turn.runID, log: this.taskLog, task: this.view(pb.TaskView_TASK_VIEW_FULL), messages: this.turn.messages}
-	err := s.call(ctx, run)
+	err := s.call(ctx, run, handler)
 	if err != nil && s.stopping.Err() != nil {
 		err = errStopped
 	}
@@ -261,14 +286,14 @@ func (s *service) run(ctx context.Context, cancel context.CancelFunc, this accep
 	this.end(run.id, state, reason, last...)
 }
 
-func (s *service) call(ctx context.Context, run *Run) (err error) {
+func (s *service) call(ctx context.Context, run *Run, handler Handler) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.log.Error("agent: the handler panicked", "task", run.task.GetId(), "cause", cause, "stack", string(debug.Stack()))
 			err = errPanicked
 		}
 	}()
-	return s.handler(ctx, run)
+	return handler(ctx, run)
 }
 
 // forget drops the oldest task that has ended, once there are too many.
@@ -282,7 +307,9 @@ func (s *service) forget() {
 			continue
 		}
 		for _, request := range task.requests {
-			delete(s.requests, request)
+			if _, known := s.requests[request]; known {
+				s.requests[request] = accepted{taskID: id}
+			}
 		}
 		delete(s.tasks, id)
 		s.order = slices.Delete(s.order, at, at+1)

@@ -1,38 +1,51 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
 // Tool is a function that callers run by its name.
 type Tool struct {
-	skill *pb.AgentSkill
-	call  func(context.Context, string) (any, error)
+	skill  *pb.AgentSkill
+	schema *argumentSchema
+	call   func(context.Context, string) (any, error)
 }
 
-// NewTool makes a tool of a function. Arguments, a struct, is read from the caller's JSON, and fields that it does not have are
-// refused; the result becomes JSON. The schema is the JSON Schema of the arguments, for models and people that write calls.
+// NewTool makes a tool of a function. The schema is the JSON Schema (Draft 2020-12) of the arguments: calls that do not satisfy it are
+// refused before the function is called, and callers read it to write calls. Arguments, a struct, is then read from the caller's JSON, and
+// fields that it does not have are refused; the result becomes JSON. An empty schema states nothing.
 //
-// A [Rejection] as error says that nothing was done, and why; any other error that it went wrong.
+// A [Rejection] as error says that nothing was done, and why; any other error that it went wrong. NewTool panics for a schema that is not
+// valid, or refers to another document.
 func NewTool[Arguments, Result any](
 	name, description, schema string, call func(context.Context, Arguments) (Result, error),
 ) Tool {
 	skill := &pb.AgentSkill{Id: name, Description: description, InputSchemaJson: schema}
-	return Tool{skill, func(ctx context.Context, text string) (any, error) {
+	return Tool{skill, mustCompile(name, schema), func(ctx context.Context, text string) (any, error) {
 		var arguments Arguments
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&arguments); err != nil {
-			return nil, &Rejection{Code: "invalid_arguments", Message: "the arguments are not those of " + name + ": " + err.Error()}
+			return nil, invalidArguments(name, err.Error())
 		}
 		return call(ctx, arguments)
 	}}
+}
+
+func invalidArguments(tool, why string) *Rejection {
+	return &Rejection{
+		"invalid_arguments", "Tool '" + tool + "' arguments were invalid: " + why, "Correct the arguments using the tool's input schema.",
+	}
 }
 
 // Rejection is why a tool did nothing. It is told to the caller, who may be a model that tries again.
@@ -50,68 +63,89 @@ func (r *Rejection) Error() string {
 	return r.Message + ". " + r.Suggestion
 }
 
-// Skills are the tools as a card names them.
-func Skills(tools ...Tool) []*pb.AgentSkill {
-	var skills []*pb.AgentSkill
+// toolbox is the tools of an agent.
+type toolbox struct {
+	byName map[string]Tool
+	names  []string // sorted
+}
+
+func newToolbox(tools []Tool) (*toolbox, error) {
+	box := &toolbox{byName: map[string]Tool{}}
 	for _, tool := range tools {
-		skills = append(skills, tool.skill)
+		if _, twice := box.byName[tool.skill.Id]; twice {
+			return nil, fmt.Errorf("agent: there are two tools called %s", tool.skill.Id)
+		}
+		box.byName[tool.skill.Id] = tool
+		box.names = append(box.names, tool.skill.Id)
+	}
+	slices.Sort(box.names)
+	return box, nil
+}
+
+func (b *toolbox) skills() []*pb.AgentSkill {
+	var skills []*pb.AgentSkill
+	for _, name := range b.names {
+		skills = append(skills, b.byName[name].skill)
 	}
 	return skills
 }
 
-// Tools returns a handler that runs the tool calls of a message, one after the other. The first that does not succeed fails the task. A
-// message without a tool call is rejected.
-func Tools(tools ...Tool) Handler {
-	byName, names := map[string]Tool{}, []string{}
-	for _, tool := range tools {
-		byName[tool.skill.Id] = tool
-		names = append(names, tool.skill.Id)
+// find returns the tool that a call names, if its arguments are right; a [Rejection] otherwise.
+func (b *toolbox) find(call *pb.ToolCall) (Tool, error) {
+	tool, known := b.byName[call.GetToolName()]
+	if !known {
+		return Tool{}, &Rejection{"unknown_tool", "there is no tool " + call.GetToolName(), "Use " + strings.Join(b.names, " or ") + "."}
 	}
-	return func(ctx context.Context, run *Run) error {
-		count := 0
-		for _, message := range run.Messages() {
-			for _, part := range message.GetParts() {
-				if call := part.GetToolCall(); call != nil {
-					count++
-					if err := runTool(ctx, run, byName[call.GetToolName()], call, names); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if count == 0 {
-			return Reject("this agent runs tools and does nothing else: " + strings.Join(names, ", "))
-		}
-		return nil
+	if problems := tool.schema.problems(arguments(call)); len(problems) > 0 {
+		return Tool{}, invalidArguments(call.GetToolName(), strings.Join(problems, "; "))
 	}
+	return tool, nil
 }
 
-// runTool runs one call, with an event at its beginning and one at its end, and publishes its outcome.
-func runTool(ctx context.Context, run *Run, tool Tool, call *pb.ToolCall, names []string) error {
-	const kind = "tool.call"
-	actionID, arguments := newID(), call.GetArgsJson()
-	if arguments == "" {
-		arguments = "{}"
+func arguments(call *pb.ToolCall) string { return cmp.Or(call.GetArgsJson(), "{}") }
+
+// handle is a [Handler] that runs the tool calls of a message, one after the other. The first that does not succeed fails the task. A
+// message without a tool call is rejected.
+func (b *toolbox) handle(ctx context.Context, run *Run) error {
+	count := 0
+	for _, message := range run.Messages() {
+		for _, call := range plgrpc.ToolCallsOf(message.GetParts()) {
+			count++
+			if err := b.run(ctx, run, call); err != nil {
+				return err
+			}
+		}
 	}
-	summary := kind + " '" + call.GetToolName() + "'"
+	if count == 0 {
+		return Reject("this agent runs tools and does nothing else: " + strings.Join(b.names, ", "))
+	}
+	return nil
+}
+
+// run runs one call, with an event at its beginning and one at its end, and publishes its outcome.
+func (b *toolbox) run(ctx context.Context, run *Run, call *pb.ToolCall) error {
+	const kind = "tool.call"
+	actionID, summary := newID(), kind+" '"+call.GetToolName()+"'"
 	run.Emit(&pb.RunEvent{
-		Type: "action.started", ActionId: actionID, Summary: summary,
-		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{Kind: kind, Name: call.GetToolName(), ArgumentsJson: arguments}},
+		EventType: "action.started", ActionId: actionID, Summary: summary,
+		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{Kind: kind, Name: call.GetToolName(), ArgumentsJson: arguments(call)}},
 	})
 	began := time.Now()
 	var result string
-	var err error = &Rejection{"unknown_tool", "there is no tool " + call.GetToolName(), "Use " + strings.Join(names, " or ") + "."}
-	if tool.call != nil {
-		result, err = called(ctx, tool, arguments)
+	tool, err := b.find(call)
+	if err == nil {
+		result, err = called(ctx, tool, arguments(call))
 	}
-	ended := &pb.RunEvent{Type: "action.completed", ActionId: actionID, Summary: summary}
+	ended := &pb.RunEvent{EventType: "action.completed", ActionId: actionID, Summary: summary}
+	outcome := pb.ActionOutcome_ACTION_OUTCOME_COMPLETED
 	output := &pb.ToolOutput{CallId: call.GetCallId(), ResultJson: result}
 	if err != nil {
 		ended.Severity, ended.Summary = pb.Severity_SEVERITY_ERROR, err.Error()
-		ended.Type, output.ErrorJson = refusal(err)
+		outcome, ended.EventType, output.ErrorJson = refusal(err)
 	}
 	ended.Payload = &pb.RunEvent_ActionEnded{ActionEnded: &pb.ActionEnded{
-		Kind: kind, Name: call.GetToolName(), ResultJson: result, ErrorJson: output.ErrorJson, DurationMicros: time.Since(began).Microseconds(),
+		Kind: kind, Name: call.GetToolName(), Outcome: outcome,
+		ResultJson: result, ErrorJson: output.ErrorJson, DurationMicros: time.Since(began).Microseconds(),
 	}}
 	run.Emit(ended)
 	run.Artifact(&pb.Artifact{ActionId: &actionID, Parts: []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}})
@@ -128,13 +162,13 @@ func called(ctx context.Context, tool Tool, arguments string) (string, error) {
 	return string(text), err
 }
 
-// refusal is the type of the event that ends a tool without success, and the error as peers read it.
-func refusal(err error) (event, errorJSON string) {
+// refusal is how a tool ends without success: the outcome, the type of the event that says so, and the error as peers read it.
+func refusal(err error) (outcome pb.ActionOutcome, event, errorJSON string) {
 	told := map[string]any{"status": "failed", "code": "TOOL_FAILED", "message": err.Error()}
-	event = "action.failed"
+	outcome, event = pb.ActionOutcome_ACTION_OUTCOME_FAILED, "action.failed"
 	var rejection *Rejection
 	if errors.As(err, &rejection) {
-		event = "action.rejected"
+		outcome, event = pb.ActionOutcome_ACTION_OUTCOME_REJECTED, "action.rejected"
 		told = map[string]any{
 			"status": "rejected", "changes_made": false, "code": rejection.Code, "message": rejection.Message, "details": struct{}{},
 		}
@@ -143,5 +177,5 @@ func refusal(err error) (event, errorJSON string) {
 		}
 	}
 	text, _ := json.Marshal(told) // strings have a JSON form
-	return event, string(text)
+	return outcome, event, string(text)
 }

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 )
 
 const (
@@ -48,7 +48,7 @@ func bench(url, seconds string) error {
 	if err != nil {
 		return err
 	}
-	client, err := protolink.Dial(url)
+	client, err := plgrpc.Dial(url)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func bench(url, seconds string) error {
 	return json.NewEncoder(os.Stdout).Encode(measured)
 }
 
-func requests(ctx context.Context, client *protolink.Client, length time.Duration) (float64, error) {
+func requests(ctx context.Context, client *plgrpc.Client, length time.Duration) (float64, error) {
 	text := strings.Repeat("x", bytes)
 	var done atomic.Int64
 	var failed error
@@ -79,7 +79,7 @@ func requests(ctx context.Context, client *protolink.Client, length time.Duratio
 		go func() {
 			defer senders.Done()
 			for time.Since(began) < length {
-				if _, err := client.Send(ctx, protolink.Text(text)); err != nil {
+				if _, err := client.Send(ctx, plgrpc.Text(text)); err != nil {
 					once.Do(func() { failed = err })
 					return
 				}
@@ -91,9 +91,9 @@ func requests(ctx context.Context, client *protolink.Client, length time.Duratio
 	return float64(done.Load()) / time.Since(began).Seconds(), failed
 }
 
-func events(ctx context.Context, client *protolink.Client) (int, float64, error) {
+func events(ctx context.Context, client *plgrpc.Client) (int, float64, error) {
 	count, began := 0, time.Now()
-	for _, err := range client.Stream(ctx, protolink.Text(making)) {
+	for _, err := range client.Stream(ctx, plgrpc.Text(making)) {
 		if err != nil {
 			return 0, 0, err
 		}

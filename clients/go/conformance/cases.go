@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -19,28 +19,28 @@ func unary(ctx context.Context, s *stage) error {
 }
 
 // says sends a text and expects an answer.
-func says(ctx context.Context, agent *protolink.Client, text, wanted string) error {
-	task, err := agent.Send(ctx, protolink.Text(text))
+func says(ctx context.Context, agent *plgrpc.Client, text, wanted string) error {
+	task, err := agent.Send(ctx, plgrpc.Text(text))
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		expect("the state", task.GetState(), pb.TaskState_TASK_STATE_COMPLETED),
-		expect("the output", protolink.Output(task), wanted),
+		expect("the output", plgrpc.Output(task), wanted),
 	)
 }
 
 func stream(ctx context.Context, s *stage) error {
-	return counts(ctx, s, "count 100")
+	return counts(ctx, s.agent, "count 100")
 }
 
 func resume(ctx context.Context, s *stage) error {
-	return counts(ctx, s, "cut 40 count 100")
+	return counts(ctx, s.agent, "cut 40 count 100")
 }
 
 // counts streams a text that makes the artifacts 1 to 100.
-func counts(ctx context.Context, s *stage, text string) error {
-	events, err := wholeLog(s.agent.Stream(ctx, protolink.Text(text)))
+func counts(ctx context.Context, agent *plgrpc.Client, text string) error {
+	events, err := wholeLog(agent.Stream(ctx, plgrpc.Text(text)))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func counts(ctx context.Context, s *stage, text string) error {
 			continue
 		}
 		count++
-		said := protolink.TextOf(event.GetTaskArtifact().GetArtifact().GetParts())
+		said := plgrpc.TextOf(event.GetTaskArtifact().GetArtifact().GetParts())
 		if err := expect("the artifact", said, strconv.Itoa(count)); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func cancel(ctx context.Context, s *stage) error {
 	ids, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		var last *pb.RunEvent
-		for event, err := range s.agent.Stream(ctx, protolink.Text("wait")) {
+		for event, err := range s.agent.Stream(ctx, plgrpc.Text("wait")) {
 			if err != nil {
 				ended <- err
 				return
@@ -96,13 +96,13 @@ func cancel(ctx context.Context, s *stage) error {
 }
 
 func deadline(ctx context.Context, s *stage) error {
-	task := protolink.Text("wait")
+	task := plgrpc.Text("wait")
 	task.Id = uuid.NewString()
 	hasty, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err := s.agent.Send(hasty, task)
-	if err := refused(err, protolink.ErrDeadlineExceeded); err != nil {
+	if err := refused(err, plgrpc.ErrDeadlineExceeded); err != nil {
 		return err
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -125,20 +125,20 @@ func deadline(ctx context.Context, s *stage) error {
 func typedErrors(ctx context.Context, s *stage) error {
 	unknown := uuid.NewString()
 	_, err := s.agent.Get(ctx, unknown)
-	if err := refused(err, protolink.ErrTaskNotFound); err != nil {
+	if err := refused(err, plgrpc.ErrTaskNotFound); err != nil {
 		return err
 	}
-	if err := expect("metadata task_id", protolink.FromError(err).Metadata["task_id"], unknown); err != nil {
+	if err := expect("metadata task_id", plgrpc.FromError(err).Metadata["task_id"], unknown); err != nil {
 		return err
 	}
 
-	long := protolink.Text("echo too long")
+	long := plgrpc.Text("echo too long")
 	long.Id = strings.Repeat("x", 200)
 	_, err = s.agent.Send(ctx, long)
-	if err := refused(err, protolink.ErrInvalidArgument); err != nil {
+	if err := refused(err, plgrpc.ErrInvalidArgument); err != nil {
 		return err
 	}
-	var invalid *protolink.Error
+	var invalid *plgrpc.Error
 	if !errors.As(err, &invalid) || len(invalid.Violations) != 1 {
 		return fmt.Errorf("%v has no violation", err)
 	}
@@ -146,17 +146,17 @@ func typedErrors(ctx context.Context, s *stage) error {
 		return err
 	}
 
-	done, err := s.agent.Send(ctx, protolink.Text("echo done"))
+	done, err := s.agent.Send(ctx, plgrpc.Text("echo done"))
 	if err != nil {
 		return err
 	}
 	_, err = s.agent.Cancel(ctx, done.GetId(), "too late")
-	return refused(err, protolink.ErrTaskNotCancelable)
+	return refused(err, plgrpc.ErrTaskNotCancelable)
 }
 
 func sentMetadata(ctx context.Context, s *stage) error {
-	for _, credentials := range []protolink.Option{protolink.WithAPIKey(s.apiKey), protolink.WithBearerToken(s.bearer)} {
-		guarded, err := protolink.Dial(s.guarded, credentials)
+	for _, credentials := range []plgrpc.Option{plgrpc.WithAPIKey(s.apiKey), plgrpc.WithBearerToken(s.bearer)} {
+		guarded, err := plgrpc.Dial(s.guarded, credentials)
 		if err != nil {
 			return err
 		}
@@ -165,13 +165,13 @@ func sentMetadata(ctx context.Context, s *stage) error {
 			return err
 		}
 	}
-	anonymous, err := protolink.Dial(s.guarded)
+	anonymous, err := plgrpc.Dial(s.guarded)
 	if err != nil {
 		return err
 	}
 	defer anonymous.Close()
-	_, err = anonymous.Send(ctx, protolink.Text("whoami"))
-	if err := refused(err, protolink.ErrUnauthenticated); err != nil {
+	_, err = anonymous.Send(ctx, plgrpc.Text("whoami"))
+	if err := refused(err, plgrpc.ErrUnauthenticated); err != nil {
 		return err
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-conformance", "hello")
@@ -184,15 +184,15 @@ func retry(ctx context.Context, s *stage) error {
 		return err
 	}
 	token = uuid.NewString()
-	request := protolink.RequestID(uuid.NewString())
+	request := plgrpc.RequestID(uuid.NewString())
 	ids := map[string]bool{}
 	for range 2 {
-		task, err := s.agent.Send(ctx, protolink.Text("count-runs "+token), request)
+		task, err := s.agent.Send(ctx, plgrpc.Text("count-runs "+token), request)
 		if err != nil {
 			return err
 		}
 		ids[task.GetId()] = true
-		if err := expect("the output", protolink.Output(task), token+" ran 1 times"); err != nil {
+		if err := expect("the output", plgrpc.Output(task), token+" ran 1 times"); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func large(ctx context.Context, s *stage) error {
 func approval(ctx context.Context, s *stage) error {
 	for approved, said := range map[bool]string{true: "approved", false: "refused"} {
 		var last, message *pb.RunEvent
-		for event, err := range s.agent.Stream(ctx, protolink.Text("approve it")) {
+		for event, err := range s.agent.Stream(ctx, plgrpc.Text("approve it")) {
 			if err != nil {
 				return err
 			}
@@ -227,7 +227,7 @@ func approval(ctx context.Context, s *stage) error {
 		}
 		if err := errors.Join(
 			expect("the last state of the stream", last.GetTaskStatus().GetNewState(), pb.TaskState_TASK_STATE_COMPLETED),
-			expect("the output", protolink.TextOf(messages[len(messages)-1].GetParts()), said),
+			expect("the output", plgrpc.TextOf(messages[len(messages)-1].GetParts()), said),
 		); err != nil {
 			return err
 		}
@@ -317,13 +317,13 @@ func watchOneComeAndGo(ctx context.Context, s *stage) error {
 	return errors.New("the watch ended")
 }
 
-func unknown(ctx context.Context, s *stage) error {
-	events, err := wholeLog(s.agent.Stream(ctx, protolink.Text("future")))
+func unknownEvent(ctx context.Context, s *stage) error {
+	events, err := wholeLog(s.agent.Stream(ctx, plgrpc.Text("future")))
 	if err != nil {
 		return err
 	}
 	for _, event := range events {
-		if event.GetType() == "example.unheard_of" {
+		if event.GetEventType() == "example.unheard_of" {
 			return errors.Join(
 				expect("the summary", event.GetSummary(), "From the future"),
 				expect("whether it has a payload", event.GetPayload() != nil, false),
@@ -332,4 +332,37 @@ func unknown(ctx context.Context, s *stage) error {
 		}
 	}
 	return errors.New("there was no example.unheard_of")
+}
+
+func unknownPart(ctx context.Context, s *stage) error {
+	events, err := wholeLog(s.agent.Stream(ctx, plgrpc.Text("future")))
+	if err != nil {
+		return err
+	}
+	var parts []*pb.Part
+	for _, event := range events {
+		parts = append(parts, event.GetTaskArtifact().GetArtifact().GetParts()...)
+	}
+	if len(parts) != 1 {
+		return fmt.Errorf("there are %d parts, not 1", len(parts))
+	}
+	return errors.Join(
+		expect("whether it has a content", parts[0].GetContent() != nil, false),
+		expect("the text to show", parts[0].GetFallbackText(), "A part from the future"),
+		expect("whether the unknown fields are kept", len(parts[0].ProtoReflect().GetUnknown()) > 0, true),
+	)
+}
+
+func unknownEnum(ctx context.Context, s *stage) error {
+	events, err := wholeLog(s.agent.Stream(ctx, plgrpc.Text("future")))
+	if err != nil {
+		return err
+	}
+	var states []int32
+	for _, event := range events {
+		if change := event.GetTaskStatus(); change != nil {
+			states = append(states, int32(change.GetNewState()))
+		}
+	}
+	return expect("the states", fmt.Sprint(states), fmt.Sprint([]int32{77, int32(pb.TaskState_TASK_STATE_COMPLETED)}))
 }

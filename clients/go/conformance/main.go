@@ -1,6 +1,6 @@
 // Conformance runs the cases that every client passes, against the scripted agent of protolink_grpc:
 //
-//	protolink conformance run -- go run ./conformance
+//	plgrpc conformance run -- go run ./conformance
 //
 // It prints one line per case, such as "PASS unary 12ms", and exits with 1 where one of them failed.
 package main
@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
 // caseTimeout is how long one case may take.
@@ -22,13 +22,15 @@ const caseTimeout = time.Minute
 
 // stage is what a program runs against, as its environment says.
 type stage struct {
-	agent    *protolink.Client
-	registry *protolink.Registry
-	url      string
-	guarded  string
-	apiKey   string
-	bearer   string
-	vectors  string
+	agent     *plgrpc.Client
+	hostile   *plgrpc.Client // the same agent, behind a proxy that breaks connections
+	impatient *plgrpc.Client // so is this
+	registry  *plgrpc.Registry
+	url       string
+	guarded   string
+	apiKey    string
+	bearer    string
+	vectors   string
 }
 
 // skip is why a case cannot be run here.
@@ -51,7 +53,20 @@ var cases = []struct {
 	{"large", large},
 	{"approval", approval},
 	{"registry", registry},
-	{"unknown", unknown},
+	{"unknown-event", unknownEvent},
+	{"unknown-part", unknownPart},
+	{"unknown-enum", unknownEnum},
+	{"outage", outage},
+	{"reset", reset},
+	{"early-ok", earlyOK},
+	{"idle-cuts", idleCuts},
+	{"flapping", flapping},
+	{"retry-bound", retryBound},
+	{"cancel-in-pause", cancelInPause},
+	{"forgotten-task", forgottenTask},
+	{"mistyped", mistyped},
+	{"credentials", credentials},
+	{"leak", leak},
 	{"vectors", vectors},
 }
 
@@ -84,22 +99,32 @@ func main() {
 }
 
 func fromEnvironment() (*stage, error) {
-	agent, err := protolink.Dial(os.Getenv("PROTOLINK_AGENT"))
+	agent, err := plgrpc.Dial(os.Getenv("PLGRPC_AGENT"))
 	if err != nil {
-		return nil, fmt.Errorf("PROTOLINK_AGENT: %w", err)
+		return nil, fmt.Errorf("PLGRPC_AGENT: %w", err)
 	}
-	registry, err := protolink.DialRegistry(os.Getenv("PROTOLINK_REGISTRY"))
+	hostile, err := plgrpc.Dial(os.Getenv("PLGRPC_HOSTILE"))
 	if err != nil {
-		return nil, fmt.Errorf("PROTOLINK_REGISTRY: %w", err)
+		return nil, fmt.Errorf("PLGRPC_HOSTILE: %w", err)
+	}
+	impatient, err := plgrpc.Dial(os.Getenv("PLGRPC_HOSTILE"), plgrpc.WithPatience(shortPatience))
+	if err != nil {
+		return nil, fmt.Errorf("PLGRPC_HOSTILE: %w", err)
+	}
+	registry, err := plgrpc.DialRegistry(os.Getenv("PLGRPC_REGISTRY"))
+	if err != nil {
+		return nil, fmt.Errorf("PLGRPC_REGISTRY: %w", err)
 	}
 	return &stage{
-		agent:    agent,
-		registry: registry,
-		url:      os.Getenv("PROTOLINK_AGENT"),
-		guarded:  os.Getenv("PROTOLINK_GUARDED"),
-		apiKey:   os.Getenv("PROTOLINK_API_KEY"),
-		bearer:   os.Getenv("PROTOLINK_BEARER"),
-		vectors:  os.Getenv("PROTOLINK_VECTORS"),
+		agent:     agent,
+		hostile:   hostile,
+		impatient: impatient,
+		registry:  registry,
+		url:       os.Getenv("PLGRPC_AGENT"),
+		guarded:   os.Getenv("PLGRPC_GUARDED"),
+		apiKey:    os.Getenv("PLGRPC_API_KEY"),
+		bearer:    os.Getenv("PLGRPC_BEARER"),
+		vectors:   os.Getenv("PLGRPC_VECTORS"),
 	}, nil
 }
 
@@ -112,7 +137,7 @@ func expect[T comparable](what string, found, wanted T) error {
 }
 
 // refused fails unless err has that reason.
-func refused(err error, reason protolink.Reason) error {
+func refused(err error, reason plgrpc.Reason) error {
 	if !errors.Is(err, reason) {
 		return fmt.Errorf("%v instead of %s", err, reason)
 	}
@@ -131,7 +156,7 @@ func wholeLog(events func(func(*pb.RunEvent, error) bool)) ([]*pb.RunEvent, erro
 			return nil, err
 		}
 	}
-	if len(all) == 0 || !all[len(all)-1].GetFinal() {
+	if len(all) == 0 || !all[len(all)-1].GetLast() {
 		return nil, errors.New("the last event is not final")
 	}
 	return all, nil

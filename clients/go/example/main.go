@@ -16,8 +16,8 @@ import (
 	"os/signal"
 	"strings"
 
-	protolink "github.com/protolink-grpc/protolink-grpc/clients/go"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
 type wish struct {
@@ -27,7 +27,7 @@ type wish struct {
 }
 
 func main() {
-	registry := flag.String("registry", os.Getenv("PROTOLINK_REGISTRY"), "URL of the registry; default: $PROTOLINK_REGISTRY")
+	registry := flag.String("registry", os.Getenv("PLGRPC_REGISTRY"), "URL of the registry; default: $PLGRPC_REGISTRY")
 	to := flag.String("to", "Santorini", "where to go")
 	nights := flag.Int("nights", 5, "for how long")
 	guests := flag.Int("guests", 2, "for how many")
@@ -52,7 +52,7 @@ func ask(ctx context.Context, registryURL string, trip wish, yes bool) error {
 		return err
 	}
 	defer coordinator.Close()
-	task, err := protolink.JSON(trip)
+	task, err := plgrpc.JSON(trip)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func ask(ctx context.Context, registryURL string, trip wish, yes bool) error {
 }
 
 // find looks an agent up by name and returns a client of it.
-func find(ctx context.Context, registryURL, name string) (*protolink.Client, error) {
-	registry, err := protolink.DialRegistry(registryURL)
+func find(ctx context.Context, registryURL, name string) (*plgrpc.Client, error) {
+	registry, err := plgrpc.DialRegistry(registryURL)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func find(ctx context.Context, registryURL, name string) (*protolink.Client, err
 	if err != nil {
 		return nil, err
 	}
-	return protolink.Dial(found.GetCard().GetUrl())
+	return plgrpc.Dial(found.GetCard().GetUrl())
 }
 
 // line is an event in one line: kinds that this program has not heard of are shown by type and summary.
@@ -100,18 +100,18 @@ func line(event *pb.RunEvent) string {
 		said = strings.TrimSpace(strings.ToLower(state) + " " + payload.TaskStatus.GetReason())
 	case *pb.RunEvent_TaskMessages:
 		messages := payload.TaskMessages.GetMessages()
-		said = protolink.TextOf(messages[len(messages)-1].GetParts())
+		said = plgrpc.TextOf(messages[len(messages)-1].GetParts())
 	case *pb.RunEvent_LlmCallCompleted:
 		said = payload.LlmCallCompleted.GetText()
 	case *pb.RunEvent_TaskArtifact:
 		said = "publishes " + payload.TaskArtifact.GetArtifact().GetName()
 	}
 	said = strings.Join(strings.Fields(said), " ")
-	return fmt.Sprintf("%3d  %-20s %-12s %.120s", event.GetSequence(), event.GetType(), event.GetAgentName(), said)
+	return fmt.Sprintf("%3d  %-20s %-12s %.120s", event.GetSequence(), event.GetEventType(), event.GetAgentName(), said)
 }
 
 // decide answers the question, unless somebody else does so meanwhile.
-func decide(ctx context.Context, agent *protolink.Client, question *pb.ApprovalRequest, yes bool) error {
+func decide(ctx context.Context, agent *plgrpc.Client, question *pb.ApprovalRequest, yes bool) error {
 	reason := "-yes"
 	if !yes {
 		fmt.Printf("May %s run with %s? [y/n] ", question.GetAction().GetName(), question.GetAction().GetPayloadJson())

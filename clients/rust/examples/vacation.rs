@@ -9,8 +9,8 @@
 
 use std::env;
 
-use protolink_client::v1::{ApprovalRequest, ListApprovalsRequest, RunEvent, run_event::Payload};
-use protolink_client::{Client, Error, RegistryClient, Submission, text_of};
+use plgrpc_client::v1::{ApprovalRequest, ListApprovalsRequest, RunEvent, run_event::Payload};
+use plgrpc_client::{Client, Error, RegistryClient, Submission, text_of};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,8 +19,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let registry = arguments
         .first()
         .cloned()
-        .or_else(|| env::var("PROTOLINK_REGISTRY").ok())
-        .ok_or("name the registry: vacation URL [TO] [--yes], or set PROTOLINK_REGISTRY")?;
+        .or_else(|| env::var("PLGRPC_REGISTRY").ok())
+        .ok_or("name the registry: vacation URL [TO] [--yes], or set PLGRPC_REGISTRY")?;
     let to = arguments.get(1).map_or("Santorini", String::as_str);
     let found = RegistryClient::connect(registry)?.lookup("coordinator").await?;
     let coordinator = Client::connect(found.card.unwrap_or_default().url)?;
@@ -52,7 +52,7 @@ fn line(event: &RunEvent) -> String {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     format!(
         "{:>3}  {:<20} {:<12} {said:.120}",
-        event.sequence, event.r#type, event.agent_name
+        event.sequence, event.event_type, event.agent_name
     )
 }
 

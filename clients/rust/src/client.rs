@@ -1,26 +1,25 @@
 //! The verbs of an agent.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use tonic::{Code, Status};
+use tonic::Code;
+use uuid::Uuid;
 
+use crate::approvals::Approvals;
 use crate::connection::{Connection, MAX_MESSAGE_BYTES, method};
 use crate::events::Events;
-use crate::feed::{Batches, Source};
 use crate::v1::agent_service_client::AgentServiceClient;
 use crate::v1::control_service_client::ControlServiceClient;
 use crate::v1::{
-    AgentCard, Approval, ApprovalDecision, ApprovalState, CancelTaskRequest, GetAgentCardRequest, GetTaskRequest,
+    AgentCard, Approval, ApprovalDecision, CancelTaskRequest, GetAgentCardRequest, GetTaskRequest,
     ListApprovalsRequest, ListTasksRequest, RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest,
-    StopAt, StreamTaskRequest, Task, WatchApprovalsRequest, WatchApprovalsResponse,
+    StopAt, StreamTaskRequest, Task, TaskView,
 };
-use crate::{Builder, Error, Feed, Submission, Transport};
+use crate::{Builder, Error, Feed, Submission, Transport, Update};
 
 pub(crate) type Agent = AgentServiceClient<Transport>;
-type Control = ControlServiceClient<Transport>;
+pub(crate) type Control = ControlServiceClient<Transport>;
 
 /// Speaks with one agent. Clones share its connection, and one per agent is enough.
 #[derive(Clone)]
@@ -52,10 +51,21 @@ impl Client {
         client
     }
 
+    /// The same client with a header more, instead of those of the same name: for single calls, for instance
+    /// `client.with_metadata("x-request", "7")?.send("Hello")`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`: it is no header, or a credential that would go over the network in the clear.
+    pub fn with_metadata(&self, name: impl AsRef<str>, value: impl AsRef<str>) -> Result<Self, Error> {
+        let connection = self.connection.with_header(name.as_ref(), value.as_ref())?;
+        Ok(Self { connection })
+    }
+
     /// The generated client of the agent, credentials included, for what this one has no verb for. Nothing is repeated
     /// there.
     pub fn agent(&self) -> AgentServiceClient<Transport> {
-        let agent = Agent::new(self.connection.transport.clone());
+        let agent = Agent::new(self.connection.transport());
         agent
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
@@ -63,7 +73,7 @@ impl Client {
 
     /// As [`agent`](Self::agent), of its control plane: reports, exports, state and tools.
     pub fn control(&self) -> ControlServiceClient<Transport> {
-        let control = Control::new(self.connection.transport.clone());
+        let control = Control::new(self.connection.transport());
         control
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
@@ -79,18 +89,30 @@ impl Client {
     ///
     /// What the agent answers; `DeadlineExceeded` when the timeout is over first, and the task goes on.
     pub async fn send(&self, submission: impl Into<Submission>) -> Result<Task, Error> {
-        let Submission {
-            task,
-            request_id,
-            task_id,
-        } = submission.into();
+        self.deliver(submission.into(), false).await
+    }
+
+    /// As [`send`](Self::send), and returns as soon as the agent has accepted the task. Follow it with
+    /// [`subscribe`](Self::subscribe), or look with [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub async fn submit(&self, submission: impl Into<Submission>) -> Result<Task, Error> {
+        self.deliver(submission.into(), true).await
+    }
+
+    async fn deliver(&self, submission: Submission, return_immediately: bool) -> Result<Task, Error> {
+        let about = submission.task_id().to_owned();
         let request = SendTaskRequest {
-            task: Some(task),
-            request_id,
-            task_id,
-            ..Default::default()
+            task: Some(submission.task),
+            request_id: submission.request_id,
+            task_id: submission.continued,
+            view: submission.view.into(),
+            return_immediately,
         };
-        let answer = self.connection.unary(request, method!(self.agent(), send_task)).await?;
+        let answer = self.connection.unary(request, method!(self.agent(), send_task)).await;
+        let answer = answer.map_err(|error| error.about(&about))?;
         present(answer.task, "task")
     }
 
@@ -100,38 +122,40 @@ impl Client {
     /// Sequences follow each other without a gap, and none is shown twice, whatever happens to the connection. Dropping
     /// the feed ends the watch and not the task.
     pub fn stream(&self, submission: impl Into<Submission>) -> Feed<RunEvent> {
-        let Submission {
-            task,
-            request_id,
-            task_id,
-        } = submission.into();
-        let request = StreamTaskRequest {
-            task: Some(task),
-            request_id,
-            task_id,
-            deltas: false,
-        };
-        self.events(Some(request), String::new(), 0, StopAt::Interrupted)
+        self.follow(self.turn(submission.into(), false))
+            .picked(Update::into_event)
+    }
+
+    /// As [`stream`](Self::stream), with the text of models while it is produced.
+    pub fn stream_with_deltas(&self, submission: impl Into<Submission>) -> Feed<Update> {
+        self.follow(self.turn(submission.into(), true))
     }
 
     /// Yields the events of a task after a sequence (0: from the beginning): first what is stored, then what comes,
     /// until `stop_at`. It survives cuts as [`stream`](Self::stream) does.
-    ///
-    /// Deltas of text have no place in the log and are not yielded; for these, use [`agent`](Self::agent).
     pub fn subscribe(&self, task_id: impl Into<String>, after: i64, stop_at: StopAt) -> Feed<RunEvent> {
-        self.events(None, task_id.into(), after, stop_at)
+        self.follow(Events::after(self.agent(), task_id.into(), after, stop_at))
+            .picked(Update::into_event)
     }
 
-    fn events(&self, begin: Option<StreamTaskRequest>, task_id: String, seen: i64, stop_at: StopAt) -> Feed<RunEvent> {
-        let events = Events {
-            agent: self.agent(),
-            begin,
-            task_id,
-            seen,
-            stop_at,
-            is_complete: false,
+    /// As [`subscribe`](Self::subscribe), with the text of models while it is produced.
+    pub fn subscribe_with_deltas(&self, task_id: impl Into<String>, after: i64, stop_at: StopAt) -> Feed<Update> {
+        self.follow(Events::after(self.agent(), task_id.into(), after, stop_at).with_deltas())
+    }
+
+    fn turn(&self, submission: Submission, deltas: bool) -> Events {
+        let about = submission.task_id().to_owned();
+        let request = StreamTaskRequest {
+            task: Some(submission.task),
+            request_id: submission.request_id,
+            task_id: submission.continued,
+            deltas,
         };
-        Feed::of(events, self.connection.attempts)
+        Events::of_turn(self.agent(), about, request)
+    }
+
+    fn follow(&self, events: Events) -> Feed<Update> {
+        Feed::of(events, self.connection.patience)
     }
 
     /// The whole task as it is now.
@@ -140,12 +164,22 @@ impl Client {
     ///
     /// [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND).
     pub async fn get(&self, task_id: impl Into<String>) -> Result<Task, Error> {
+        self.get_view(task_id, TaskView::Full).await
+    }
+
+    /// As much of a task as the view says, as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND).
+    pub async fn get_view(&self, task_id: impl Into<String>, view: TaskView) -> Result<Task, Error> {
         let request = GetTaskRequest {
             task_id: task_id.into(),
-            ..Default::default()
+            view: view.into(),
         };
-        let answer = self.connection.unary(request, method!(self.agent(), get_task)).await?;
-        present(answer.task, "task")
+        let about = request.task_id.clone();
+        let answer = self.connection.unary(request, method!(self.agent(), get_task)).await;
+        present(answer.map_err(|error| error.about(&about))?.task, "task")
     }
 
     /// The caller's tasks that match, last changed first, page after page. They have no messages and no artifacts
@@ -180,13 +214,12 @@ impl Client {
         let request = CancelTaskRequest {
             task_id: task_id.into(),
             reason: reason.into(),
+            request_id: Uuid::new_v4().to_string(),
             ..Default::default()
         };
-        let answer = self
-            .connection
-            .unary(request, method!(self.agent(), cancel_task))
-            .await?;
-        present(answer.task, "task")
+        let about = request.task_id.clone();
+        let answer = self.connection.unary(request, method!(self.agent(), cancel_task)).await;
+        present(answer.map_err(|error| error.about(&about))?.task, "task")
     }
 
     /// Who the agent is and what it can do.
@@ -227,19 +260,15 @@ impl Client {
     /// What waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
     /// `task_id` is empty. It does not end by itself.
     ///
-    /// Through a cut it shows each pending approval once all the same; an answer that was given during the cut is not
-    /// shown.
+    /// Through a cut it shows each pending approval once all the same, and then how those were answered that waited
+    /// before the cut. What was asked for and answered within one cut is not shown.
     pub fn watch_approvals(&self, task_id: impl Into<String>) -> Feed<Approval> {
-        let source = Approvals {
-            control: self.control(),
-            task_id: task_id.into(),
-            pending: HashSet::new(),
-        };
-        Feed::of(source, self.connection.attempts)
+        let source = Approvals::new(self.control(), task_id.into());
+        Feed::of(source, self.connection.patience)
     }
 
     /// Answers an approval as it was shown: what runs is what the caller has seen. The reason is one sentence for the
-    /// log. Where somebody has answered before, nothing changes, and the response says so.
+    /// log. If the approval was answered before, nothing changes, and the response says so.
     ///
     /// # Errors
     ///
@@ -250,12 +279,39 @@ impl Client {
         approved: bool,
         reason: impl Into<String>,
     ) -> Result<RespondApprovalResponse, Error> {
+        self.decide(approval, approved, reason.into(), String::new()).await
+    }
+
+    /// Approves an approval with other arguments than those that were asked for: a JSON object as text, all of it. It is
+    /// for approvals whose request is `editable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`respond`](Self::respond); [`INVALID_ARGUMENT`](crate::reason::INVALID_ARGUMENT): the arguments must not be
+    /// edited, or not so.
+    pub async fn approve_edited(
+        &self,
+        approval: &Approval,
+        arguments: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Result<RespondApprovalResponse, Error> {
+        self.decide(approval, true, reason.into(), arguments.into()).await
+    }
+
+    async fn decide(
+        &self,
+        approval: &Approval,
+        approved: bool,
+        reason: String,
+        edited_arguments_json: String,
+    ) -> Result<RespondApprovalResponse, Error> {
         let question = approval.request.clone().unwrap_or_default();
         let decision = ApprovalDecision {
             request_id: question.request_id,
             approved,
-            reason: reason.into(),
+            reason,
             fingerprint: question.action.unwrap_or_default().fingerprint,
+            edited_arguments_json,
             ..Default::default()
         };
         let request = RespondApprovalRequest {
@@ -276,36 +332,4 @@ impl fmt::Debug for Client {
 /// What an answer must have.
 pub(crate) fn present<T>(field: Option<T>, name: &str) -> Result<T, Error> {
     field.ok_or_else(|| Error::new(Code::Internal, format!("the answer has no {name}")))
-}
-
-/// Approvals as they are asked for and answered.
-struct Approvals {
-    control: Control,
-    task_id: String,
-    /// Ids of what has been shown as waiting.
-    pending: HashSet<String>,
-}
-
-impl Source for Approvals {
-    type Batch = WatchApprovalsResponse;
-    type Item = Approval;
-
-    async fn open(&mut self) -> Result<Batches<WatchApprovalsResponse>, Status> {
-        let request = WatchApprovalsRequest {
-            task_id: self.task_id.clone(),
-        };
-        Ok(self.control.watch_approvals(request).await?.into_inner().boxed())
-    }
-
-    fn news(&mut self, batch: WatchApprovalsResponse) -> Result<Vec<Approval>, Error> {
-        let mut is_news = |approval: &Approval| {
-            let id = approval.request.as_ref().map_or("", |request| &request.request_id);
-            if approval.state() == ApprovalState::Pending {
-                return self.pending.insert(id.to_owned());
-            }
-            self.pending.remove(id);
-            true
-        };
-        Ok(batch.approvals.into_iter().filter(&mut is_news).collect())
-    }
 }

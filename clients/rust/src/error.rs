@@ -1,4 +1,4 @@
-//! What a failed call means. Which failures are tried again is said here, when and how often in `connection`.
+//! What a failed call means. Which failures are tried again is said in `patience`.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -8,47 +8,10 @@ use std::time::Duration;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 use tonic_types::StatusExt;
 
-/// Where the reasons of protolink's errors are defined.
-const DOMAIN: &str = "protolink.dev";
+use crate::reason;
 
-/// Reasons that callers tell apart most often, for [`Error::reason`]. The comments of `proto/protolink/v1` name those
-/// of each method.
-pub mod reason {
-    /// The request is wrong: see [`Error::violations`](super::Error::violations).
-    pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
-    /// Unknown, or somebody else's.
-    pub const TASK_NOT_FOUND: &str = "TASK_NOT_FOUND";
-    /// The task takes no more messages.
-    pub const TASK_FINISHED: &str = "TASK_FINISHED";
-    /// Wait for the task, or cancel it.
-    pub const TASK_ALREADY_RUNNING: &str = "TASK_ALREADY_RUNNING";
-    /// The task has ended.
-    pub const TASK_NOT_CANCELABLE: &str = "TASK_NOT_CANCELABLE";
-    /// The task's log is not that long.
-    pub const SEQUENCE_OUT_OF_RANGE: &str = "SEQUENCE_OUT_OF_RANGE";
-    /// Unknown, or not the caller's business.
-    pub const APPROVAL_NOT_FOUND: &str = "APPROVAL_NOT_FOUND";
-    /// The answer is about another action than the one that waits.
-    pub const APPROVAL_CHANGED: &str = "APPROVAL_CHANGED";
-    /// The registry knows no such agent.
-    pub const AGENT_NOT_FOUND: &str = "AGENT_NOT_FOUND";
-    /// The registry knows several.
-    pub const AGENT_AMBIGUOUS: &str = "AGENT_AMBIGUOUS";
-    /// No credentials, or wrong ones.
-    pub const UNAUTHENTICATED: &str = "UNAUTHENTICATED";
-    /// These credentials do not suffice.
-    pub const PERMISSION_DENIED: &str = "PERMISSION_DENIED";
-    /// Try again after [`Error::retry_after`](super::Error::retry_after).
-    pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
-    /// The wait was over before the work.
-    pub const DEADLINE_EXCEEDED: &str = "DEADLINE_EXCEEDED";
-    /// It could not be reached, or goes down.
-    pub const UNAVAILABLE: &str = "UNAVAILABLE";
-    /// This agent does not do that.
-    pub const UNIMPLEMENTED: &str = "UNIMPLEMENTED";
-    /// Its fault; [`Error::metadata`](super::Error::metadata) names the incident.
-    pub const INTERNAL: &str = "INTERNAL";
-}
+/// Where the reasons of plgrpc's errors are defined.
+const DOMAIN: &str = "protolink-grpc.github.io";
 
 /// One field of a request that was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +25,7 @@ pub struct Violation {
 /// Why a call failed: the only error of this crate.
 ///
 /// ```
-/// # use protolink_client::{Error, reason, v1::Task};
+/// # use plgrpc_client::{Error, reason, v1::Task};
 /// fn found(answer: Result<Task, Error>) -> Result<Option<Task>, Error> {
 ///     match answer {
 ///         Ok(task) => Ok(Some(task)),
@@ -84,6 +47,10 @@ struct Inner {
     metadata: HashMap<String, String>,
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
+    /// The task of the call; empty where the call was about none.
+    task_id: String,
+    /// Whether the status has an `ErrorInfo`, of whichever domain.
+    has_info: bool,
     status: Status,
 }
 
@@ -97,7 +64,7 @@ impl Error {
         self.0.code
     }
 
-    /// Why, in a word that does not change: see [`reason`]. Where the server has said nothing in protolink's words, the
+    /// Why, in a word that does not change: see [`reason`]. Where the server has said nothing in plgrpc's words, the
     /// code decides; empty where that says too little.
     pub fn reason(&self) -> &str {
         &self.0.reason
@@ -128,20 +95,35 @@ impl Error {
         &self.0.status
     }
 
-    /// Whether a repetition of the same request may succeed, and does no harm.
-    pub(crate) fn is_retryable(&self) -> bool {
-        match self.code() {
-            // Canceled, and not by us: an overloaded server has let go of the call unread.
-            Code::Unavailable | Code::Cancelled => true,
-            Code::ResourceExhausted => self.retry_after().is_some(),
-            _ => false,
-        }
+    /// The task that the call was about, if it was about one. A new task has an id before it is sent: with it, the task
+    /// of a call that failed on the way can be looked up, and canceled.
+    pub fn task_id(&self) -> Option<&str> {
+        let named = Some(self.0.task_id.as_str()).filter(|id| !id.is_empty());
+        named.or_else(|| self.metadata().get("task_id").map(String::as_str))
     }
 
-    /// Whether there was not even a connection.
-    pub(crate) fn is_unconnected(&self) -> bool {
-        causes(self.status()).any(|cause| cause.is::<ConnectError>())
+    /// The same error, of a call about that task.
+    pub(crate) fn about(mut self, task_id: &str) -> Self {
+        task_id.clone_into(&mut self.0.task_id);
+        self
     }
+
+    /// Whether the agent itself has answered.
+    pub(crate) fn has_info(&self) -> bool {
+        self.0.has_info
+    }
+
+    /// Whether nobody was there: no connection was made, or it was silent for so long that it is given up.
+    pub(crate) fn is_unreached(&self) -> bool {
+        let is_silent = |error: &hyper::Error| error.is_timeout();
+        causes(self.status())
+            .any(|cause| cause.is::<ConnectError>() || cause.downcast_ref::<hyper::Error>().is_some_and(is_silent))
+    }
+}
+
+/// An argument of the caller that is wrong before anything is sent.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Code::InvalidArgument, message)
 }
 
 impl From<Status> for Error {
@@ -164,6 +146,8 @@ impl From<Status> for Error {
                     .collect()
             }),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
+            task_id: String::new(),
+            has_info: details.error_info().is_some(),
             status,
         }))
     }
@@ -210,7 +194,11 @@ impl fmt::Display for Error {
         if !self.reason().is_empty() {
             write!(f, "/{}", self.reason())?;
         }
-        write!(f, ": {}", self.message())
+        write!(f, ": {}", self.message())?;
+        match self.task_id() {
+            Some(id) if !self.message().contains(id) => write!(f, " (task {id})"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -223,6 +211,7 @@ impl fmt::Debug for Error {
             .field("metadata", self.metadata())
             .field("violations", &self.violations())
             .field("retry_after", &self.retry_after())
+            .field("task_id", &self.task_id())
             .finish()
     }
 }
@@ -277,10 +266,10 @@ mod tests {
         let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         let error = Error::from(Status::from_error(Box::new(broken())));
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(error.is_retryable() && !error.is_unconnected());
+        assert!(!error.is_unreached());
         let error = Error::from(Status::from_error(Box::new(ConnectError(Box::new(broken())))));
-        assert!(error.is_retryable() && error.is_unconnected());
-        assert!(!Error::from(Status::unknown("from the server")).is_retryable());
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(error.is_unreached());
         assert_eq!(
             Error::from(Status::from_error(Box::new(TimeoutExpired(())))).code(),
             Code::DeadlineExceeded
@@ -288,9 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_is_retried_only_where_the_server_says_when() {
-        assert!(!Error::new(Code::ResourceExhausted, "full").is_retryable());
-        let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
-        assert!(Error::from(Status::with_error_details(Code::ResourceExhausted, "full", details)).is_retryable());
+    fn an_error_names_its_task() {
+        let error = Error::new(Code::DeadlineExceeded, "too late");
+        assert_eq!(error.task_id(), None);
+        let error = error.about("t-1");
+        assert_eq!(error.task_id(), Some("t-1"));
+        assert_eq!(
+            error.to_string(),
+            "DeadlineExceeded/DEADLINE_EXCEEDED: too late (task t-1)"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! The events of a task, followed through cuts: each once, in order, and none left out.
 
+use std::collections::VecDeque;
+
 use futures_util::StreamExt;
 use tonic::{Code, Status};
 
@@ -7,57 +9,143 @@ use crate::Error;
 use crate::client::Agent;
 use crate::feed::{Batches, Source};
 use crate::v1::run_event::Payload;
-use crate::v1::{RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState};
+use crate::v1::{
+    Delta, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState, TaskView,
+};
+
+/// What a task shows while it runs.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // nearly all of them are events: a box would be one more allocation for each
+pub enum Update {
+    /// A fact of its log.
+    Event(RunEvent),
+    /// A piece of what a model is producing. It is volatile: place it by `call_id`, `block` and `offset_bytes`, for
+    /// after a cut what there is of it comes again. The finished text is in an event.
+    Delta(Delta),
+}
+
+impl Update {
+    pub(crate) fn into_event(self) -> Option<RunEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Delta(_) => None,
+        }
+    }
+}
 
 /// The events of one task.
 pub(crate) struct Events {
-    pub(crate) agent: Agent,
+    agent: Agent,
     /// What begins the turn to be shown, until its first event has come: nothing but the same request is safe to try
     /// again.
-    pub(crate) begin: Option<StreamTaskRequest>,
-    pub(crate) task_id: String,
+    begin: Option<StreamTaskRequest>,
+    task_id: String,
     /// The last sequence shown.
-    pub(crate) seen: i64,
-    pub(crate) stop_at: StopAt,
-    pub(crate) is_complete: bool,
+    seen: i64,
+    stop_at: StopAt,
+    deltas: bool,
+    has_shown: bool,
+    is_complete: bool,
 }
 
-impl Source for Events {
-    type Batch = Vec<RunEvent>;
-    type Item = RunEvent;
+type Batch = (Vec<Delta>, Vec<RunEvent>);
 
-    async fn open(&mut self) -> Result<Batches<Vec<RunEvent>>, Status> {
+impl Source for Events {
+    type Batch = Batch;
+    type Item = Update;
+
+    async fn open(&mut self) -> Result<Batches<Batch>, Status> {
         if let Some(request) = self.begin.clone() {
             let answers = self.agent.stream_task(request).await?.into_inner();
-            return Ok(answers.map(|answer| answer.map(|answer| answer.events)).boxed());
+            return Ok(answers
+                .map(|answer| answer.map(|answer| (answer.deltas, answer.events)))
+                .boxed());
         }
-        let (task_id, stop_at) = (self.task_id.clone(), self.stop_at.into());
         let request = SubscribeTaskRequest {
-            task_id,
+            task_id: self.task_id.clone(),
             after_sequence: self.seen,
-            stop_at,
-            deltas: false,
+            stop_at: self.stop_at.into(),
+            deltas: self.deltas,
         };
         let answers = self.agent.subscribe_task(request).await?.into_inner();
-        Ok(answers.map(|answer| answer.map(|answer| answer.events)).boxed())
+        Ok(answers
+            .map(|answer| answer.map(|answer| (answer.deltas, answer.events)))
+            .boxed())
     }
 
-    fn news(&mut self, batch: Vec<RunEvent>) -> Result<Vec<RunEvent>, Error> {
-        let mut news = Vec::with_capacity(batch.len());
-        for event in batch {
+    async fn read(&mut self, (deltas, events): Batch, news: &mut VecDeque<Update>) -> Result<bool, Error> {
+        news.extend(deltas.into_iter().map(Update::Delta));
+        let mut is_progress = false;
+        for event in events {
             if self.moves_on(&event)? {
-                news.push(event);
+                is_progress = true;
+                news.push_back(Update::Event(event));
             }
         }
-        Ok(news)
+        Ok(is_progress)
     }
 
     fn is_complete(&self) -> bool {
         self.is_complete
     }
+
+    async fn may_end(&mut self) -> Result<bool, Status> {
+        if self.stop_at == StopAt::Current {
+            return Ok(true);
+        }
+        if self.begin.is_some() || self.has_shown {
+            return Ok(false);
+        }
+        // Subscribed to at the very end of a task: there is no last event to be shown.
+        let request = GetTaskRequest {
+            task_id: self.task_id.clone(),
+            view: TaskView::Header.into(),
+        };
+        let task = self
+            .agent
+            .get_task(request)
+            .await?
+            .into_inner()
+            .task
+            .unwrap_or_default();
+        Ok(has_ended(task.state()) && task.sequence <= self.seen)
+    }
+
+    fn task_id(&self) -> &str {
+        &self.task_id
+    }
 }
 
 impl Events {
+    /// Those of the turn that a request begins.
+    pub(crate) fn of_turn(agent: Agent, task_id: String, request: StreamTaskRequest) -> Self {
+        Self {
+            deltas: request.deltas,
+            begin: Some(request),
+            ..Self::after(agent, task_id, 0, StopAt::Interrupted)
+        }
+    }
+
+    /// Those that come after a sequence.
+    pub(crate) fn after(agent: Agent, task_id: String, seen: i64, stop_at: StopAt) -> Self {
+        Self {
+            agent,
+            begin: None,
+            task_id,
+            seen,
+            stop_at,
+            deltas: false,
+            has_shown: false,
+            is_complete: false,
+        }
+    }
+
+    /// Shows text, too, while it is produced.
+    pub(crate) fn with_deltas(mut self) -> Self {
+        self.deltas = true;
+        self
+    }
+
     /// Whether the event is to be shown; an error where one before it is missing.
     fn moves_on(&mut self, event: &RunEvent) -> Result<bool, Error> {
         // A turn begins where the server says: the task may have had others before.
@@ -74,8 +162,9 @@ impl Events {
             }
         }
         self.task_id.clone_from(&event.task_id);
+        self.has_shown = true;
         self.seen = event.sequence;
-        self.is_complete = event.r#final || self.stop_at == StopAt::Interrupted && waits(event);
+        self.is_complete = event.last || self.stop_at == StopAt::Interrupted && waits(event);
         Ok(true)
     }
 }
@@ -88,23 +177,23 @@ fn waits(event: &RunEvent) -> bool {
     matches!(change.new_state(), TaskState::InputRequired | TaskState::AuthRequired)
 }
 
+fn has_ended(state: TaskState) -> bool {
+    use TaskState::{Canceled, Completed, Failed, Rejected};
+    matches!(state, Completed | Canceled | Failed | Rejected)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Client;
     use crate::v1::TaskStatusChanged;
-    use crate::{Client, v1};
 
-    fn events(begin: Option<StreamTaskRequest>) -> Events {
-        let agent = Client::connect("localhost:1").unwrap().agent();
-        let stop_at = StopAt::Interrupted;
-        Events {
-            agent,
-            begin,
-            task_id: "t".into(),
-            seen: 0,
-            stop_at,
-            is_complete: false,
-        }
+    fn agent() -> Agent {
+        Client::connect("localhost:1").unwrap().agent()
+    }
+
+    fn events() -> Events {
+        Events::after(agent(), "t".into(), 0, StopAt::Interrupted)
     }
 
     fn numbered(sequences: impl IntoIterator<Item = i64>) -> Vec<RunEvent> {
@@ -116,55 +205,72 @@ mod tests {
         sequences.into_iter().map(event).collect()
     }
 
-    fn news(events: &mut Events, sequences: impl IntoIterator<Item = i64>) -> Vec<i64> {
-        let news = events.news(numbered(sequences)).unwrap();
-        news.iter().map(|event| event.sequence).collect()
+    /// Sequences of what is new.
+    async fn news(events: &mut Events, batch: Vec<RunEvent>) -> Result<Vec<i64>, Error> {
+        let mut news = VecDeque::new();
+        let is_progress = events.read((Vec::new(), batch), &mut news).await?;
+        assert_eq!(is_progress, !news.is_empty());
+        Ok(news
+            .into_iter()
+            .filter_map(Update::into_event)
+            .map(|event| event.sequence)
+            .collect())
     }
 
     #[tokio::test]
     async fn no_sequence_is_shown_twice() {
-        let mut events = events(None);
-        assert_eq!(news(&mut events, 1..4), [1, 2, 3]);
-        assert_eq!(news(&mut events, 2..6), [4, 5]);
+        let mut events = events();
+        assert_eq!(news(&mut events, numbered(1..4)).await.unwrap(), [1, 2, 3]);
+        assert_eq!(news(&mut events, numbered(2..6)).await.unwrap(), [4, 5]);
+        assert_eq!(news(&mut events, numbered(1..6)).await.unwrap(), []);
         assert_eq!(events.seen, 5);
     }
 
     #[tokio::test]
     async fn a_gap_is_an_error() {
-        let mut events = events(None);
-        assert_eq!(news(&mut events, 1..3), [1, 2]);
-        assert_eq!(events.news(numbered([4])).unwrap_err().code(), Code::DataLoss);
+        let mut events = events();
+        assert_eq!(news(&mut events, numbered(1..3)).await.unwrap(), [1, 2]);
+        let error = news(&mut events, numbered([4])).await.unwrap_err();
+        assert_eq!(error.code(), Code::DataLoss);
     }
 
     #[tokio::test]
     async fn a_turn_begins_where_the_server_says_and_is_then_subscribed_to() {
-        let mut events = events(Some(StreamTaskRequest::default()));
-        assert_eq!(news(&mut events, [7, 8]), [7, 8]);
+        let mut events = Events::of_turn(agent(), "t".into(), StreamTaskRequest::default());
+        assert_eq!(news(&mut events, numbered([7, 8])).await.unwrap(), [7, 8]);
         assert!(events.begin.is_none());
-        assert_eq!(events.news(numbered([10])).unwrap_err().code(), Code::DataLoss);
+        let error = news(&mut events, numbered([10])).await.unwrap_err();
+        assert_eq!(error.code(), Code::DataLoss);
+    }
+
+    #[tokio::test]
+    async fn deltas_are_shown_and_are_no_progress() {
+        let mut events = events().with_deltas();
+        let delta = Delta {
+            piece: Some(crate::v1::delta::Piece::Text("He".into())),
+            ..Default::default()
+        };
+        let mut news = VecDeque::new();
+        assert!(!events.read((vec![delta.clone()], Vec::new()), &mut news).await.unwrap());
+        assert_eq!(news, [Update::Delta(delta)]);
     }
 
     #[tokio::test]
     async fn the_last_event_and_a_waiting_task_complete_a_turn() {
-        let mut events = events(None);
+        let mut events = events();
         let change = TaskStatusChanged {
             new_state: TaskState::InputRequired.into(),
             ..Default::default()
         };
-        let waiting = RunEvent {
-            payload: Some(Payload::TaskStatus(change)),
-            ..numbered([1])[0].clone()
-        };
-        events.news(vec![waiting]).unwrap();
+        let mut waiting = numbered([1]);
+        waiting[0].payload = Some(Payload::TaskStatus(change));
+        news(&mut events, waiting).await.unwrap();
         assert!(events.is_complete());
-        events.news(numbered([2])).unwrap();
+        news(&mut events, numbered([2])).await.unwrap();
         assert!(!events.is_complete());
-        events
-            .news(vec![v1::RunEvent {
-                r#final: true,
-                ..numbered([3])[0].clone()
-            }])
-            .unwrap();
+        let mut last = numbered([3]);
+        last[0].last = true;
+        news(&mut events, last).await.unwrap();
         assert!(events.is_complete());
     }
 }

@@ -4,13 +4,17 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::stream::{Stream, StreamExt, TryStreamExt, try_unfold};
-use tokio::time::sleep;
-use tonic::Status;
+use tokio::time::timeout;
+use tonic::{Code, Status};
 
 use crate::Error;
-use crate::connection::Patience;
+use crate::patience::Patience;
+
+/// How long the end of a call is waited for when all has been shown.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// A stream of items, each an item or, as the last one, an error. It asks for nothing before it is polled; dropping it
 /// ends the call behind it, and not the task.
@@ -30,16 +34,23 @@ impl<T: Send + 'static> Feed<T> {
     }
 
     /// What a source has, through cuts.
-    pub(crate) fn of<S: Source<Item = T>>(source: S, attempts: u32) -> Self {
+    pub(crate) fn of<S: Source<Item = T>>(source: S, patience: Duration) -> Self {
         let reader = Reader {
             source,
-            patience: Patience::new(attempts),
+            patience: Patience::new(patience),
             live: None,
             ready: VecDeque::new(),
         };
         Self(Box::pin(try_unfold(reader, async |mut reader: Reader<S>| {
             Ok(reader.next().await?.map(|item| (item, reader)))
         })))
+    }
+
+    /// Those items that `pick` makes something of.
+    pub(crate) fn picked<U: Send + 'static>(self, pick: fn(T) -> Option<U>) -> Feed<U> {
+        Feed(Box::pin(
+            self.0.try_filter_map(move |item| std::future::ready(Ok(pick(item)))),
+        ))
     }
 
     /// The items of page after page. `fetch` gets the token of a page, and returns its items and the token of the next
@@ -89,12 +100,26 @@ pub(crate) trait Source: Send + 'static {
     /// Begins a call where the reader is.
     fn open(&mut self) -> impl Future<Output = Result<Batches<Self::Batch>, Status>> + Send;
 
-    /// What of a batch the reader does not know yet.
-    fn news(&mut self, batch: Self::Batch) -> Result<Vec<Self::Item>, Error>;
+    /// Adds to `news` what of a batch the reader does not know yet. True where the batch was progress.
+    fn read(
+        &mut self,
+        batch: Self::Batch,
+        news: &mut VecDeque<Self::Item>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
 
-    /// Whether the reader has everything: all that is missing is the end of the call.
+    /// Whether the reader has everything.
     fn is_complete(&self) -> bool {
         false
+    }
+
+    /// Whether a call that ends here without an error has shown all that it was to show. Else it was cut.
+    fn may_end(&mut self) -> impl Future<Output = Result<bool, Status>> + Send {
+        std::future::ready(Ok(false))
+    }
+
+    /// The task that it is about, if it is about one.
+    fn task_id(&self) -> &str {
+        ""
     }
 }
 
@@ -111,26 +136,24 @@ impl<S: Source> Reader<S> {
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
             }
-            match self.batch().await {
-                Ok(Some(batch)) => self.ready = self.source.news(batch)?.into(),
-                Ok(None) => return Ok(None),
-                Err(_) if self.source.is_complete() => return Ok(None),
-                Err(status) => {
-                    self.live = None;
-                    let error = Error::from(status);
-                    match self.patience.after(&error) {
-                        Some(pause) => sleep(pause).await,
-                        None => return Err(error),
-                    }
-                }
+            if self.source.is_complete() {
+                self.close().await;
+                return Ok(None);
             }
-            if !self.ready.is_empty() {
-                self.patience.reset();
+            match self.read().await {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => {
+                    self.live = None;
+                    let waited = self.patience.after(error, None).await;
+                    waited.map_err(|error| error.about(self.source.task_id()))?;
+                }
             }
         }
     }
 
-    async fn batch(&mut self) -> Result<Option<S::Batch>, Status> {
+    /// Reads one batch; false at the end.
+    async fn read(&mut self) -> Result<bool, Error> {
         let live = match &mut self.live {
             Some(live) => live,
             None => {
@@ -138,6 +161,23 @@ impl<S: Source> Reader<S> {
                 self.live.insert(self.source.open().await?)
             }
         };
-        live.next().await.transpose()
+        match live.next().await {
+            Some(batch) => {
+                if self.source.read(batch?, &mut self.ready).await? {
+                    self.patience.progress();
+                }
+                Ok(true)
+            }
+            None if self.source.may_end().await? => Ok(false),
+            None => Err(Error::new(Code::Unavailable, "the stream ended before its last event")),
+        }
+    }
+
+    /// Waits for the end of the call, though not for long: a server takes a call that is dropped for one that was
+    /// canceled.
+    async fn close(&mut self) {
+        if let Some(mut live) = self.live.take() {
+            let _ = timeout(CLOSING, live.next()).await;
+        }
     }
 }

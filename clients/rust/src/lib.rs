@@ -1,12 +1,12 @@
-//! Calls protolink agents: sends tasks, follows their events, answers approvals and finds agents in a registry.
+//! Calls plgrpc agents: sends tasks, follows their events, answers approvals and finds agents in a registry.
 //!
 //! A thin layer over the generated stubs: messages are those of [`v1`], and what this crate adds is what bare stubs
 //! leave to each caller. Writes carry a request id, so that a repetition is never a second run; streams that are cut go
 //! on after the last event seen, without a gap and without a repetition; errors are typed.
 //!
 //! ```no_run
-//! # async fn f() -> Result<(), protolink_client::Error> {
-//! use protolink_client::{Client, output};
+//! # async fn f() -> Result<(), plgrpc_client::Error> {
+//! use plgrpc_client::{Client, output};
 //!
 //! let client = Client::connect("grpc://127.0.0.1:50051")?;
 //! let task = client.send("Hello").await?;
@@ -20,22 +20,33 @@
 
 #![warn(missing_docs)]
 
+mod address;
+mod approvals;
+mod builder;
 mod client;
 mod connection;
 mod error;
 mod events;
 mod feed;
+mod headers;
+pub mod parts;
+mod patience;
+pub mod reason;
 mod registry;
 mod submission;
 
+pub use builder::Builder;
 pub use client::Client;
-pub use connection::{Builder, Headers, Transport};
-pub use error::{Error, Violation, reason};
+pub use connection::{HttpService, Transport};
+pub use error::{Error, Violation};
+pub use events::Update;
 pub use feed::Feed;
-pub use protolink_protocol::v1;
+pub use headers::Headers;
+pub use parts::text_of;
+pub use plgrpc_protocol::v1;
 pub use registry::RegistryClient;
-pub use submission::{Submission, output, text_of};
-pub use tonic::{Code, Status, transport};
+pub use submission::{Submission, output};
+pub use tonic::{self, Code, Status, transport};
 
 // The snippets of the README compile.
 #[cfg(doctest)]

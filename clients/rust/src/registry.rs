@@ -1,7 +1,8 @@
 //! The verbs of a registry: who is there, and who comes and goes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use tonic::Status;
@@ -37,9 +38,26 @@ impl RegistryClient {
         Builder::new(url, |connection| Self { connection })
     }
 
+    /// The same client with another timeout: see [`Client::with_timeout`](crate::Client::with_timeout).
+    pub fn with_timeout(&self, timeout: impl Into<Option<Duration>>) -> Self {
+        let mut client = self.clone();
+        client.connection.timeout = timeout.into();
+        client
+    }
+
+    /// The same client with a header more: see [`Client::with_metadata`](crate::Client::with_metadata).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn with_metadata(&self, name: impl AsRef<str>, value: impl AsRef<str>) -> Result<Self, Error> {
+        let connection = self.connection.with_header(name.as_ref(), value.as_ref())?;
+        Ok(Self { connection })
+    }
+
     /// The generated client, credentials included, for registering agents. Nothing is repeated there.
     pub fn registry(&self) -> RegistryServiceClient<Transport> {
-        let registry = RegistryServiceClient::new(self.connection.transport.clone());
+        let registry = RegistryServiceClient::new(self.connection.transport());
         registry
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
@@ -97,7 +115,7 @@ impl RegistryClient {
             filter,
             roster: Roster::default(),
         };
-        Feed::of(source, self.connection.attempts)
+        Feed::of(source, self.connection.patience)
     }
 }
 
@@ -127,8 +145,10 @@ impl Source for Agents {
         Ok(self.registry.watch_agents(request).await?.into_inner().boxed())
     }
 
-    fn news(&mut self, batch: WatchAgentsResponse) -> Result<Vec<AgentChange>, Error> {
-        Ok(self.roster.news(batch))
+    async fn read(&mut self, batch: WatchAgentsResponse, news: &mut VecDeque<AgentChange>) -> Result<bool, Error> {
+        let is_progress = !batch.changes.is_empty();
+        news.extend(self.roster.news(batch));
+        Ok(is_progress)
     }
 }
 

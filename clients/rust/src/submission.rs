@@ -1,49 +1,48 @@
 //! What goes to an agent, and what comes back, in fewer words than the messages need.
 
-use crate::v1::{Message, Part, Role, Task, ToolCall, ToolOutput, infer_output, part::Content};
+use uuid::Uuid;
+
+use crate::parts;
+use crate::v1::{Message, Part, Role, Task, TaskView, ToolOutput, infer_output, part::Content};
 
 /// What a caller sends: a task, and how the request is to be understood. Texts and tasks become one by themselves.
 ///
+/// It is one request: a clone that is sent again is the same request, and no second run.
+///
 /// ```
-/// # use protolink_client::Submission;
+/// # use plgrpc_client::Submission;
 /// let wish = Submission::json(r#"{"to": "Santorini"}"#).request_id("order-7");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub(crate) task: Task,
     pub(crate) request_id: String,
-    pub(crate) task_id: String,
+    /// The task to continue; empty for a new one.
+    pub(crate) continued: String,
+    pub(crate) view: TaskView,
 }
 
 impl Submission {
     /// One message that says `text`.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::content(Content::Text(text.into()))
+        Self::parts([parts::text(text)])
     }
 
     /// One message that is any JSON value, as text.
     pub fn json(value: impl Into<String>) -> Self {
-        Self::content(Content::DataJson(value.into()))
+        Self::parts([parts::json(value)])
     }
 
     /// Asks for one run of a tool. `arguments` are a JSON object, as text.
     pub fn tool_call(tool: impl Into<String>, arguments: impl Into<String>) -> Self {
-        let call = ToolCall {
-            tool_name: tool.into(),
-            args_json: arguments.into(),
-            ..Default::default()
-        };
-        Self::content(Content::ToolCall(call))
+        Self::parts([parts::tool_call(tool, arguments)])
     }
 
-    fn content(content: Content) -> Self {
-        let part = Part {
-            content: Some(content),
-            ..Default::default()
-        };
+    /// One message of several parts: see [`parts`](crate::parts).
+    pub fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
         let message = Message {
             role: Role::User.into(),
-            parts: vec![part],
+            parts: parts.into_iter().collect(),
             ..Default::default()
         };
         Task {
@@ -53,7 +52,7 @@ impl Submission {
         .into()
     }
 
-    /// Chooses the id of a new task: easy to find again, whatever happens to the answer. 1 to 128 bytes.
+    /// Chooses the id of a new task, instead of a random one. 1 to 128 bytes.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.task.id = id.into();
         self
@@ -70,17 +69,42 @@ impl Submission {
     /// Sends the messages to a task that exists already, for instance one that waits for input. Where the agent does
     /// not know it, the request fails with [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND) and begins no other one.
     pub fn continuing(mut self, task_id: impl Into<String>) -> Self {
-        self.task_id = task_id.into();
+        self.continued = task_id.into();
+        self.task.id.clear();
         self
+    }
+
+    /// How much of the task is returned. By default what this turn has added.
+    pub fn view(mut self, view: TaskView) -> Self {
+        self.view = view;
+        self
+    }
+
+    /// The task that it begins or continues. It is known before anything is sent, so that a task whose answer did not
+    /// come in time can be looked up, and canceled.
+    pub fn task_id(&self) -> &str {
+        if self.continued.is_empty() {
+            &self.task.id
+        } else {
+            &self.continued
+        }
     }
 }
 
+/// A task that an agent has returned is continued; any other one is new, and gets an id if it has none.
 impl From<Task> for Submission {
-    fn from(task: Task) -> Self {
+    fn from(mut task: Task) -> Self {
+        let mut continued = String::new();
+        if task.sequence > 0 {
+            continued = std::mem::take(&mut task.id);
+        } else if task.id.is_empty() {
+            task.id = Uuid::now_v7().to_string();
+        }
         Self {
             task,
-            request_id: uuid::Uuid::new_v4().to_string(),
-            task_id: String::new(),
+            request_id: Uuid::new_v4().to_string(),
+            continued,
+            view: TaskView::Unspecified,
         }
     }
 }
@@ -135,15 +159,6 @@ fn output_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// The texts of the parts, put together.
-pub fn text_of(parts: &[Part]) -> String {
-    let text = |part: &Part| match &part.content {
-        Some(Content::Text(text)) => Some(text.clone()),
-        _ => None,
-    };
-    parts.iter().filter_map(text).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,9 +179,26 @@ mod tests {
     #[test]
     fn each_submission_is_a_request_of_its_own() {
         let (first, second) = (Submission::text("a"), Submission::text("a"));
-        assert_eq!(first.task, second.task);
+        assert_eq!(first.task.messages, second.task.messages);
         assert_ne!(first.request_id, second.request_id);
+        assert_ne!(first.task_id(), second.task_id());
         assert_eq!(first.request_id("mine").request_id, "mine");
+    }
+
+    #[test]
+    fn a_new_task_has_an_id_and_a_continued_one_is_named_by_the_request_alone() {
+        let new = Submission::text("a");
+        assert!(Uuid::parse_str(&new.task.id).is_ok() && new.continued.is_empty());
+        assert_eq!(Submission::text("a").id("mine").task_id(), "mine");
+        let answer = Submission::text("a").continuing("theirs");
+        assert_eq!((answer.task.id.as_str(), answer.task_id()), ("", "theirs"));
+        let returned = Task {
+            id: "theirs".into(),
+            sequence: 4,
+            ..Default::default()
+        };
+        let answer = Submission::from(returned);
+        assert_eq!((answer.task.id.as_str(), answer.task_id()), ("", "theirs"));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use protolink_client::v1::agent_service_server::{AgentService, AgentServiceServer};
-use protolink_client::v1::*;
-use protolink_client::{Client, Code, Submission, reason};
+use plgrpc_client::v1::agent_service_server::{AgentService, AgentServiceServer};
+use plgrpc_client::v1::*;
+use plgrpc_client::{Client, Code, Submission, reason};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_stream::{Stream, StreamExt, iter, pending, wrappers::TcpListenerStream};
@@ -19,7 +19,7 @@ fn events(sequences: impl IntoIterator<Item = i64>) -> Vec<RunEvent> {
     let event = |sequence| RunEvent {
         task_id: "t".into(),
         sequence,
-        r#final: sequence == 6,
+        last: sequence == 6,
         ..Default::default()
     };
     sequences.into_iter().map(event).collect()
@@ -129,10 +129,14 @@ async fn a_stream_goes_on_with_the_next_process() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unavailable_after_all_attempts() {
+async fn nobody_there_is_unavailable_when_the_patience_has_run_out() {
     let (process, address) = serve(anywhere());
     process.shutdown_background();
-    let client = Client::builder(address.to_string()).attempts(2).connect().unwrap();
+    let patience = Duration::from_millis(200);
+    let client = Client::builder(address.to_string())
+        .patience(patience)
+        .connect()
+        .unwrap();
     let error = client.send("Hello").await.unwrap_err();
     assert_eq!((error.code(), error.reason()), (Code::Unavailable, reason::UNAVAILABLE));
     assert!(error.message().contains("refused"), "{error}");

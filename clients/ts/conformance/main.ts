@@ -1,5 +1,5 @@
 /**
- * The conformance program of the TypeScript client: `protolink conformance run -- node dist/conformance.js`.
+ * The conformance program of the TypeScript client: `plgrpc conformance run -- node dist/conformance.js`.
  *
  * It knows the public client and the environment that it is started with, and does what the programs of all languages do.
  */
@@ -8,20 +8,19 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";
 
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   type Client,
   Code,
   type ClientOptions,
+  newTask,
   outputText,
   ProtolinkError,
   type Registry,
   textOf,
-  userMessage,
 } from "@protolink-grpc/client";
 import { connect, connectRegistry } from "@protolink-grpc/client/node";
 import { connect as connectWeb } from "@protolink-grpc/client/web";
-import { AgentChangeKind, type RunEvent, type TaskSchema, TaskState } from "@protolink-grpc/protocol";
+import { AgentChangeKind, type RunEvent, type Task, TaskState } from "@protolink-grpc/protocol";
 
 import { checkVectors } from "./vectors.js";
 
@@ -34,6 +33,9 @@ class Skip extends Error {}
 interface Stage {
   agent: Client;
   agentUrl: string;
+  /** The agent through the door that breaks connections, with these options. */
+  hostile: (options?: ClientOptions) => Client;
+  isWeb: boolean;
   guarded: (options: ClientOptions) => Client;
   apiKey: string;
   bearer: string;
@@ -42,11 +44,11 @@ interface Stage {
 }
 
 function environment(name: string): string {
-  return process.env[`PROTOLINK_${name}`] ?? "";
+  return process.env[`PLGRPC_${name}`] ?? "";
 }
 
-function task(text: string): MessageInitShape<typeof TaskSchema> & { id: string } {
-  return { id: randomUUID(), messages: [userMessage(text)] };
+function word(): string {
+  return randomUUID().replaceAll("-", "");
 }
 
 /** All events of a stream that must number them without a gap and end with the last one. */
@@ -61,8 +63,14 @@ async function collected(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
     Array.from(found.keys(), (index) => index + 1),
     `sequences ${sequences}`,
   );
-  assert.ok(found.at(-1)?.final, "the last event is not final");
+  assert.ok(found.at(-1)?.last, "the last event is not final");
   return found;
+}
+
+async function readToEnd(events: AsyncIterable<RunEvent>): Promise<void> {
+  for await (const _ of events) {
+    // What comes is of no interest; how it ends is.
+  }
 }
 
 function artifactTexts(events: RunEvent[]): string[] {
@@ -86,6 +94,56 @@ async function refused(what: Promise<unknown>, code: Code): Promise<ProtolinkErr
   throw new Error(`nothing was refused with ${Code[code]}`);
 }
 
+/** What the agent says of the task with a word: calls that reached it, runs that it began, streams that are open. */
+interface Calls {
+  calls: number;
+  runs: number;
+  open: number;
+}
+
+async function callsOf(agent: Client, of: string): Promise<Calls> {
+  return JSON.parse(outputText(await agent.send(`calls ${of}`))) as Calls;
+}
+
+/** The patience of the cases in which it runs out. */
+const PATIENCE_MS = 2_000;
+
+/** Uses a client through the door that breaks connections. */
+async function throughDoor(
+  { hostile }: Stage,
+  options: ClientOptions,
+  what: (client: Client) => Promise<void>,
+): Promise<void> {
+  const client = hostile(options);
+  try {
+    await what(client);
+  } finally {
+    client.close();
+  }
+}
+
+/** Streams a task that makes artifacts 1 to 100, through the door. */
+async function countedThroughDoor(stage: Stage, text: string): Promise<void> {
+  await throughDoor(stage, {}, async (client) => {
+    assert.deepEqual(artifactTexts(await collected(client.stream(text))), COUNTED, text);
+  });
+}
+
+/** Checks that something gave up when its patience had run out, and that it neither spun nor ran the task again. */
+async function checkGaveUp({ agent }: Stage, waiting: Task, of: string, call: Promise<unknown>): Promise<void> {
+  const began = performance.now();
+  const { taskId } = await refused(call, Code.Unavailable);
+  const tookMs = performance.now() - began;
+  assert.equal(taskId, waiting.id);
+  assert.ok(tookMs >= PATIENCE_MS && tookMs <= 9_000, `it took ${tookMs} ms`);
+  const found = await agent.get(waiting.id);
+  assert.equal(found.id, waiting.id);
+  await agent.cancel(waiting.id, "seen");
+  const { calls, runs } = await callsOf(agent, of);
+  assert.ok(calls >= 3 && calls <= 20, `${calls} calls`);
+  assert.equal(runs, 1, `${runs} runs`);
+}
+
 const COUNTED = Array.from({ length: 100 }, (_, index) => String(index + 1));
 
 const CASES: Record<string, (stage: Stage) => Promise<void>> = {
@@ -104,7 +162,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async cancel({ agent }) {
-    const waiting = task("wait");
+    const waiting = newTask("wait");
     let last: RunEvent | undefined;
     let canceled: Promise<unknown> | undefined;
     for await (const event of agent.stream(waiting)) {
@@ -121,7 +179,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async deadline({ agent }) {
-    const waiting = task("wait");
+    const waiting = newTask("wait");
     const began = performance.now();
     await refused(agent.send(waiting, { timeoutMs: 300 }), Code.DeadlineExceeded);
     assert.ok(performance.now() - began < 3000, "the deadline was noticed after more than 3 s");
@@ -134,7 +192,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     const missing = await refused(agent.get(unknown), Code.NotFound);
     assert.equal(missing.reason, "TASK_NOT_FOUND");
     assert.equal(missing.metadata["task_id"], unknown);
-    const long = { ...task("echo too long"), id: "x".repeat(200) };
+    const long = { ...newTask("echo too long"), id: "x".repeat(200) };
     const wrong = await refused(agent.send(long), Code.InvalidArgument);
     assert.deepEqual(
       wrong.violations.map(({ field }) => field),
@@ -161,9 +219,9 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async retry({ agent }) {
-    const token = randomUUID().replaceAll("-", "");
+    const token = word();
     assert.equal(outputText(await agent.send(`flaky 2 ${token}`)), `${token} ran 1 times`);
-    const [other, requestId] = [randomUUID().replaceAll("-", ""), randomUUID()];
+    const [other, requestId] = [word(), randomUUID()];
     const first = await agent.send(`count-runs ${other}`, { requestId });
     const second = await agent.send(`count-runs ${other}`, { requestId });
     assert.equal(second.id, first.id);
@@ -180,13 +238,15 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       [true, "approved"],
       [false, "refused"],
     ] as const) {
-      const asking = task("approve it");
+      const asking = newTask("approve it");
       for await (const event of agent.stream(asking)) {
         if (event.payload.case === "approvalRequired") {
           const waiting = await agent.approvals({ taskId: asking.id });
           assert.equal(waiting.length, 1);
-          const watched = (await agent.watchApprovals({ taskId: asking.id }).next()).value;
-          assert.deepEqual(watched, waiting[0]);
+          for await (const watched of agent.watchApprovals({ taskId: asking.id })) {
+            assert.deepEqual(watched, waiting[0]);
+            break;
+          }
           assert.equal((await agent.respond(waiting[0]!, approved)).alreadyDecided, false);
         }
       }
@@ -221,14 +281,140 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     }
   },
 
-  async unknown({ agent }) {
+  async "unknown-event"({ agent }) {
     const events = await collected(agent.stream("future"));
-    const strange = events.filter(({ type }) => type === "example.unheard_of");
+    const strange = events.filter(({ eventType }) => eventType === "example.unheard_of");
     assert.deepEqual(
       strange.map(({ summary }) => summary),
       ["From the future"],
     );
     assert.equal(strange[0]?.payload.case, undefined);
+  },
+
+  async "unknown-part"({ agent }) {
+    const events = await collected(agent.stream("future"));
+    const parts = events.flatMap(({ payload }) =>
+      payload.case === "taskArtifact" ? (payload.value.artifact?.parts ?? []) : [],
+    );
+    assert.equal(parts.length, 1);
+    assert.equal(parts[0]?.content.case, undefined);
+    assert.equal(parts[0]?.fallbackText, "A part from the future");
+  },
+
+  async "unknown-enum"({ agent }) {
+    const events = await collected(agent.stream("future"));
+    const states = events.flatMap(({ payload }) =>
+      payload.case === "taskStatus" ? [Number(payload.value.newState)] : [],
+    );
+    assert.deepEqual(states, [77, TaskState.COMPLETED]);
+  },
+
+  async outage(stage) {
+    await countedThroughDoor(stage, "outage 4000 40 count 100");
+  },
+
+  async reset(stage) {
+    for (const code of [8, 2, 0]) {
+      await countedThroughDoor(stage, `reset ${code} 40 count 100`);
+    }
+  },
+
+  async "early-ok"(stage) {
+    await countedThroughDoor(stage, "early 40 count 100");
+  },
+
+  async "idle-cuts"(stage) {
+    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+      const events = await collected(client.stream("idle 5 1100 echo here"));
+      assert.equal(stateOf(events.at(-1)!), TaskState.COMPLETED);
+      assert.equal(outputText(await client.get(events[0]!.taskId)), "here");
+    });
+  },
+
+  async flapping(stage) {
+    const of = word();
+    const waiting = newTask(`flap ${of}`);
+    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+      await checkGaveUp(stage, waiting, of, readToEnd(client.stream(waiting)));
+    });
+  },
+
+  async "retry-bound"(stage) {
+    if (stage.isWeb) {
+      throw new Skip("only the door that speaks gRPC loses all answers");
+    }
+    const of = word();
+    const waiting = newTask(`down ${of}`);
+    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+      await checkGaveUp(stage, waiting, of, client.send(waiting));
+    });
+  },
+
+  async "cancel-in-pause"(stage) {
+    const waiting = newTask(`flap ${word()}`);
+    await throughDoor(stage, {}, async (client) => {
+      const controller = new AbortController();
+      const enough = new Error("enough");
+      const events = client.stream(waiting, { signal: controller.signal });
+      assert.equal((await events.next()).value?.taskId, waiting.id);
+      let abortedAt = 0;
+      setTimeout(() => {
+        abortedAt = performance.now();
+        controller.abort(enough);
+      }, 1_000);
+      await assert.rejects(readToEnd(events), (error) => error === enough);
+      const tookMs = performance.now() - abortedAt;
+      assert.ok(abortedAt && tookMs < 500, `it took ${tookMs} ms`);
+    });
+    await stage.agent.cancel(waiting.id, "seen");
+  },
+
+  async "forgotten-task"(stage) {
+    await throughDoor(stage, {}, async (client) => {
+      const shown: number[] = [];
+      const read = async () => {
+        for await (const { sequence } of client.stream("forget 5 count 100")) {
+          shown.push(Number(sequence));
+        }
+      };
+      const error = await refused(read(), Code.NotFound);
+      assert.equal(error.reason, "TASK_NOT_FOUND");
+      assert.deepEqual(shown, [1, 2, 3, 4, 5]);
+    });
+  },
+
+  async mistyped({ agent }) {
+    const taskId = "no-such-task";
+    const calls = [agent.send("echo hello", { taskId }), readToEnd(agent.stream("echo hello", { taskId }))];
+    for (const call of calls) {
+      assert.equal((await refused(call, Code.NotFound)).reason, "TASK_NOT_FOUND");
+    }
+  },
+
+  async credentials() {
+    for (const who of [{ apiKey: "secret" }, { headers: { authorization: "Bearer secret" } }]) {
+      const making = async () => connect("grpc://agent.example:50051", who);
+      const { message } = await refused(making(), Code.InvalidArgument);
+      assert.ok(message.includes("in the clear") && !message.includes("secret"), message);
+    }
+  },
+
+  async leak(stage) {
+    const of = word();
+    const waiting = newTask(`hold ${of}`);
+    await throughDoor(stage, {}, async (client) => {
+      for await (const event of client.stream(waiting)) {
+        assert.equal(event.taskId, waiting.id);
+        break;
+      }
+      const end = performance.now() + 5_000;
+      let open: number;
+      do {
+        ({ open } = await callsOf(stage.agent, of));
+      } while (open > 0 && performance.now() < end);
+      assert.equal(open, 0, `${open} streams are open`);
+    });
+    await stage.agent.cancel(waiting.id, "seen");
   },
 
   async vectors({ vectors }) {
@@ -263,6 +449,10 @@ async function main(): Promise<number> {
   const stage: Stage = {
     agent: values.web ? connectWeb(environment("HTTP")) : connect(environment("AGENT")),
     agentUrl: environment("AGENT"),
+    // The door speaks gRPC only; most of what goes wrong behind it goes wrong at every port.
+    hostile: (options) =>
+      values.web ? connectWeb(environment("HTTP"), options) : connect(environment("HOSTILE"), options),
+    isWeb: values.web,
     guarded: (options) => connect(environment("GUARDED"), options),
     apiKey: environment("API_KEY"),
     bearer: environment("BEARER"),

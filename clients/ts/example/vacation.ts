@@ -5,18 +5,23 @@
  * `node dist/vacation.js REGISTRY_URL [DESTINATION]`
  */
 
-import { type Client, connect, connectRegistry, outputText, type TaskInput } from "@protolink-grpc/client/node";
-import { Role, type RunEvent, TaskState } from "@protolink-grpc/protocol";
+import {
+  type Client,
+  connect,
+  connectRegistry,
+  jsonPart,
+  outputText,
+  type TaskInput,
+} from "@protolink-grpc/client/node";
+import { type RunEvent, TaskState } from "@protolink-grpc/protocol";
 
 /** The wish, in words for the model and as data for those who can read it. */
 function wish(destination: string): TaskInput {
   const text = `Plan and book a vacation in ${destination}: 5 nights for 2 guests.`;
-  const data = JSON.stringify({ to: destination, nights: 5, guests: 2, budget: null, start: null });
-  const parts = [{ content: { case: "text", value: text } }, { content: { case: "dataJson", value: data } }] as const;
-  return { messages: [{ role: Role.USER, parts: [...parts] }] };
+  return [text, jsonPart({ to: destination, nights: 5, guests: 2, budget: null, start: null })];
 }
 
-function line({ sequence, agentName, type, summary, payload }: RunEvent): string {
+function line({ sequence, agentName, eventType, summary, payload }: RunEvent): string {
   let said = summary;
   switch (payload.case) {
     case "taskStatus":
@@ -36,7 +41,7 @@ function line({ sequence, agentName, type, summary, payload }: RunEvent): string
       said = payload.value.text || `asks for ${payload.value.toolCalls.map((call) => call.toolName).join(", ")}`;
       break;
   }
-  return `${String(sequence).padStart(3)}  ${agentName.padEnd(12)} ${type.padEnd(20)} ${said}`;
+  return `${String(sequence).padStart(3)}  ${agentName.padEnd(12)} ${eventType.padEnd(20)} ${said}`;
 }
 
 async function approve(client: Client, taskId: string): Promise<void> {

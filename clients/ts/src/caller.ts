@@ -1,112 +1,294 @@
 /** Calls with everything around them: attempts, deadlines, aborts, typed errors. */
 
-import { Code, type CallOptions as ConnectOptions } from "@connectrpc/connect";
+import {
+  Code,
+  ConnectError,
+  type CallOptions as ConnectOptions,
+  createContextKey,
+  createContextValues,
+} from "@connectrpc/connect";
 
 import { ProtolinkError } from "./errors.js";
-import { type CallOptions, type ClientOptions, DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_MS } from "./options.js";
-import { Deadline, Patience } from "./patience.js";
+import { type CallOptions, type ClientOptions, DEFAULT_PATIENCE_MS, DEFAULT_TIMEOUT_MS } from "./options.js";
+import { Patience } from "./patience.js";
 
-/** Why a signal is aborted whose call has ended, or was left. Made once: an error costs more than the rest of it. */
-const LEFT = new ProtolinkError("the reader has left", Code.Canceled);
+/** A stream that was open for so long counts as progress, even if it showed nothing. */
+const STAYED_OPEN_MS = 1_000;
+
+/** The longest time that a timer of JavaScript can have. Deadlines beyond it are left to the server. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** What transports are told when a call ends early: they send RST_STREAM with CANCEL. Made once: an error is expensive. */
+const CANCELED = new ConnectError("canceled by the caller", Code.Canceled);
+
+/**
+ * Items as they arrive. Leaving a loop over them, or calling `return()`, ends the call at once, also while the next item is
+ * awaited. Nothing is sent before the first item is asked for.
+ */
+export interface Stream<T> extends AsyncIterableIterator<T, void, undefined> {
+  next(): Promise<IteratorResult<T, void>>;
+  return(): Promise<IteratorResult<T, void>>;
+  [Symbol.asyncIterator](): Stream<T>;
+}
+
+/** When the current attempt of a stream reached its server, on the clock of `performance.now()`. */
+export interface Opening {
+  /** Undefined while it has not. */
+  since: number | undefined;
+}
+
+/**
+ * The opening of a stream, for transports that know when they have a connection. For others, where connecting cannot be told from
+ * waiting, a stream is open from its beginning.
+ */
+export const OPENING = createContextKey<Opening>({ since: undefined });
+
+/** How the calls of a client behave. */
+export type CallerOptions = Pick<ClientOptions, "timeoutMs" | "patienceMs">;
+
+/** One call with all its attempts. */
+export class Call {
+  readonly patience: Patience;
+  readonly #control = new AbortController();
+  readonly #headers: HeadersInit | undefined;
+  readonly #timeoutMs: number | undefined;
+  readonly #deadline: number | undefined;
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  #reason: unknown;
+  #reject: ((reason: unknown) => void) | undefined;
+  #lastError: ProtolinkError | undefined;
+
+  /** @param timeoutMs - Bounds the call as a whole; 0 and undefined do not. */
+  constructor(patienceMs: number, headers?: HeadersInit, timeoutMs?: number) {
+    this.patience = new Patience(patienceMs);
+    this.#headers = headers;
+    if (timeoutMs) {
+      this.#timeoutMs = timeoutMs;
+      this.#deadline = performance.now() + timeoutMs;
+      if (timeoutMs <= LONGEST_TIMER_MS) {
+        this.#timer = setTimeout(() => this.abort(this.#deadlineError()), timeoutMs);
+      }
+    }
+  }
+
+  /** Aborted when the call has ended, for whatever reason. */
+  get signal(): AbortSignal {
+    return this.#control.signal;
+  }
+
+  /** Why the call was aborted. */
+  get reason(): unknown {
+    return this.#reason;
+  }
+
+  /** Ends the call: what it waits for fails with `reason`, at once. */
+  abort(reason: unknown): void {
+    clearTimeout(this.#timer);
+    if (!this.signal.aborted) {
+      this.#reason = reason;
+      this.#reject?.(reason);
+      this.#control.abort(CANCELED);
+    }
+  }
+
+  /** The answer to a request that may be repeated. */
+  async answer<T>(attempt: (options: ConnectOptions) => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        const answer = await this.#unlessAborted(attempt(this.#attemptOptions()));
+        this.patience.progress();
+        return answer;
+      } catch (caught) {
+        await this.#pauseAfter(caught);
+      }
+    }
+  }
+
+  /**
+   * The responses of a stream that is opened again after a cut. Whoever reads them tells {@link patience} of progress.
+   *
+   * @param open - Opens the stream where the reader is now.
+   * @param isSettled - Whether the reader has all that was asked for, so that a cut is as good as an end.
+   * @param isWhole - Whether a stream that the server has ended with OK lacks nothing; it is a cut otherwise.
+   */
+  async *responses<T>(
+    open: (options: ConnectOptions) => AsyncIterable<T>,
+    isSettled: () => boolean = () => false,
+    isWhole: (options: ConnectOptions) => boolean | Promise<boolean> = isSettled,
+  ): AsyncGenerator<T, void, undefined> {
+    for (;;) {
+      const opening: Opening = { since: performance.now() };
+      try {
+        const contextValues = createContextValues().set(OPENING, opening);
+        const responses = open({ ...this.#attemptOptions(), contextValues })[Symbol.asyncIterator]();
+        for (;;) {
+          const { done, value } = await this.#unlessAborted(responses.next());
+          if (done) {
+            break;
+          }
+          yield value;
+        }
+        if (await this.#unlessAborted(Promise.resolve(isWhole(this.#attemptOptions())))) {
+          return;
+        }
+        throw new ProtolinkError("the stream ended before its last event", Code.Unavailable, { reason: "UNAVAILABLE" });
+      } catch (caught) {
+        if (opening.since !== undefined && performance.now() - opening.since >= STAYED_OPEN_MS) {
+          this.patience.stayedOpen();
+        }
+        if (!this.signal.aborted && isSettled() && ProtolinkError.from(caught).isRetryable) {
+          return;
+        }
+        await this.#pauseAfter(caught);
+      }
+    }
+  }
+
+  #attemptOptions(): ConnectOptions {
+    const timeoutMs =
+      this.#deadline === undefined ? undefined : Math.max(1, Math.ceil(this.#deadline - performance.now()));
+    return { headers: this.#headers, timeoutMs, signal: this.signal };
+  }
+
+  /** Waits before the next attempt. Throws why there is none. */
+  async #pauseAfter(caught: unknown): Promise<void> {
+    if (this.signal.aborted) {
+      throw this.#reason;
+    }
+    this.#lastError = ProtolinkError.from(caught);
+    const pauseMs = this.patience.pauseAfter(this.#lastError);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      await this.#unlessAborted(new Promise<void>((resolve) => (timer = setTimeout(resolve, pauseMs))));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** What a promise becomes, or at once the reason of an abort, whether the transport heeds its signal or not. */
+  #unlessAborted<T>(promise: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      promise.then(resolve, reject);
+      this.#reject = reject;
+      if (this.signal.aborted) {
+        reject(this.#reason);
+      }
+    });
+  }
+
+  #deadlineError(): ProtolinkError {
+    const last = this.#lastError ? `; the last attempt failed: ${this.#lastError.message}` : "";
+    const message = `no answer within ${this.#timeoutMs} ms${last}`;
+    return new ProtolinkError(message, Code.DeadlineExceeded, { reason: "DEADLINE_EXCEEDED" }, this.#lastError);
+  }
+}
 
 /** Makes the calls of one client. */
 export class Caller {
   readonly #timeoutMs: number;
-  readonly #maxAttempts: number;
-  readonly #underWay = new Set<AbortController>();
+  readonly #patienceMs: number;
+  readonly #underWay = new Set<Call>();
   #isClosed = false;
 
-  constructor(options: Pick<ClientOptions, "timeoutMs" | "maxAttempts">) {
-    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    this.#maxAttempts = options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS;
+  constructor({ timeoutMs = DEFAULT_TIMEOUT_MS, patienceMs = DEFAULT_PATIENCE_MS }: CallerOptions) {
+    this.#timeoutMs = timeoutMs;
+    this.#patienceMs = patienceMs;
   }
 
   /** Ends all calls that are under way, and lets no further ones begin. They fail with `Code.Canceled`. */
   close(): void {
     this.#isClosed = true;
-    this.#underWay.forEach((call) => call.abort(closed()));
-  }
-
-  /** Counts the attempts of one call. */
-  patience(): Patience {
-    return new Patience(this.#maxAttempts);
+    this.#underWay.forEach((call) => call.abort(closedError()));
   }
 
   /**
-   * The one answer to a request that may be repeated.
+   * The answer to a request that may be repeated.
    *
    * @param attempt - Sends it, the same one each time.
+   * @param parent - The call that this one is a part of, whose end is its end.
    */
-  async answer<T>(attempt: (options: ConnectOptions) => Promise<T>, options: CallOptions = {}): Promise<T> {
-    const deadline = new Deadline(options.timeoutMs ?? this.#timeoutMs);
-    const patience = this.patience();
-    const { signal, end } = this.#begin(options.signal);
+  async answer<T>(
+    attempt: (options: ConnectOptions) => Promise<T>,
+    options: CallOptions = {},
+    parent?: Call,
+  ): Promise<T> {
+    const { call, end } = this.#begin(options, options.timeoutMs ?? this.#timeoutMs, parent);
     try {
-      for (;;) {
-        try {
-          return await attempt({ headers: options.headers, timeoutMs: deadline.leftMs, signal });
-        } catch (caught) {
-          await patience.after(ProtolinkError.from(caught, signal), deadline, signal);
-        }
-      }
+      return await call.answer(attempt);
     } finally {
       end();
     }
   }
 
   /**
-   * The responses of a stream that is opened again after a cut. It ends when the server ends it; leaving it cancels the call.
+   * A call that yields items.
    *
-   * @param open - Opens the stream where the reader is now.
-   * @param patience - Is told of progress by the reader, who knows what is news.
-   * @param isSettled - Whether the reader has all that was asked for, so that a cut is as good as an end.
+   * @param items - Makes the call; is begun when the first item is asked for.
    */
-  async *responses<T>(
-    open: (options: ConnectOptions) => AsyncIterable<T>,
-    patience: Patience,
-    options: CallOptions = {},
-    isSettled = () => false,
-  ): AsyncGenerator<T, void, undefined> {
-    const deadline = new Deadline(options.timeoutMs);
-    const { signal, end } = this.#begin(options.signal);
-    try {
-      for (;;) {
-        try {
-          yield* open({ headers: options.headers, timeoutMs: deadline.leftMs, signal });
-          return;
-        } catch (caught) {
-          const error = ProtolinkError.from(caught, signal);
-          if (error.isRetryable && isSettled()) {
-            return;
-          }
-          await patience.after(error, deadline, signal);
+  stream<T>(
+    items: (call: Call) => AsyncGenerator<T, void, undefined>,
+    { headers, signal, timeoutMs }: CallOptions = {},
+  ): Stream<T> {
+    const over: IteratorResult<T, void> = { done: true, value: undefined };
+    let begun: { inner: AsyncGenerator<T, void, undefined>; end: () => void } | undefined;
+    let isLeft = false;
+    const begin = () => {
+      const { call, end } = this.#begin({ headers, signal }, timeoutMs);
+      return { inner: items(call), end };
+    };
+    return {
+      async next() {
+        if (isLeft) {
+          return over;
         }
-      }
-    } finally {
-      end();
-    }
+        begun ??= begin();
+        try {
+          const item = await begun.inner.next();
+          if (item.done) {
+            begun.end();
+          }
+          return isLeft ? over : item;
+        } catch (error) {
+          begun.end();
+          if (isLeft) {
+            return over;
+          }
+          throw error;
+        }
+      },
+      async return() {
+        isLeft = true;
+        begun?.end();
+        await begun?.inner.return();
+        return over;
+      },
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+    };
   }
 
-  /** A signal for one call, aborted by the caller's own, by `close` and by `end`. */
-  #begin(signal?: AbortSignal): { signal: AbortSignal; end: () => void } {
-    const call = new AbortController();
-    const abort = () => call.abort(signal?.reason);
+  /** A call that ends with the caller's signal, its parent's end, `close` and `end`. */
+  #begin({ headers, signal }: CallOptions, timeoutMs?: number, parent?: Call): { call: Call; end: () => void } {
+    const call = new Call(this.#patienceMs, headers, timeoutMs);
+    const source = parent?.signal ?? signal;
+    const abort = () => call.abort(parent ? parent.reason : signal?.reason);
     if (this.#isClosed) {
-      call.abort(closed());
-    } else if (signal?.aborted) {
+      call.abort(closedError());
+    } else if (source?.aborted) {
       abort();
     }
-    signal?.addEventListener("abort", abort);
+    source?.addEventListener("abort", abort);
     this.#underWay.add(call);
     const end = () => {
-      signal?.removeEventListener("abort", abort);
+      source?.removeEventListener("abort", abort);
       this.#underWay.delete(call);
-      call.abort(LEFT);
+      call.abort(CANCELED);
     };
-    return { signal: call.signal, end };
+    return { call, end };
   }
 }
 
-function closed(): ProtolinkError {
+function closedError(): ProtolinkError {
   return new ProtolinkError("the client is closed", Code.Canceled);
 }

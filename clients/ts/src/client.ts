@@ -1,6 +1,6 @@
 /** The verbs of an agent. */
 
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import {
   type CallOptions as ConnectOptions,
@@ -13,7 +13,6 @@ import {
   AgentCardSchema,
   AgentService,
   type Approval,
-  type ApprovalDecisionSchema,
   ApprovalState,
   ControlService,
   type RespondApprovalResponse,
@@ -24,34 +23,42 @@ import {
   type Task,
   TaskSchema,
   type TaskState,
-  type TaskView,
-  type TextDelta,
+  TaskView,
+  type Delta,
 } from "@protolink-grpc/protocol";
 
-import { Caller } from "./caller.js";
-import { LogPosition } from "./log.js";
-import type { CallOptions, ClientOptions } from "./options.js";
-import { taskFrom, type TaskInput } from "./tasks.js";
+import { idOf, KnownApprovals } from "./approvals.js";
+import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
+import { ProtolinkError } from "./errors.js";
+import { isOver, LogPosition } from "./log.js";
+import type { CallOptions } from "./options.js";
+import { jsonText } from "./parts.js";
+import { contribution, newTask, randomId, type TaskInput } from "./tasks.js";
 
-/** What {@link Client.send} can be told. */
-export interface SendOptions extends CallOptions {
+/** What {@link Client.submit} can be told. */
+export interface SubmitOptions extends CallOptions {
+  /**
+   * The task to continue. It must exist: the call fails with TASK_NOT_FOUND otherwise, and never begins a new one. Default: a new
+   * task, whose id is that of the input, or one that is made here.
+   */
+  taskId?: string;
   /** Identifies the request: the same id is never a second run, from another process either. Default: a new random one. */
   requestId?: string;
+}
+
+/** What {@link Client.send} can be told. */
+export interface SendOptions extends SubmitOptions {
   /** How much of the task to return. Default: the latest turn. */
   view?: TaskView;
-  /** Whether to return as soon as the agent has accepted the task. Default: when it ends or waits for someone. */
-  returnImmediately?: boolean;
 }
 
 /** What {@link Client.stream} can be told. */
-export interface StreamOptions extends CallOptions {
-  /** As in {@link SendOptions}. */
-  requestId?: string;
+export interface StreamOptions extends SubmitOptions {
   /**
    * Is given the text that models are producing, piece by piece. It is volatile: place it by `callId` and `offset`, for after a
    * cut what there is of it comes again. The finished text is in an event.
    */
-  onDelta?: (delta: TextDelta) => void;
+  onDelta?: (delta: Delta) => void;
 }
 
 /** What {@link Client.subscribe} can be told. */
@@ -61,7 +68,7 @@ export interface SubscribeOptions extends CallOptions {
   /** Where to end. Default: at the task's last event. */
   stopAt?: StopAt;
   /** As in {@link StreamOptions}. */
-  onDelta?: (delta: TextDelta) => void;
+  onDelta?: (delta: Delta) => void;
 }
 
 /** Which tasks {@link Client.list} shows: those that match all that is set. */
@@ -86,17 +93,21 @@ export interface ApprovalFilter {
   taskId?: string;
 }
 
-/** What goes with the answer to an approval: a reason, other arguments, further facts. */
-export type ApprovalAnswer = Omit<
-  MessageInitShape<typeof ApprovalDecisionSchema>,
-  "$typeName" | "requestId" | "approved" | "fingerprint"
->;
+/** What goes with the answer to an approval. */
+export interface ApprovalAnswer {
+  /** Why, one sentence. */
+  reason?: string;
+  /** Arguments to run with instead of those that were asked for, where the approval is `editable`. They are validated again. */
+  editedArguments?: Record<string, unknown>;
+  /** Further facts. */
+  metadata?: Record<string, unknown>;
+}
 
 /**
  * One agent. Made by `connect` of `@protolink-grpc/client/node` or `/web`.
  *
- * Every method fails with a `ProtolinkError`. Calls are repeated where the agent was not reached, or asks for it; with a request
- * id that is never a second run.
+ * Every method fails with a `ProtolinkError`, or with the reason of the caller's own signal. Calls that were cut are repeated until
+ * the patience runs out; with a request id that is never a second run.
  */
 export class Client {
   /** The stub of AgentService, without retries and with Connect's errors. */
@@ -105,14 +116,14 @@ export class Client {
   readonly control: Stub<typeof ControlService>;
   readonly #caller: Caller;
   readonly #close: () => void;
-  readonly #name = randomName();
+  readonly #name = randomId();
   #requests = 0;
 
   /**
-   * @param transport - Any Connect transport that speaks gRPC or gRPC-Web.
+   * @param transport - Any Connect transport that speaks gRPC or gRPC-Web. Credentials, headers and interceptors are its own.
    * @param close - Releases what the transport holds.
    */
-  constructor(transport: Transport, options: Pick<ClientOptions, "timeoutMs" | "maxAttempts"> = {}, close = () => {}) {
+  constructor(transport: Transport, options: CallerOptions = {}, close = () => {}) {
     this.agent = createClient(AgentService, transport);
     this.control = createClient(ControlService, transport);
     this.#caller = new Caller(options);
@@ -133,37 +144,35 @@ export class Client {
 
   /**
    * Starts or continues a task, and waits until it ends or waits for someone. A task that failed is returned, too: look at its
-   * `state`.
+   * `state`. An error says the `taskId`, also of a new task: it may run, and can be looked up and canceled.
    */
   async send(input: TaskInput, options: SendOptions = {}): Promise<Task> {
-    const { requestId = this.#newRequestId(), view, returnImmediately } = options;
-    const request = { task: taskFrom(input), requestId, view, returnImmediately };
-    return taskOf(await this.#caller.answer((call) => this.agent.sendTask(request, call), options));
+    return this.#send({ ...this.#submission(input, options), view: options.view }, options);
+  }
+
+  /** Starts or continues a task, and returns its latest turn as soon as the agent has accepted it. See {@link subscribe}. */
+  async submit(input: TaskInput, options: SubmitOptions = {}): Promise<Task> {
+    return this.#send({ ...this.#submission(input, options), returnImmediately: true }, options);
   }
 
   /**
    * Starts or continues a task, and yields the events of this turn as they happen, until the task ends or waits for someone.
    * It survives cuts: each event comes once, in order, without a gap. Leaving it early leaves the run alone.
    */
-  async *stream(input: TaskInput, options: StreamOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
-    const request = {
-      task: taskFrom(input),
-      requestId: options.requestId ?? this.#newRequestId(),
-      deltas: !!options.onDelta,
-    };
-    const position = new LogPosition(StopAt.INTERRUPTED);
-    yield* this.#events(position, options, (call) =>
+  stream(input: TaskInput, options: StreamOptions = {}): Stream<RunEvent> {
+    const request = { ...this.#submission(input, options), deltas: !!options.onDelta };
+    const position = new LogPosition(StopAt.INTERRUPTED, request.taskId || request.task.id);
+    return this.#events(position, options, (call) =>
       position.seen === undefined
         ? this.agent.streamTask(request, call)
-        : this.#subscribed(position, StopAt.INTERRUPTED, request.deltas, call),
+        : this.#subscribed(position, request.deltas, call),
     );
   }
 
   /** Yields the events of a task after a sequence: stored ones, then live ones. It survives cuts as {@link stream} does. */
-  async *subscribe(taskId: string, options: SubscribeOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
-    const { after = 0n, stopAt = StopAt.TERMINAL, onDelta } = options;
-    const position = new LogPosition(stopAt, taskId, after);
-    yield* this.#events(position, options, (call) => this.#subscribed(position, stopAt, !!onDelta, call));
+  subscribe(taskId: string, options: SubscribeOptions = {}): Stream<RunEvent> {
+    const position = new LogPosition(options.stopAt ?? StopAt.TERMINAL, taskId, options.after ?? 0n);
+    return this.#events(position, options, (call) => this.#subscribed(position, !!options.onDelta, call));
   }
 
   /** A task as it is now. Default: all of it. */
@@ -173,15 +182,8 @@ export class Client {
   }
 
   /** The caller's tasks, last changed first. Pages are fetched as they are needed. */
-  async *list(filter: TaskFilter = {}, options?: CallOptions): AsyncGenerator<Task, void, undefined> {
-    const updatedAfter = filter.updatedAfter && timestampFromDate(filter.updatedAfter);
-    let pageToken = "";
-    do {
-      const request = { ...filter, updatedAfter, pageToken };
-      const page = await this.#caller.answer((call) => this.agent.listTasks(request, call), options);
-      yield* page.tasks;
-      pageToken = page.nextPageToken;
-    } while (pageToken);
+  list(filter: TaskFilter = {}, options: CallOptions = {}): Stream<Task> {
+    return this.#caller.stream((call) => this.#pages(filter, options, call), options);
   }
 
   /** Asks the agent to cancel a task, and returns its header afterwards. */
@@ -192,54 +194,20 @@ export class Client {
 
   /** Approvals that the caller may answer or has asked for, oldest first. */
   async approvals(filter: ApprovalFilter = {}, options?: CallOptions): Promise<Approval[]> {
-    const found: Approval[] = [];
-    let pageToken = "";
-    do {
-      const request = { ...filter, pageToken };
-      const page = await this.#caller.answer((call) => this.control.listApprovals(request, call), options);
-      found.push(...page.approvals);
-      pageToken = page.nextPageToken;
-    } while (pageToken);
-    return found;
+    return this.#allApprovals(filter, options);
   }
 
   /**
    * Yields the pending approvals, then every approval that is asked for or answered, until it is left. After a cut it tells what
    * became of those that were pending, and nothing twice.
    */
-  async *watchApprovals(
-    filter: Pick<ApprovalFilter, "taskId"> = {},
-    options?: CallOptions,
-  ): AsyncGenerator<Approval, void, undefined> {
-    const pending = new Map<string, Approval>();
-    let unseen = new Map<string, Approval>();
-    const patience = this.#caller.patience();
-    const open = (call: ConnectOptions) => {
-      unseen = new Map(pending);
-      return this.control.watchApprovals(filter, call);
-    };
-    for await (const { approvals } of this.#caller.responses(open, patience, options)) {
-      // A response without approvals says that all pending ones have been shown: others have been decided.
-      const decided = approvals.length === 0 && unseen.size > 0 ? await this.#decided(unseen, options) : [];
-      for (const approval of [...approvals, ...decided]) {
-        const id = approval.request?.requestId ?? "";
-        unseen.delete(id);
-        if (approval.state === ApprovalState.PENDING) {
-          if (pending.has(id)) {
-            continue;
-          }
-          pending.set(id, approval);
-        } else {
-          pending.delete(id);
-        }
-        patience.progress();
-        yield approval;
-      }
-    }
+  watchApprovals(filter: Pick<ApprovalFilter, "taskId"> = {}, options: CallOptions = {}): Stream<Approval> {
+    return this.#caller.stream((call) => this.#watchedApprovals(filter, options, call), options);
   }
 
   /**
-   * Answers an approval. A second answer changes nothing and says so (`alreadyDecided`).
+   * Answers an approval. A second answer changes nothing and says so (`alreadyDecided`); after a cut the first may be this one,
+   * whose response was lost: `approval.decision` in the response says what was decided.
    *
    * @param approval - As {@link approvals} or {@link watchApprovals} shows it: the answer holds for the action that it shows.
    */
@@ -249,52 +217,163 @@ export class Client {
     answer: ApprovalAnswer = {},
     options?: CallOptions,
   ): Promise<RespondApprovalResponse> {
-    const requestId = approval.request?.requestId ?? "";
-    const fingerprint = approval.request?.action?.fingerprint ?? "";
-    const request = { decision: { ...answer, requestId, approved, fingerprint } };
+    const { reason, editedArguments, metadata } = answer;
+    const decision = {
+      requestId: idOf(approval),
+      approved,
+      fingerprint: approval.request?.action?.fingerprint,
+      reason,
+      editedArgumentsJson: editedArguments && jsonText(editedArguments),
+      metadataJson: metadata && jsonText(metadata),
+    };
+    const request = { decision };
     return this.#caller.answer((call) => this.control.respondApproval(request, call), options);
+  }
+
+  /** What sends a task. A new one has its id before it is sent; one that is continued is named by `taskId` alone. */
+  #submission(input: TaskInput, { taskId = "", requestId = this.#newRequestId() }: SubmitOptions) {
+    return { task: taskId ? contribution(input) : newTask(input), taskId, requestId };
+  }
+
+  async #send(request: Submission, options: CallOptions): Promise<Task> {
+    try {
+      return taskOf(await this.#caller.answer((call) => this.agent.sendTask(request, call), options));
+    } catch (error) {
+      throw aboutTask(error, request.taskId || request.task.id);
+    }
+  }
+
+  #events(
+    position: LogPosition,
+    options: StreamOptions | SubscribeOptions,
+    open: (call: ConnectOptions) => AsyncIterable<StreamTaskResponse | SubscribeTaskResponse>,
+  ): Stream<RunEvent> {
+    return this.#caller.stream((call) => this.#readEvents(call, position, open, options.onDelta), options);
+  }
+
+  async *#readEvents(
+    call: Call,
+    position: LogPosition,
+    open: (call: ConnectOptions) => AsyncIterable<StreamTaskResponse | SubscribeTaskResponse>,
+    onDelta?: (delta: Delta) => void,
+  ): AsyncGenerator<RunEvent, void, undefined> {
+    const isWhole = (attempt: ConnectOptions) => this.#isWhole(position, attempt);
+    try {
+      for await (const response of call.responses(open, () => position.isSettled, isWhole)) {
+        for (const event of response.events) {
+          if (position.advance(event)) {
+            call.patience.progress();
+            yield event;
+          }
+        }
+        response.deltas.forEach((delta) => onDelta?.(delta));
+      }
+    } catch (error) {
+      throw aboutTask(error, position.taskId);
+    }
+  }
+
+  /** Whether a stream of events that the agent has ended shows all that it was opened for. */
+  async #isWhole(position: LogPosition, call: ConnectOptions): Promise<boolean> {
+    if (position.isSettled || position.stopAt === StopAt.CURRENT) {
+      return true;
+    }
+    if (position.seen === undefined) {
+      return false;
+    }
+    // A reader who has come back after the last event is shown nothing.
+    const { task } = await this.agent.getTask({ taskId: position.taskId, view: TaskView.HEADER }, call);
+    return task !== undefined && task.sequence <= position.seen && isOver(task.state, position.stopAt);
+  }
+
+  #subscribed({ taskId, seen = 0n, stopAt }: LogPosition, deltas: boolean, call: ConnectOptions) {
+    return this.agent.subscribeTask({ taskId, afterSequence: seen, stopAt, deltas }, call);
+  }
+
+  async *#pages(filter: TaskFilter, options: CallOptions, whole: Call): AsyncGenerator<Task, void, undefined> {
+    const updatedAfter = filter.updatedAfter && timestampFromDate(filter.updatedAfter);
+    let pageToken = "";
+    do {
+      const request = { ...filter, updatedAfter, pageToken };
+      const page = await this.#caller.answer((call) => this.agent.listTasks(request, call), options, whole);
+      yield* page.tasks;
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+  }
+
+  async *#watchedApprovals(
+    filter: Pick<ApprovalFilter, "taskId">,
+    options: CallOptions,
+    whole: Call,
+  ): AsyncGenerator<Approval, void, undefined> {
+    const known = new KnownApprovals();
+    const open = (call: ConnectOptions) => {
+      known.begin();
+      return this.control.watchApprovals(filter, call);
+    };
+    for await (const { approvals } of whole.responses(open)) {
+      const shown = [...approvals];
+      if (approvals.length === 0 && known.unseen.length > 0) {
+        // All that are pending have been shown: the others were decided during the cut.
+        shown.push(...(await this.#decided(known.unseen, options, whole)));
+        known.settle();
+      }
+      for (const approval of shown) {
+        whole.patience.stayedOpen();
+        if (known.take(approval)) {
+          whole.patience.progress();
+          yield approval;
+        }
+      }
+    }
+  }
+
+  /** What became of approvals that were pending. */
+  async #decided(wanted: Approval[], options: CallOptions, whole: Call): Promise<Approval[]> {
+    const states = [ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN];
+    const ids = new Set(wanted.map(idOf));
+    const found: Approval[] = [];
+    for (const taskId of new Set(wanted.map((each) => each.request?.taskId ?? ""))) {
+      found.push(...(await this.#allApprovals({ states, taskId }, options, whole)));
+    }
+    return found.filter((each) => ids.has(idOf(each)));
+  }
+
+  async #allApprovals(filter: ApprovalFilter, options?: CallOptions, parent?: Call): Promise<Approval[]> {
+    const found: Approval[] = [];
+    let pageToken = "";
+    do {
+      const request = { ...filter, pageToken };
+      const page = await this.#caller.answer((call) => this.control.listApprovals(request, call), options, parent);
+      found.push(...page.approvals);
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+    return found;
   }
 
   /** An id that no other request has, here or elsewhere. */
   #newRequestId(): string {
     return `${this.#name}-${++this.#requests}`;
   }
+}
 
-  #subscribed(position: LogPosition, stopAt: StopAt, deltas: boolean, call: ConnectOptions) {
-    const request = { taskId: position.taskId, afterSequence: position.seen ?? 0n, stopAt, deltas };
-    return this.agent.subscribeTask(request, call);
-  }
-
-  async *#events(
-    position: LogPosition,
-    options: StreamOptions | SubscribeOptions,
-    open: (call: ConnectOptions) => AsyncIterable<StreamTaskResponse | SubscribeTaskResponse>,
-  ): AsyncGenerator<RunEvent, void, undefined> {
-    const patience = this.#caller.patience();
-    for await (const response of this.#caller.responses(open, patience, options, () => position.isSettled)) {
-      for (const event of response.events) {
-        if (position.advance(event)) {
-          patience.progress();
-          yield event;
-        }
-      }
-      response.deltas.forEach((delta) => options.onDelta?.(delta));
-    }
-  }
-
-  async #decided(wanted: Map<string, Approval>, options?: CallOptions): Promise<Approval[]> {
-    const states = [ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN];
-    const tasks = new Set([...wanted.values()].map((each) => each.request?.taskId ?? ""));
-    const found = await Promise.all([...tasks].map((taskId) => this.approvals({ states, taskId }, options)));
-    return found.flat().filter((each) => wanted.has(each.request?.requestId ?? ""));
-  }
+/** What starts or continues a task. */
+interface Submission {
+  task: Task;
+  taskId: string;
+  requestId: string;
+  view?: TaskView;
+  returnImmediately?: boolean;
 }
 
 function taskOf(response: { task?: Task }): Task {
   return response.task ?? create(TaskSchema);
 }
 
-/** 128 random bits. Not `crypto.randomUUID`: pages that were not loaded over TLS do not have it. */
-function randomName(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** An error that says which task it is about. */
+function aboutTask(error: unknown, taskId: string): unknown {
+  if (error instanceof ProtolinkError) {
+    error.taskId ||= taskId;
+  }
+  return error;
 }

@@ -2,32 +2,15 @@
 
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { ErrorReason } from "@protolink-grpc/protocol";
 
-/** The domain of the reasons of protolink, in `google.rpc.ErrorInfo`. */
-export const DOMAIN = "protolink.dev";
+/** The domain of the reasons of plgrpc, in `google.rpc.ErrorInfo`. */
+export const DOMAIN = "protolink-grpc.github.io";
 
-/** What went wrong, for programs. The ones that callers meet most are spelled out; an agent may send others. */
-export type Reason =
-  | "ACTION_DENIED"
-  | "AGENT_AMBIGUOUS"
-  | "AGENT_NOT_FOUND"
-  | "APPROVAL_CHANGED"
-  | "APPROVAL_NOT_FOUND"
-  | "DEADLINE_EXCEEDED"
-  | "INTERNAL"
-  | "INVALID_ARGUMENT"
-  | "MESSAGE_TOO_LARGE"
-  | "PERMISSION_DENIED"
-  | "RESOURCE_EXHAUSTED"
-  | "SEQUENCE_OUT_OF_RANGE"
-  | "TASK_ALREADY_RUNNING"
-  | "TASK_FINISHED"
-  | "TASK_NOT_CANCELABLE"
-  | "TASK_NOT_FOUND"
-  | "UNAUTHENTICATED"
-  | "UNAVAILABLE"
-  | "UNIMPLEMENTED"
-  | (string & {});
+const ERROR_INFO = "google.rpc.ErrorInfo";
+
+/** What went wrong, for programs. The enum `ErrorReason` says what each reason means; a later agent may send others. */
+export type Reason = Exclude<keyof typeof ErrorReason, "UNSPECIFIED"> | (string & {});
 
 /** What a code without a reason means: one that was made on the way, by a proxy, or here. */
 const IMPLIED: Partial<Record<Code, Reason>> = {
@@ -57,10 +40,12 @@ export interface ErrorDetails {
   violations?: Violation[];
   /** See {@link ProtolinkError.retryAfterMs}. */
   retryAfterMs?: number;
+  /** See {@link ProtolinkError.isRetryable}. Default: whether the code is UNAVAILABLE. */
+  isRetryable?: boolean;
 }
 
 /**
- * The one error of this package: every promise and every iterator fails with it.
+ * The one error of this package: every promise and every iterator fails with it, unless the caller's own signal was aborted.
  *
  * `code` is gRPC's, `reason` says more; nothing else needs to be read to decide what to do.
  */
@@ -68,7 +53,7 @@ export class ProtolinkError extends Error {
   override readonly name = "ProtolinkError";
   /** The gRPC code. `Code.Unavailable` also where the agent was not reached, or the connection broke. */
   readonly code: Code;
-  /** The reason in the domain `protolink.dev`; where the status came without one, that of its code, or empty. */
+  /** The reason in the domain `protolink-grpc.github.io`; where the status came without one, that of its code, or empty. */
   readonly reason: Reason;
   /** The facts of the sentence, by name, for instance `task_id`. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -76,6 +61,13 @@ export class ProtolinkError extends Error {
   readonly violations: readonly Violation[];
   /** How long to wait before the same request may succeed, in milliseconds; undefined where nothing was said. */
   readonly retryAfterMs: number | undefined;
+  /**
+   * Whether the same request, with the same request id, may succeed a little later: the agent is unavailable, or the connection
+   * failed (UNAVAILABLE, INTERNAL, UNKNOWN or CANCELED without `google.rpc.ErrorInfo`, which is in every answer of an agent).
+   */
+  readonly isRetryable: boolean;
+  /** The task that the call was about, also one that this client has just named; empty where there is none. */
+  taskId: string;
 
   constructor(message: string, code: Code, details: ErrorDetails = {}, cause?: unknown) {
     super(message, { cause });
@@ -84,11 +76,8 @@ export class ProtolinkError extends Error {
     this.metadata = details.metadata ?? {};
     this.violations = details.violations ?? [];
     this.retryAfterMs = details.retryAfterMs;
-  }
-
-  /** Whether the same request, with the same request id, may succeed a little later. */
-  get isRetryable(): boolean {
-    return this.code === Code.Unavailable || (this.code === Code.ResourceExhausted && this.retryAfterMs !== undefined);
+    this.isRetryable = details.isRetryable ?? code === Code.Unavailable;
+    this.taskId = this.metadata["task_id"] ?? "";
   }
 
   /**
@@ -105,13 +94,12 @@ export class ProtolinkError extends Error {
       return reason instanceof ProtolinkError ? reason : aborted(reason);
     }
     const error = ConnectError.from(caught);
-    const code = wasCut(error) ? Code.Unavailable : error.code;
-    return new ProtolinkError(
-      error.rawMessage || Code[code],
-      code,
-      { reason: IMPLIED[code], ...detailsOf(error) },
-      error,
-    );
+    if (error.cause instanceof ProtolinkError) {
+      return error.cause; // thrown by an interceptor
+    }
+    const code = isBroken(error) ? Code.Unavailable : error.code;
+    const details = { reason: IMPLIED[code], isRetryable: isCut(error, code), ...detailsOf(error) };
+    return new ProtolinkError(error.rawMessage || Code[code], code, details, error);
   }
 }
 
@@ -126,27 +114,49 @@ export function invalidArgument(field: string, description: string): ProtolinkEr
   return new ProtolinkError(`${field}: ${description}`, Code.InvalidArgument, details);
 }
 
+/** Codes that say nothing of the request, where they come without the agent's own reason. */
+const CUT: readonly Code[] = [Code.Unavailable, Code.Internal, Code.Unknown, Code.Canceled];
+
+/** Whether the call was cut: by the connection, or by something on the way that is no agent. */
+function isCut(error: ConnectError, code: Code): boolean {
+  if (code === Code.Unavailable) {
+    return true;
+  }
+  const hasReason = error.details.some((detail) => "type" in detail && detail.type === ERROR_INFO);
+  return CUT.includes(code) && !hasReason && !isThrownHere(error);
+}
+
 /**
  * Whether the connection failed. The transports word that in many ways; what they have in common is that no headers came
  * with it, as they do with every answer of a server or proxy.
  */
-function wasCut(error: ConnectError): boolean {
-  if (!error.metadata.keys().next().done) {
+function isBroken(error: ConnectError): boolean {
+  if (hasHeaders(error) || isThrownHere(error)) {
     return false;
   }
   switch (error.code) {
     case Code.Aborted:
     case Code.Canceled:
-    case Code.DataLoss:
-    case Code.InvalidArgument: // a message that stops in the middle
-      return true;
     case Code.Internal:
     case Code.Unknown:
-      // Node's errors have a code, those of fetch are TypeErrors; any other is a message that cannot be encoded.
-      return !(error.cause instanceof Error) || error.cause instanceof TypeError || "code" in error.cause;
+      return true;
+    case Code.DataLoss:
+    case Code.InvalidArgument: // a message that stops in the middle
+      return error.rawMessage.startsWith("protocol error");
     default:
       return false;
   }
+}
+
+/** Whether it is a mistake on this side: a message that cannot be encoded, an interceptor that throws. */
+function isThrownHere(error: ConnectError): boolean {
+  const { cause } = error;
+  // Errors of Node's connections have a code, those of fetch are TypeErrors.
+  return !hasHeaders(error) && cause instanceof Error && !(cause instanceof TypeError) && !("code" in cause);
+}
+
+function hasHeaders(error: ConnectError): boolean {
+  return !error.metadata.keys().next().done;
 }
 
 function detailsOf(error: ConnectError): ErrorDetails {
@@ -167,7 +177,7 @@ function detailsOf(error: ConnectError): ErrorDetails {
 
 function read(type: string, bytes: Uint8Array, into: ErrorDetails): void {
   switch (type) {
-    case "google.rpc.ErrorInfo": {
+    case ERROR_INFO: {
       const info = fieldsOf(bytes);
       if (text(info, 2) === DOMAIN) {
         into.reason = text(info, 1);

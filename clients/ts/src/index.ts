@@ -1,12 +1,14 @@
-/** Talks to protolink agents. `connect` is in `@protolink-grpc/client/node` and `@protolink-grpc/client/web`. */
+/** Talks to plgrpc agents. `connect` is in `@protolink-grpc/client/node` and `@protolink-grpc/client/web`. */
 
 export { Code } from "@connectrpc/connect";
+export { type CallerOptions, type Stream } from "./caller.js";
 export {
   type ApprovalAnswer,
   type ApprovalFilter,
   Client,
   type SendOptions,
   type StreamOptions,
+  type SubmitOptions,
   type SubscribeOptions,
   type TaskFilter,
 } from "./client.js";
@@ -14,9 +16,24 @@ export { DOMAIN, type ErrorDetails, ProtolinkError, type Reason, type Violation 
 export {
   type CallOptions,
   type ClientOptions,
-  DEFAULT_MAX_ATTEMPTS,
+  DEFAULT_PATIENCE_MS,
   DEFAULT_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
 } from "./options.js";
+export {
+  type FileInput,
+  filePart,
+  filesOf,
+  type HasParts,
+  jsonOf,
+  jsonPart,
+  textOf,
+  textPart,
+  toolCallPart,
+  type ToolCallRead,
+  toolCallsOf,
+  type ToolOutputRead,
+  toolOutputsOf,
+} from "./parts.js";
 export { type AgentFilter, Registry } from "./registry.js";
-export { outputText, taskFrom, type TaskInput, textOf, userMessage } from "./tasks.js";
+export { type Content, newTask, outputText, type TaskInput, userMessage } from "./tasks.js";

@@ -7,16 +7,17 @@ import { ProtolinkError } from "./errors.js";
 
 /** The bookkeeping of one reader, through all its connections. */
 export class LogPosition {
-  /** The task; empty until its first event, where it was not named. */
+  /** The task. */
   taskId: string;
   /** Sequence of the last event seen; undefined before the first one of a turn, which may begin anywhere. */
   seen: bigint | undefined;
   /** Whether what was asked for has been seen to its end, so that a cut loses nothing. */
   isSettled = false;
-  readonly #stopAt: StopAt;
+  /** Where it asks to end. */
+  readonly stopAt: StopAt;
 
-  constructor(stopAt: StopAt, taskId = "", seen?: bigint) {
-    this.#stopAt = stopAt;
+  constructor(stopAt: StopAt, taskId: string, seen?: bigint) {
+    this.stopAt = stopAt;
     this.taskId = taskId;
     this.seen = seen;
   }
@@ -39,8 +40,25 @@ export class LogPosition {
     }
     this.taskId = event.taskId;
     this.seen = event.sequence;
-    this.isSettled = event.final || (this.#stopAt === StopAt.INTERRUPTED && waits(event));
+    this.isSettled = event.last || (this.stopAt === StopAt.INTERRUPTED && waits(event));
     return true;
+  }
+}
+
+/** Whether a task in this state has nothing more to show until someone else acts. Later states are taken for such. */
+export function isOver(state: TaskState, stopAt: StopAt): boolean {
+  switch (state) {
+    case TaskState.COMPLETED:
+    case TaskState.CANCELED:
+    case TaskState.FAILED:
+    case TaskState.REJECTED:
+      return true;
+    case TaskState.UNSPECIFIED:
+    case TaskState.SUBMITTED:
+    case TaskState.WORKING:
+      return false;
+    default:
+      return stopAt === StopAt.INTERRUPTED;
   }
 }
 

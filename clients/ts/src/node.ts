@@ -2,9 +2,10 @@
 
 import type { SecureClientSessionOptions } from "node:http2";
 
-import type { Transport } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
+import { type Opening, OPENING } from "./caller.js";
 import { Client } from "./client.js";
 import { invalidArgument } from "./errors.js";
 import { type ClientOptions, interceptorsFor, MAX_MESSAGE_BYTES } from "./options.js";
@@ -16,6 +17,9 @@ export * from "./index.js";
 const PING_INTERVAL_MS = 30_000;
 const PING_TIMEOUT_MS = 10_000;
 
+/** How long opening a connection may take, unless told otherwise. Source: the MIN_CONNECT_TIMEOUT of gRPC. */
+const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
+
 /** What a connection over gRPC can be told. */
 export interface NodeOptions extends ClientOptions {
   /**
@@ -23,6 +27,8 @@ export interface NodeOptions extends ClientOptions {
    * the server's certificate must have (`servername`), as in `tls.connect`.
    */
   tls?: Pick<SecureClientSessionOptions, "ca" | "cert" | "key" | "passphrase" | "servername">;
+  /** How long opening a connection may take, TLS included, in milliseconds. Then the attempt was cut. Default: 20 s. */
+  connectTimeoutMs?: number;
 }
 
 /**
@@ -45,19 +51,56 @@ export function connectRegistry(url: string, options: NodeOptions = {}): Registr
 function open(url: string, options: NodeOptions): { transport: Transport; close: () => void } {
   const base = baseUrl(url);
   const interceptors = interceptorsFor(base, options);
-  const session = new Http2SessionManager(
-    base,
-    { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
-    options.tls,
-  );
+  const session = new Session(base, options);
   const transport = createGrpcTransport({
     baseUrl: base.origin,
     sessionManager: session,
-    interceptors,
+    interceptors: [...interceptors, noteOpening],
     readMaxBytes: MAX_MESSAGE_BYTES,
     writeMaxBytes: MAX_MESSAGE_BYTES,
   });
   return { transport, close: () => session.abort() };
+}
+
+/** One connection at a time, opened within a bound: a host that drops packets would be waited for for minutes. */
+class Session extends Http2SessionManager {
+  readonly #connectTimeoutMs: number;
+
+  constructor(base: URL, { tls, connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS }: NodeOptions) {
+    super(base, { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS }, tls);
+    this.#connectTimeoutMs = connectTimeoutMs;
+  }
+
+  override async request(...request: Parameters<Http2SessionManager["request"]>) {
+    if (this.state() === "open" || this.state() === "idle") {
+      return super.request(...request);
+    }
+    const timer = setTimeout(() => {
+      if (this.state() === "connecting") {
+        this.abort(new ConnectError(`no connection within ${this.#connectTimeoutMs} ms`, Code.Unavailable));
+      }
+    }, this.#connectTimeoutMs);
+    try {
+      return await super.request(...request);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Notes when a stream has a connection: its request is read when there is one, and no sooner. */
+const noteOpening: Interceptor = (next) => (request) => {
+  if (!request.stream) {
+    return next(request);
+  }
+  const opening = request.contextValues.get(OPENING);
+  opening.since = undefined;
+  return next({ ...request, message: noted(request.message, opening) });
+};
+
+async function* noted<T>(messages: AsyncIterable<T>, opening: Opening): AsyncGenerator<T, void, undefined> {
+  opening.since = performance.now();
+  yield* messages;
 }
 
 /**

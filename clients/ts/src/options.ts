@@ -2,13 +2,13 @@
 
 import type { Interceptor } from "@connectrpc/connect";
 
-import { invalidArgument } from "./errors.js";
+import { invalidArgument, type ProtolinkError } from "./errors.js";
 
 /** How long a call with one answer may wait, unless told otherwise: 5 minutes, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 300_000;
 
-/** Failures in a row, without getting any further, after which a call or stream gives up, unless told otherwise. */
-export const DEFAULT_MAX_ATTEMPTS = 5;
+/** How long a call that was cut is tried again, unless told otherwise: 1 minute, in milliseconds. */
+export const DEFAULT_PATIENCE_MS = 60_000;
 
 /** The largest message in either direction over gRPC: 64 MiB. An agent may accept less. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
@@ -20,7 +20,7 @@ export interface ClientOptions {
   /** Sent as `x-api-key`. */
   apiKey?: string;
   /** Lets credentials travel in the clear to a host other than this machine. Default: refused. */
-  allowInsecureCredentials?: boolean;
+  insecureOk?: boolean;
   /** Sent with every call. */
   headers?: HeadersInit;
   /**
@@ -28,15 +28,18 @@ export interface ClientOptions {
    * not the run. Streams are not bounded by it. Default: {@link DEFAULT_TIMEOUT_MS}.
    */
   timeoutMs?: number;
-  /** Failures in a row after which a call, or a stream that gets no further, gives up. Default: {@link DEFAULT_MAX_ATTEMPTS}. */
-  maxAttempts?: number;
-  /** Connect interceptors around every call, for instance for tracing. */
+  /**
+   * How long a call, stream or watch that was cut is tried again without getting any further, in milliseconds; 0 tries nothing
+   * again. Then it fails with the last error of the connection. Default: {@link DEFAULT_PATIENCE_MS}.
+   */
+  patienceMs?: number;
+  /** Connect interceptors around every attempt of every call, for instance for tracing. */
   interceptors?: Interceptor[];
 }
 
 /** What one call can be told. */
 export interface CallOptions {
-  /** Aborts the call; it then fails with `Code.Canceled`. The run goes on: see `Client.cancel`. */
+  /** Aborts the call, which then fails with the signal's reason, as `fetch` does. The run goes on: see `Client.cancel`. */
   signal?: AbortSignal;
   /** As in {@link ClientOptions}, for this call; bounds a stream as a whole, too. It then fails with `Code.DeadlineExceeded`. */
   timeoutMs?: number;
@@ -51,14 +54,36 @@ export interface CallOptions {
  * @throws ProtolinkError - INVALID_ARGUMENT: credentials would travel in the clear to another machine.
  */
 export function interceptorsFor(url: URL, options: ClientOptions): Interceptor[] {
-  const isSecret = options.bearer !== undefined || options.apiKey !== undefined;
-  if (isSecret && url.protocol !== "https:" && !isLoopback(url.hostname) && !options.allowInsecureCredentials) {
-    throw invalidArgument(
-      "credentials",
-      `they would go to ${url.host} in the clear: use TLS, or allow it with allowInsecureCredentials`,
-    );
+  const interceptors = [signing(options), ...(options.interceptors ?? [])];
+  if (url.protocol === "https:" || isLoopback(url.hostname) || options.insecureOk) {
+    return interceptors;
   }
-  return [signing(options), ...(options.interceptors ?? [])];
+  if (options.bearer !== undefined || options.apiKey !== undefined) {
+    throw insecureError(url);
+  }
+  requireNoCredentials(new Headers(options.headers), url);
+  // Headers of single calls, and those that interceptors add.
+  const guarding: Interceptor = (next) => async (request) => {
+    requireNoCredentials(request.header, url);
+    return next(request);
+  };
+  return [...interceptors, guarding];
+}
+
+/** Headers that say who calls. */
+const CREDENTIALS = ["authorization", "proxy-authorization", "x-api-key", "cookie"];
+
+function requireNoCredentials(headers: Headers, url: URL): void {
+  if (CREDENTIALS.some((name) => headers.has(name))) {
+    throw insecureError(url);
+  }
+}
+
+function insecureError(url: URL): ProtolinkError {
+  return invalidArgument(
+    "credentials",
+    `they would go to ${url.host} in the clear: use TLS, or allow it with insecureOk`,
+  );
 }
 
 function signing({ headers, apiKey, bearer }: ClientOptions): Interceptor {

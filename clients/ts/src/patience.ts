@@ -1,69 +1,49 @@
-/** How long to wait before the next attempt, when to give up, and how much time a call has left. */
+/** Whether a failed call is tried again, and after which pause. All calls, streams and watches ask here. */
 
 import type { ProtolinkError } from "./errors.js";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** A bound of time for a call with all its attempts. */
-export class Deadline {
-  readonly #end: number | undefined;
-
-  /** @param timeoutMs - 0 and undefined: no bound. */
-  constructor(timeoutMs: number | undefined) {
-    this.#end = timeoutMs ? performance.now() + timeoutMs : undefined;
-  }
-
-  /** Milliseconds that are left, at least 1; undefined without a bound. */
-  get leftMs(): number | undefined {
-    return this.#end === undefined ? undefined : Math.max(1, Math.ceil(this.#end - performance.now()));
-  }
-}
-
-/** The attempts of one call. Those that get further begin the count anew. */
+/** Reconnect backoff of one call. It runs out when the call has got no further for some time. */
 export class Patience {
-  #failed = 0;
-  readonly #maxAttempts: number;
+  readonly #patienceMs: number;
+  #pauses = 0;
+  /** When the first attempt since the last progress failed, on the clock of `performance.now()`. */
+  #cutSince: number | undefined;
 
-  /** @param maxAttempts - How often in a row it may fail without getting any further. */
-  constructor(maxAttempts: number) {
-    this.#maxAttempts = maxAttempts;
+  /** @param patienceMs - How long to try again after the first cut; 0 tries nothing again. */
+  constructor(patienceMs: number) {
+    this.#patienceMs = patienceMs;
   }
 
-  /** The call got further. */
+  /** An answer or an event has arrived: time and pauses begin anew. */
   progress(): void {
-    this.#failed = 0;
+    this.#cutSince = undefined;
+    this.#pauses = 0;
+  }
+
+  /** The connection worked, though nothing new arrived: the time begins anew, the pauses go on growing. */
+  stayedOpen(): void {
+    this.#cutSince = undefined;
   }
 
   /**
-   * Waits before the next attempt: 0.1 s, doubling to 5 s, less up to half of it so that clients do not come back all at
-   * once; longer where the server asks for it.
+   * The pause before the next attempt, in milliseconds: 0.1 s, doubled each time up to 5 s, times a random factor from 0.5 to 1 so
+   * that clients do not return all at once; at least what the server asks for.
    *
-   * @throws ProtolinkError - `error` itself, where another attempt is useless, would come too late or one too many.
+   * @throws ProtolinkError - `error` itself, where another attempt is useless or the patience has run out.
    */
-  async after(error: ProtolinkError, deadline: Deadline, signal: AbortSignal): Promise<void> {
-    this.#failed += 1;
-    if (!error.isRetryable || this.#failed >= this.#maxAttempts) {
+  pauseAfter(error: ProtolinkError): number {
+    const now = performance.now();
+    this.#cutSince ??= now;
+    const leftMs = this.#cutSince + this.#patienceMs - now;
+    const leastMs = error.retryAfterMs ?? 0;
+    if (!error.isRetryable || leftMs <= 0 || leastMs > leftMs) {
       throw error;
     }
-    const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failed - 1), LONGEST_PAUSE_MS);
-    const pauseMs = Math.max(backoffMs * (0.5 + Math.random() / 2), error.retryAfterMs ?? 0);
-    if (pauseMs >= (deadline.leftMs ?? Infinity)) {
-      throw error;
-    }
-    await pause(pauseMs, signal);
+    const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#pauses++, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+    // The last attempt is made when the patience ends, not before.
+    return Math.max(Math.min(backoffMs, Math.ceil(leftMs)), leastMs);
   }
-}
-
-/** Ends early, too, when the signal is aborted: the next attempt then fails at once. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(end, signal.aborted ? 0 : ms);
-    signal.addEventListener("abort", end);
-    function end(): void {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    }
-  });
 }

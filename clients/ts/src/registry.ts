@@ -17,8 +17,8 @@ import {
   type WatchAgentsResponse,
 } from "@protolink-grpc/protocol";
 
-import { Caller } from "./caller.js";
-import type { CallOptions, ClientOptions } from "./options.js";
+import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
+import type { CallOptions } from "./options.js";
 
 /** Which agents: those that match all that is set. */
 export interface AgentFilter {
@@ -51,7 +51,7 @@ export class Registry {
    * @param transport - Any Connect transport that speaks gRPC or gRPC-Web.
    * @param close - Releases what the transport holds.
    */
-  constructor(transport: Transport, options: Pick<ClientOptions, "timeoutMs" | "maxAttempts"> = {}, close = () => {}) {
+  constructor(transport: Transport, options: CallerOptions = {}, close = () => {}) {
     this.stub = createClient(RegistryService, transport);
     this.#caller = new Caller(options);
     this.#close = close;
@@ -86,13 +86,19 @@ export class Registry {
    * Yields the agents that match, as changes of kind `UP`, then every change, until it is left. It survives cuts and restarts of
    * the registry: what changed meanwhile comes afterwards, agents that went away included.
    */
-  async *watch(filter: AgentFilter = {}, options?: CallOptions): AsyncGenerator<AgentChange, void, undefined> {
+  watch(filter: AgentFilter = {}, options?: CallOptions): Stream<AgentChange> {
+    return this.#caller.stream((call) => this.#changes(filter, call), options);
+  }
+
+  async *#changes(filter: AgentFilter, call: Call): AsyncGenerator<AgentChange, void, undefined> {
     const known = new KnownAgents();
-    const patience = this.#caller.patience();
-    const open = (call: ConnectOptions) => this.stub.watchAgents({ filter, afterRevision: known.revision }, call);
-    for await (const response of this.#caller.responses(open, patience, options)) {
+    const open = (attempt: ConnectOptions) => this.stub.watchAgents({ filter, afterRevision: known.revision }, attempt);
+    for await (const response of call.responses(open)) {
+      if (response.changes.length > 0) {
+        call.patience.stayedOpen(); // a snapshot may have no news
+      }
       for (const change of known.take(response)) {
-        patience.progress();
+        call.patience.progress();
         yield change;
       }
     }

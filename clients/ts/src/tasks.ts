@@ -1,24 +1,39 @@
-/** Tasks from texts, and the text that is in a task. */
+/** Tasks from what a user says, and the answer that is in a task. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Message, MessageSchema, type Part, Role, type Task, TaskSchema } from "@protolink-grpc/protocol";
 
-/**
- * What is sent to an agent: a text, or what the caller contributes to a task.
- *
- * A task with an `id` that the agent knows is continued with its `messages`; without one it is new.
- */
-export type TaskInput = string | MessageInitShape<typeof TaskSchema>;
+import { textOf, textPart } from "./parts.js";
 
-/** A message of the user with one part of text. */
-export function userMessage(text: string): Message {
-  return create(MessageSchema, { role: Role.USER, parts: [{ content: { case: "text", value: text } }] });
+/** What a user says: a text, or texts and parts. */
+export type Content = string | readonly (string | Part)[];
+
+/** What is sent to an agent: what the user says, or a whole task with context, metadata or an id of the caller's own. */
+export type TaskInput = Content | MessageInitShape<typeof TaskSchema>;
+
+/** A message of the user. */
+export function userMessage(content: Content): Message {
+  const pieces = typeof content === "string" ? [content] : content;
+  const parts = pieces.map((each) => (typeof each === "string" ? textPart(each) : each));
+  return create(MessageSchema, { role: Role.USER, parts });
 }
 
-/** The task that an input stands for. */
-export function taskFrom(input: TaskInput): Task {
-  return create(TaskSchema, typeof input === "string" ? { messages: [userMessage(input)] } : input);
+/** A new task, with an id by which it can be found and canceled, whatever becomes of the call that sends it. */
+export function newTask(input: TaskInput): Task {
+  const task = contribution(input);
+  // A copy: the caller's own task stays as it is.
+  return task.id ? task : { ...task, id: randomId() };
+}
+
+/** What the caller contributes to a task, new or not. */
+export function contribution(input: TaskInput): Task {
+  const isContent = typeof input === "string" || isList(input);
+  return create(TaskSchema, isContent ? { messages: [userMessage(input)] } : input);
+}
+
+function isList(input: object): input is readonly unknown[] {
+  return Array.isArray(input);
 }
 
 /**
@@ -41,20 +56,18 @@ export function outputText(task: Task): string {
   return "";
 }
 
-/** The last part that is output, as text; undefined where there is none. For messages and artifacts. */
-export function textOf(item: { parts: Part[] }): string | undefined {
-  for (const { content } of [...item.parts].reverse()) {
-    switch (content.case) {
-      case "text":
-      case "dataJson":
-        return content.value;
-      case "inferOutput":
-        return content.value.content.value ?? "";
-      case "toolOutput":
-        if (!content.value.errorJson) {
-          return content.value.resultJson;
-        }
-    }
-  }
-  return undefined;
+/** A random UUID. */
+export function randomId(): string {
+  // Pages that were not loaded over TLS do not have it, whatever the types say.
+  return (crypto as Partial<Crypto>).randomUUID?.() ?? composedId();
+}
+
+/** A random UUID without `crypto.randomUUID`. */
+export function composedId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  // Version 4, variant 1. Source: RFC 9562 section 5.4.
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }

@@ -43,6 +43,40 @@ function transportTo(url: string, options: WebOptions): Transport {
   return createGrpcWebTransport({
     baseUrl: parsed.href,
     interceptors: interceptorsFor(parsed, options),
-    fetch: options.fetch,
+    fetch: ending(options.fetch ?? ((input, init) => globalThis.fetch(input, init))),
   });
+}
+
+/**
+ * A fetch whose responses end when the signal of their request is aborted. Node's own forgets the signal at a garbage collection
+ * once it has the headers, and would keep a stream open that nobody reads.
+ */
+function ending(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    const reader = response.body?.getReader();
+    if (!reader) {
+      return response;
+    }
+    const cancel = () => void reader.cancel().catch(() => {}); // it has failed already
+    if (init?.signal?.aborted) {
+      cancel();
+    }
+    init?.signal?.addEventListener("abort", cancel);
+    const source: UnderlyingDefaultSource<Uint8Array<ArrayBuffer>> = {
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) {
+          controller.close();
+        } else {
+          controller.enqueue(value);
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    };
+    // Nothing is read ahead of its reader.
+    const body = new ReadableStream(source, { highWaterMark: 0 });
+    const { status, statusText, headers } = response;
+    return new Response(body, { status, statusText, headers });
+  };
 }

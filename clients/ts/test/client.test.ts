@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import {
   AgentService,
+  ApprovalSchema,
   ApprovalState,
   ControlService,
   type RunEventSchema,
@@ -13,16 +15,28 @@ import {
   TaskState,
 } from "@protolink-grpc/protocol";
 
-import { Client, outputText, type ProtolinkError, taskFrom } from "../src/index.js";
+import {
+  type CallerOptions,
+  Client,
+  newTask,
+  outputText,
+  ProtolinkError,
+  type SendOptions,
+  type StreamOptions,
+} from "../src/index.js";
 
 type Agent = Partial<ServiceImpl<typeof AgentService>>;
 
-function clientOf(agent: Agent, control: Partial<ServiceImpl<typeof ControlService>> = {}, maxAttempts = 5): Client {
+function clientOf(
+  agent: Agent,
+  control: Partial<ServiceImpl<typeof ControlService>> = {},
+  options: CallerOptions = {},
+): Client {
   const transport = createRouterTransport((router) => {
     router.service(AgentService, agent);
     router.service(ControlService, control);
   });
-  return new Client(transport, { maxAttempts });
+  return new Client(transport, options);
 }
 
 function event(sequence: number, more: MessageInitShape<typeof RunEventSchema> = {}) {
@@ -55,7 +69,7 @@ test("a stream goes on after each cut, shows nothing twice and asks for what is 
       asked.push([taskId, afterSequence, stopAt]);
       yield { events: [event(8), event(9)] };
       if (afterSequence === 9n) {
-        yield { events: [event(10, { final: true })] };
+        yield { events: [event(10, { last: true })] };
       }
       throw cut();
     },
@@ -84,7 +98,7 @@ test("a subscription passes over a task that waits, unless it is told to stop th
         yield { events: [event(1), event(2, waits)] };
         throw cut();
       }
-      yield { events: [event(3, { final: true })] };
+      yield { events: [event(3, { last: true })] };
     },
   });
   assert.deepEqual(await sequences(client.subscribe("t-1")), [1, 2, 3]);
@@ -102,7 +116,64 @@ test("a gap is an error", async () => {
   await assert.rejects(sequences(client.subscribe("t-1", { after: 1n })), hasCode(Code.DataLoss));
 });
 
-test("attempts without progress end with the error, and progress begins the count anew", async () => {
+test("a stream that ends with OK before its last event was cut", async () => {
+  const asked: unknown[] = [];
+  const client = clientOf({
+    async *streamTask({ task, requestId }) {
+      asked.push([task?.id, requestId]);
+      if (asked.length === 2) {
+        yield { events: [event(1), event(2)] };
+      }
+    },
+    async *subscribeTask({ afterSequence }) {
+      asked.push(afterSequence);
+      yield { events: [event(3, { last: true })] };
+    },
+    getTask: () => ({ task: { sequence: 2n, state: TaskState.WORKING } }),
+  });
+  assert.deepEqual(await sequences(client.stream({ id: "t-1" }, { requestId: "r-1" })), [1, 2, 3]);
+  assert.deepEqual(asked, [["t-1", "r-1"], ["t-1", "r-1"], 2n]);
+});
+
+test("a subscription of a reader who has seen everything ends, and one to what is stored ends where that does", async () => {
+  let state = TaskState.COMPLETED;
+  let calls = 0;
+  const client = clientOf(
+    {
+      async *subscribeTask() {
+        calls += 1;
+      },
+      getTask: () => ({ task: { sequence: 7n, state } }),
+    },
+    {},
+    { patienceMs: 0 },
+  );
+  assert.deepEqual(await sequences(client.subscribe("t-1", { after: 7n })), []);
+  await assert.rejects(sequences(client.subscribe("t-1", { after: 6n })), hasCode(Code.Unavailable));
+  state = TaskState.INPUT_REQUIRED;
+  assert.deepEqual(await sequences(client.subscribe("t-1", { after: 7n, stopAt: StopAt.INTERRUPTED })), []);
+  await assert.rejects(sequences(client.subscribe("t-1", { after: 7n })), hasCode(Code.Unavailable));
+  assert.deepEqual(await sequences(client.subscribe("t-1", { stopAt: StopAt.CURRENT })), []);
+  assert.equal(calls, 5);
+});
+
+test("a task that the agent has forgotten is that error, never a new run", async () => {
+  let runs = 0;
+  const client = clientOf({
+    async *streamTask() {
+      runs += 1;
+      yield { events: [event(1)] };
+      throw cut();
+    },
+    async *subscribeTask() {
+      throw new ConnectError("no such task", Code.NotFound);
+    },
+  });
+  await assert.rejects(sequences(client.stream("x")), hasCode(Code.NotFound));
+  assert.equal(runs, 1);
+});
+
+test("a stream without progress ends with the error when the patience has run out, and does not spin", async () => {
   let calls = 0;
   const client = clientOf(
     {
@@ -115,21 +186,70 @@ test("attempts without progress end with the error, and progress begins the coun
       },
     },
     {},
-    2,
+    { patienceMs: 400 },
   );
+  const began = performance.now();
   await assert.rejects(sequences(client.subscribe("t-1")), hasCode(Code.Unavailable));
-  assert.equal(calls, 4);
+  assert.ok(performance.now() - began >= 400);
+  assert.ok(calls >= 5 && calls <= 9, `${calls} calls`);
 });
 
-test("errors that another attempt cannot mend end a call at once", async () => {
+test("a quiet stream that stays open for a second is progress, however often it is cut", async () => {
+  let calls = 0;
+  const client = clientOf(
+    {
+      async *subscribeTask(_, { signal }) {
+        calls += 1;
+        if (calls === 4) {
+          yield { events: [event(1, { last: true })] };
+          return;
+        }
+        await setTimeout(1_010, undefined, { signal });
+        throw cut();
+      },
+    },
+    {},
+    { patienceMs: 500 },
+  );
+  assert.deepEqual(await sequences(client.subscribe("t-1")), [1]);
+});
+
+test("a call is repeated after a cut, and not after the agent's own answer", async () => {
+  const cutCodes = [Code.Unavailable, Code.Internal, Code.Unknown, Code.Canceled];
+  let codes: Code[] = [];
   let calls = 0;
   const client = clientOf({
     getTask() {
       calls += 1;
-      throw new ConnectError("no", Code.ResourceExhausted);
+      const code = codes.shift();
+      if (code !== undefined) {
+        throw new ConnectError("no", code);
+      }
+      return { task: { id: "t-1" } };
     },
   });
-  await assert.rejects(client.get("t-1"), hasCode(Code.ResourceExhausted));
+  for (const code of cutCodes) {
+    codes = [code];
+    assert.equal((await client.get("t-1")).id, "t-1", Code[code]);
+  }
+  assert.equal(calls, 2 * cutCodes.length);
+  calls = 0;
+  codes = [Code.ResourceExhausted, Code.DeadlineExceeded, Code.NotFound, Code.Aborted];
+  for (const code of [...codes]) {
+    await assert.rejects(client.get("t-1"), hasCode(code), Code[code]);
+  }
+  assert.equal(calls, 4);
+});
+
+test("without patience nothing is tried again", async () => {
+  let calls = 0;
+  const agent: Agent = {
+    getTask() {
+      calls += 1;
+      throw cut();
+    },
+  };
+  await assert.rejects(clientOf(agent, {}, { patienceMs: 0 }).get("t-1"), hasCode(Code.Unavailable));
   assert.equal(calls, 1);
 });
 
@@ -150,34 +270,139 @@ test("a repeated request is the same request, and two requests are not", async (
   assert.notEqual(ids[1], ids[2]);
 });
 
-test("a deadline bounds all attempts together", async () => {
+test("a new task has its id before it is sent, the same in each attempt, and errors say it", async () => {
+  const ids: string[] = [];
+  const refusing = (id = "") => {
+    ids.push(id);
+    throw ids.length % 2 ? cut() : new ConnectError("no", Code.FailedPrecondition);
+  };
+  const client = clientOf({
+    sendTask: ({ task }) => refusing(task?.id),
+    async *streamTask({ task }) {
+      refusing(task?.id);
+    },
+  });
+  const isRefused = ({ code, taskId }: ProtolinkError) => code === Code.FailedPrecondition && taskId === ids.at(-1);
+  await assert.rejects(client.send("x"), isRefused);
+  await assert.rejects(sequences(client.stream("x")), isRefused);
+  assert.match(ids[0]!, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.equal(ids[0], ids[1]);
+  assert.equal(ids[2], ids[3]);
+  assert.notEqual(ids[0], ids[2]);
+  const own = { id: "my-own", messages: [] };
+  await assert.rejects(client.send(own), isRefused);
+  assert.equal(ids.at(-1), "my-own");
+});
+
+test("a task is continued by the field task_id alone", async () => {
+  const asked: unknown[] = [];
+  const client = clientOf({
+    sendTask({ task, taskId, returnImmediately }) {
+      asked.push([task?.id, task?.messages.length, taskId, returnImmediately]);
+      return { task: { id: taskId } };
+    },
+    async *streamTask({ task, taskId }) {
+      asked.push([task?.id, task?.messages.length, taskId]);
+      yield { events: [event(9, { last: true })] };
+    },
+  });
+  const taskId = "t-1";
+  await client.send("x", { taskId });
+  await client.submit(["x", "y"], { taskId });
+  await sequences(client.stream("x", { taskId }));
+  assert.deepEqual(asked, [
+    ["", 1, taskId, false],
+    ["", 1, taskId, true],
+    ["", 1, taskId],
+  ]);
+});
+
+test("a deadline bounds all attempts and pauses together, and says why it was not kept", async () => {
   const client = clientOf({
     sendTask() {
       throw cut();
     },
+    async *subscribeTask() {
+      throw cut();
+    },
   });
+  const isLate = ({ code, reason, taskId, message }: ProtolinkError) =>
+    code === Code.DeadlineExceeded && reason === "DEADLINE_EXCEEDED" && taskId === "t-1" && message.endsWith(": cut");
   const began = performance.now();
-  await assert.rejects(client.send("x", { timeoutMs: 120 }), hasCode(Code.Unavailable));
-  assert.ok(performance.now() - began < 1000);
+  await assert.rejects(client.send({ id: "t-1" }, { timeoutMs: 250 }), isLate);
+  await assert.rejects(sequences(client.subscribe("t-1", { timeoutMs: 250 })), isLate);
+  const tookMs = performance.now() - began;
+  assert.ok(tookMs >= 490 && tookMs < 1000, `it took ${tookMs} ms`);
 });
 
-test("an abort and a closed client end what is under way", async () => {
+/** An agent whose calls never end, whatever becomes of their signals, or are cut at once. */
+function hopeless(isCut: boolean): Client {
+  const never = new Promise<never>(() => {});
+  const failing = async () => (isCut ? Promise.reject(cut()) : never);
+  return new Client({ unary: failing, stream: failing });
+}
+
+test("the caller's abort ends calls at once with the signal's reason, also in a pause", async () => {
+  for (const isCut of [false, true]) {
+    const client = hopeless(isCut);
+    const all = [
+      (options: SendOptions) => client.send("x", options),
+      (options: StreamOptions) => client.stream("x", options).next(),
+      (options: StreamOptions) => client.watchApprovals({}, options).next(),
+      (options: StreamOptions) => client.list({}, options).next(),
+    ];
+    for (const begin of all) {
+      const controller = new AbortController();
+      const reason = new Error("enough");
+      const call = begin({ signal: controller.signal });
+      await setTimeout(5);
+      controller.abort(reason);
+      const began = performance.now();
+      await assert.rejects(call, (error) => error === reason);
+      assert.ok(performance.now() - began < 50);
+      await assert.rejects(begin({ signal: controller.signal }), (error) => error === reason);
+    }
+    await assert.rejects(client.get("t-1", { signal: AbortSignal.timeout(5) }), { name: "TimeoutError" });
+    const controller = new AbortController();
+    const call = client.get("t-1", { signal: controller.signal });
+    controller.abort();
+    await assert.rejects(call, { name: "AbortError" });
+  }
+});
+
+test("leaving a stream ends its call at once, also while the next event is awaited", async () => {
+  let ended = 0;
   const client = clientOf({
     async *subscribeTask(_, { signal }) {
+      signal.addEventListener("abort", () => (ended += 1));
       yield { events: [event(1)] };
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
     },
   });
-  const controller = new AbortController();
-  const events = client.subscribe("t-1", { signal: controller.signal });
+  for await (const { sequence } of client.subscribe("t-1")) {
+    assert.equal(sequence, 1n);
+    break;
+  }
+  assert.equal(ended, 1);
+  const events = client.subscribe("t-1");
   await events.next();
-  controller.abort();
-  await assert.rejects(events.next(), hasCode(Code.Canceled));
-  const others = client.subscribe("t-1");
-  await others.next();
+  const next = events.next();
+  assert.deepEqual(await events.return(), { done: true, value: undefined });
+  assert.deepEqual(await next, { done: true, value: undefined });
+  assert.deepEqual(await events.next(), { done: true, value: undefined });
+  assert.equal(ended, 2);
+  assert.deepEqual(await client.subscribe("t-1").return(), { done: true, value: undefined });
+  assert.equal(ended, 2);
+});
+
+test("a closed client ends what is under way, and begins nothing", async () => {
+  const client = hopeless(false);
+  const events = client.subscribe("t-1").next();
+  const card = client.card();
   client.close();
-  await assert.rejects(others.next(), hasCode(Code.Canceled));
-  await assert.rejects(client.get("t-1"), hasCode(Code.Canceled));
+  for (const call of [events, card, client.get("t-1"), client.subscribe("t-1").next()]) {
+    await assert.rejects(call, hasCode(Code.Canceled));
+  }
 });
 
 test("lists are fetched page by page", async () => {
@@ -192,30 +417,67 @@ test("lists are fetched page by page", async () => {
   assert.deepEqual(found, ["t-1", "t-2", "t-3"]);
 });
 
-test("a watch of approvals tells after a cut what became of those that were pending", async () => {
+test("a watch of approvals tells after a cut what became of those that were pending, and nothing twice", async () => {
   const approval = (requestId: string, state: ApprovalState) => ({ state, request: { requestId, taskId: "t-1" } });
+  const { PENDING, DENIED, APPROVED } = ApprovalState;
   let calls = 0;
   const client = clientOf(
     {},
     {
       async *watchApprovals() {
         calls += 1;
-        if (calls === 1) {
-          yield { approvals: [approval("a", ApprovalState.PENDING), approval("b", ApprovalState.PENDING)] };
-          yield {};
-          throw cut();
+        switch (calls) {
+          case 1:
+            yield { approvals: [approval("a", PENDING), approval("b", PENDING), approval("gone", PENDING)] };
+            yield {};
+            throw cut();
+          case 2: // ends with OK, which is a cut, before it has shown what is pending
+            return;
+          case 3:
+            yield { approvals: [approval("b", PENDING), approval("c", PENDING)] };
+            yield {};
+            yield { approvals: [approval("b", APPROVED)] };
+            return;
+          default:
+            yield { approvals: [approval("c", PENDING)] };
+            yield {};
+            yield { approvals: [approval("c", APPROVED)] };
         }
-        yield { approvals: [approval("b", ApprovalState.PENDING), approval("c", ApprovalState.PENDING)] };
-        yield {};
       },
-      listApprovals: () => ({ approvals: [approval("a", ApprovalState.DENIED), approval("z", ApprovalState.DENIED)] }),
+      listApprovals: () => ({ approvals: [approval("a", DENIED), approval("z", DENIED)] }),
     },
   );
   const told: string[] = [];
   for await (const { request, state } of client.watchApprovals()) {
     told.push(`${request?.requestId} ${ApprovalState[state]}`);
+    if (told.at(-1) === "c APPROVED") {
+      break;
+    }
   }
-  assert.deepEqual(told, ["a PENDING", "b PENDING", "c PENDING", "a DENIED"]);
+  const pending = ["a PENDING", "b PENDING", "gone PENDING", "c PENDING"];
+  assert.deepEqual(told, [...pending, "a DENIED", "b APPROVED", "c APPROVED"]);
+  assert.equal(calls, 4);
+});
+
+test("an approval is answered for the action that was shown, with other arguments where the caller has some", async () => {
+  const answers: unknown[] = [];
+  const client = clientOf(
+    {},
+    {
+      respondApproval({ decision }) {
+        const { requestId, approved, fingerprint, reason, editedArgumentsJson } = decision!;
+        answers.push([requestId, approved, fingerprint, reason, editedArgumentsJson]);
+        return {};
+      },
+    },
+  );
+  const approval = create(ApprovalSchema, { request: { requestId: "a", action: { fingerprint: "f" } } });
+  await client.respond(approval, true, { reason: "cheaper", editedArguments: { nights: 3 } });
+  await client.respond(approval, false);
+  assert.deepEqual(answers, [
+    ["a", true, "f", "cheaper", '{"nights":3}'],
+    ["a", false, "f", "", ""],
+  ]);
 });
 
 test("the output of a task is its newest result", () => {
@@ -223,7 +485,7 @@ test("the output of a task is its newest result", () => {
   const time = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
   const artifact = { parts: text("made"), createTime: time(2) };
   const answer = { role: 2, parts: text("said"), createTime: time(1) };
-  assert.equal(outputText(taskFrom("question")), "");
+  assert.equal(outputText(newTask("question")), "");
   assert.equal(outputText(create(TaskSchema, { messages: [answer], artifacts: [artifact] })), "made");
   assert.equal(
     outputText(create(TaskSchema, { messages: [{ ...answer, createTime: time(3) }], artifacts: [artifact] })),

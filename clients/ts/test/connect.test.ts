@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { Interceptor } from "@connectrpc/connect";
+
 import { Code, type ProtolinkError } from "../src/index.js";
 import { baseUrl, connect } from "../src/node.js";
 import { connect as connectWeb } from "../src/web.js";
@@ -37,15 +39,41 @@ test("anything else is refused, and no password is repeated", () => {
 });
 
 test("credentials do not travel in the clear to another machine, unless that is allowed", () => {
-  for (const secret of [{ apiKey: "k" }, { bearer: "t" }, { bearer: () => "t" }]) {
+  const byHand = ["authorization", "Proxy-Authorization", "x-api-key", "cookie"].map((name) => ({
+    headers: { [name]: "s" },
+  }));
+  for (const secret of [{ apiKey: "k" }, { bearer: "t" }, { bearer: () => "t" }, ...byHand]) {
     assert.throws(() => connect("grpc://agent.example.org:50051", secret), refused("credentials"));
     assert.throws(() => connectWeb("http://agent.example.org", secret), refused("credentials"));
     assert.throws(() => connect("grpc://127.0.0.1.example.org:50051", secret), refused("credentials"));
     connect("grpcs://agent.example.org:50051", secret).close();
-    connect("grpc://agent.example.org:50051", { ...secret, allowInsecureCredentials: true }).close();
+    connect("grpc://agent.example.org:50051", { ...secret, insecureOk: true }).close();
     for (const host of ["localhost", "127.0.0.1", "[::1]"]) {
       connect(`grpc://${host}:50051`, secret).close();
       connectWeb(`http://${host}:8080`, secret).close();
     }
   }
+});
+
+test("credentials of a single call, or of an interceptor, are refused before anything is sent", async () => {
+  let sent = 0;
+  const fetch = async () => {
+    sent += 1;
+    return new Response();
+  };
+  const options = { fetch, patienceMs: 0 };
+  const headers = { Authorization: "Bearer s" };
+  const plain = connectWeb("http://agent.example.org", options);
+  await assert.rejects(plain.send("x", { headers }), refused("credentials"));
+  await assert.rejects(plain.stream("x", { headers }).next(), refused("credentials"));
+  const adding: Interceptor = (next) => async (request) => {
+    request.header.set("x-api-key", "s");
+    return next(request);
+  };
+  const others = connectWeb("http://agent.example.org", { ...options, interceptors: [adding] });
+  await assert.rejects(others.card(), refused("credentials"));
+  assert.equal(sent, 0);
+  const allowed = connectWeb("http://agent.example.org", { ...options, insecureOk: true });
+  await assert.rejects(allowed.send("x", { headers }), (error: ProtolinkError) => error.code !== Code.InvalidArgument);
+  assert.equal(sent, 1);
 });

@@ -35,7 +35,7 @@ test("the details of a status are read", () => {
   ]);
   const info = encoded([
     [1, "TASK_NOT_FOUND"],
-    [2, "protolink.dev"],
+    [2, "protolink-grpc.github.io"],
     [3, entry],
     [99, 7],
   ]);
@@ -93,7 +93,25 @@ test("an aborted signal says that it was the caller", () => {
   assert.deepEqual([error.code, error.cause, error.isRetryable], [Code.Canceled, reason, false]);
 });
 
-test("exhausted resources are tried again only where the server says when", () => {
-  assert.equal(new ProtolinkError("x", Code.ResourceExhausted).isRetryable, false);
-  assert.equal(new ProtolinkError("x", Code.ResourceExhausted, { retryAfterMs: 5 }).isRetryable, true);
+test("a cut is retryable, an answer with a reason of the agent is not, unless it says that it is unavailable", () => {
+  const info = encoded([[1, "SOMETHING"]]);
+  for (const code of [Code.Internal, Code.Unknown, Code.Canceled, Code.Unavailable]) {
+    assert.equal(ProtolinkError.from(answered(code)).isRetryable, true, Code[code]);
+    const told = ProtolinkError.from(answered(code, ["google.rpc.ErrorInfo", info]));
+    assert.equal(told.isRetryable, code === Code.Unavailable, Code[code]);
+  }
+  for (const code of [Code.ResourceExhausted, Code.DeadlineExceeded, Code.Aborted, Code.NotFound]) {
+    assert.equal(ProtolinkError.from(answered(code)).isRetryable, false, Code[code]);
+  }
+});
+
+test("a mistake on this side is not retryable", () => {
+  const thrown = (cause: unknown) => ProtolinkError.from(new ConnectError("x", Code.Unknown, undefined, [], cause));
+  assert.equal(thrown(new RangeError("a mistake")).isRetryable, false);
+  const own = new ProtolinkError("no", Code.InvalidArgument);
+  assert.equal(thrown(own), own);
+  assert.equal(
+    ProtolinkError.from(new ConnectError("cannot be sent", Code.InvalidArgument)).code,
+    Code.InvalidArgument,
+  );
 });

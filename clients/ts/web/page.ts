@@ -45,13 +45,13 @@ function words({ summary, payload }: RunEvent): string {
 
 function show(event: RunEvent): void {
   const line = document.createElement("li");
-  for (const cell of [String(event.sequence), event.type, words(event)]) {
+  for (const cell of [String(event.sequence), event.eventType, words(event)]) {
     line.append(Object.assign(document.createElement("span"), { textContent: cell }));
   }
   events.append(line);
   if (event.payload.case === "taskStatus") {
     const now = event.payload.value.newState;
-    say(TaskState[now].toLowerCase().replace("_", " "), now === TaskState.COMPLETED ? "good" : "");
+    say((TaskState[now] ?? `state ${now}`).toLowerCase().replace("_", " "), now === TaskState.COMPLETED ? "good" : "");
   }
 }
 
@@ -60,10 +60,13 @@ async function ask(): Promise<void> {
   say("sending");
   send.disabled = true;
   try {
-    const client = connect(agent.value, { apiKey: key.value || undefined });
+    const client = connect(agent.value, {
+      apiKey: key.value || undefined,
+      patienceMs: 5_000, // somebody is looking at the page
+    });
     for await (const event of client.stream(text.value)) {
       current = { client, taskId: event.taskId };
-      cancel.disabled = event.final;
+      cancel.disabled = event.last;
       show(event);
     }
   } catch (error) {

@@ -65,7 +65,8 @@ def _made(public: PublicCard) -> tuple[Json, Json]:
     if all(binding.version != V03 for binding in public.bindings):
         # Spoken, but not announced: whoever has come so far knows the way.
         transport = "GRPC" if public.card.transport == "grpc" else "JSONRPC"
-        public = replace(public, bindings=(Binding(public.card.url, transport, V03),))
+        url = public.card.url.partition("://")[2] if transport == "GRPC" else public.card.url
+        public = replace(public, bindings=(Binding(url, transport, V03),))
     given = dual_card_json(public)
     found: Json = {name: given[name] for name in _FIELDS if name in given}
     found["capabilities"] = {name: each for name, each in given["capabilities"].items() if name in _CAPABILITIES}

@@ -79,6 +79,7 @@ class Stage(Agent):
         match word:
             case "echo":
                 yield Artifact(parts=[part for part in message.parts if part.content != first], name="echo")
+                task.begin().update_state("completed")  # an error that is echoed is none of its own
             case "many":
                 yield TaskProgress(50, "half of it")
                 for number in (1, 2, 3):

@@ -14,7 +14,7 @@ from protolink_grpc.client.channel import close_channels
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PART = "application/vnd.protolink.part+json"
+PART = "application/vnd.plgrpc.part+json"
 BOSS = "boss"
 
 

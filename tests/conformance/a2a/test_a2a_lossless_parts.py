@@ -35,6 +35,7 @@ PARTS: dict[str, Part] = {
     PartType.SUMMARY: Part("summary", "short"),
     PartType.CONFIDENCE: Part("confidence", 0.75),
     PartType.SCHEMA: Part("schema", {"type": "string"}),
+    PartType.UNKNOWN: Part("unknown", {"fallback_text": "a map", "encoded": "agVhIG1hcMICA25ldw=="}),
 }
 
 MORE: dict[str, Part] = {
@@ -48,7 +49,7 @@ MORE: dict[str, Part] = {
     "empty metadata": Part("text", "x", {}),
     "metadata of a file": Part("image", Part.image(b"x").content, {"k": "v"}),
     "metadata of a call": Part("tool_call", Part.tool_call("a", {}, "c").content, {"k": "v"}),
-    "metadata named like ours": Part("text", "x", {"a2a": {"y": 1}, "protolink": {"z": 1}}),
+    "metadata named like ours": Part("text", "x", {"a2a": {"y": 1}, "plgrpc": {"z": 1}}),
     "a media type of a text": Part("text", "# title", None, "text/markdown"),
     "a media type of data": Part("json", {"a": 1}, None, "application/ld+json"),
     "an inference that is no text": Part.infer_output({"answer": 1}),
@@ -94,14 +95,14 @@ FOREIGN: dict[str, Json] = {
     "a link of no kind": {"url": "https://example.com/"},
     "data with a name": {"data": {"a": 1}, "filename": "a.json", "mediaType": "application/json"},
     "a number": {"data": 7},
-    "a mark of ours that is none": {"text": "x", "metadata": {"protolink": "not an object"}},
+    "a mark of ours that is none": {"text": "x", "metadata": {"plgrpc": "not an object"}},
     "our media type around something else": {
         "data": {"type": 7},
-        "mediaType": "application/vnd.protolink.part+json",
+        "mediaType": "application/vnd.plgrpc.part+json",
     },
     "a text spelled out": {
         "data": {"type": "text", "content": "x"},
-        "mediaType": "application/vnd.protolink.part+json",
+        "mediaType": "application/vnd.plgrpc.part+json",
     },
 }
 

@@ -228,6 +228,21 @@ async def test_subscribing_has_both_verbs(world: World, verb: str) -> None:
             break
 
 
+@pytest.mark.parametrize("name", ["rest", "rest-0.3"])
+@pytest.mark.parametrize("body", [b"", b"{}", b"null"], ids=["nothing", "an object", "null"])
+async def test_a_request_without_fields_may_say_so_with_null(world: World, name: str, body: bytes) -> None:
+    """29: some clients write `null` where a request has no body."""
+    caller, http = world.caller(name), world.line.http
+    path = f"{'/v1' if name == 'rest-0.3' else ''}/tasks/{(await caller.task('ask what?'))['id']}"
+    headers = caller.headers | {"content-type": "application/json"}
+    async with http.stream("POST", f"{path}:subscribe", headers=headers, content=body) as response:
+        assert response.status_code == 200
+    canceled = await http.post(f"{path}:cancel", headers=headers, content=body)
+    assert canceled.status_code == 200
+    sent = await http.post(f"{path.partition('/tasks')[0]}/message:send", headers=headers, content=b"null")
+    assert sent.status_code == 400
+
+
 async def test_paths_and_verbs_that_there_are_not_have_their_http_status(world: World) -> None:
     """29."""
     http: httpx.AsyncClient = world.line.http

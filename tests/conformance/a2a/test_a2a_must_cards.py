@@ -3,21 +3,23 @@
 import json
 from collections.abc import AsyncIterator
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 import jwt
 import pytest
 import pytest_asyncio
+from a2a.client.card_resolver import parse_agent_card
+from a2a.compat.v0_3 import types as v03
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.signing import create_signature_verifier
 from a2a_stage import WIRES, World, agent_with, card, playing
 from a2a_wires import V1_NAMES, Json, Refused
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseDict
 
-from protolink_grpc import A2AOptions
+from protolink_grpc import A2AOptions, Agent, InvalidArgumentError
 from protolink_grpc.a2a.signing import CardSigner
+from protolink_grpc.a2a.values import OWN_SERVICES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,7 +61,7 @@ async def test_the_card_is_there_for_everybody_and_says_everything_required(worl
         *("defaultInputModes", "defaultOutputModes", "skills"),
     }
     assert required <= set(found)
-    ParseDict(found, pb.AgentCard())  # no field that v1.0 does not know
+    ParseDict(found, pb.AgentCard(), ignore_unknown_fields=True)
     assert found["name"] == "stage"
 
 
@@ -103,6 +105,7 @@ async def test_a_card_says_which_extensions_there_are_and_which_are_demanded(dem
     assert [(each["uri"], each.get("required", False)) for each in found] == [
         ("urn:example:demanded", True),
         ("urn:example:offered", False),
+        (OWN_SERVICES, False),
     ]
 
 
@@ -159,38 +162,46 @@ async def test_who_has_no_extended_card_is_told_so(world: World, binding: str) -
     assert refused.value.code == caller.expected("EXTENDED_AGENT_CARD_NOT_CONFIGURED")
 
 
+async def test_the_extended_card_is_not_shown_to_callers_without_credentials(world: World, binding: str) -> None:
+    """22."""
+    with pytest.raises(Refused) as refused:
+        await world.caller(binding, "-").extended_card()
+    assert refused.value.code in ("UNAUTHENTICATED", 401)
+    assert "knows" not in refused.value.message
+
+
+async def test_an_agent_that_authenticates_nobody_cannot_have_an_extended_card() -> None:
+    """22: nobody could ever see it."""
+    with pytest.raises(InvalidArgumentError, match="needs an authenticator") as refused:
+        agent_with(A2AOptions(extended_card=card()), authenticated=False)
+    assert refused.value.field == "a2a.extended_card"
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def open_world() -> AsyncIterator[World]:
-    """Nobody needs credentials, and there is an extended card."""
-    options = A2AOptions(extended_card=card(description="secret"), signer=CardSigner(PRIVATE, "k1"), card_max_age_s=77)
+    """Nobody needs credentials, and the card is signed."""
+    options = A2AOptions(signer=CardSigner(PRIVATE, "k1"), card_max_age_s=77)
     async with playing(agent_with(options, authenticated=False)) as found:
         yield found
-
-
-async def test_the_extended_card_is_not_shown_to_callers_without_credentials(open_world: World, binding: str) -> None:
-    """22: not even where everything else is open."""
-    with pytest.raises(Refused) as refused:
-        await open_world.caller(binding, "-").extended_card()
-    assert refused.value.code in ("UNAUTHENTICATED", 401)
-    assert "secret" not in refused.value.message
 
 
 # -- 23 ------------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_signed_card_verifies_by_the_official_sdk(open_world: World) -> None:
-    """23: at least one of its signatures."""
-    found = await card_of(open_world)
+    """23: at least one of its signatures; whichever form of the card was asked for."""
     verify = create_signature_verifier(lambda kid, jku: PUBLIC if kid == "k1" else "", ["ES256"])
-    verify(ParseDict(found, pb.AgentCard()))
-    changed = ParseDict(found | {"description": "somebody else"}, pb.AgentCard())
+    found = await card_of(open_world)
+    for each in (found, await card_of(open_world, **{"a2a-version": "1.0"})):
+        verify(ParseDict(each, pb.AgentCard(), ignore_unknown_fields=True))
+    changed = ParseDict(found | {"description": "somebody else"}, pb.AgentCard(), ignore_unknown_fields=True)
     with pytest.raises(Exception, match=r"(?i)signature"):
         verify(changed)
 
 
 async def test_a_signature_is_over_the_canonical_form_of_the_card(open_world: World) -> None:
     """23: RFC 8785 of the card less its signatures; its header names algorithm, key and type."""
-    found = await card_of(open_world)
+    found = await card_of(open_world, **{"a2a-version": "1.0"})
     signatures = found.pop("signatures")
     # A card of strings, booleans, lists and objects: sorted keys and no blanks are all that the form asks for.
     payload = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -244,18 +255,82 @@ async def test_a_changed_card_is_sent_to_who_has_the_old_one(open_world: World) 
 # -- 19: both versions in one card ---------------------------------------------------------------------------------------
 
 
-async def test_a_dual_card_is_a_card_of_both_versions() -> None:
-    """19: by option."""
-    async with playing(agent_with(A2AOptions(dual_card=True), authenticated=False)) as both:
-        found: dict[str, Any] = (await both.line.http.get(CARD)).json()
-        assert found["protocolVersion"].startswith("0.3")
-        transports = {found["preferredTransport"]: found["url"]} | {
-            each["transport"]: each["url"] for each in found["additionalInterfaces"]
-        }
-        assert set(transports) == {"JSONRPC", "HTTP+JSON", "GRPC"}
-        assert all(url.startswith(("http://", "grpc://")) for url in transports.values())
-        known = ParseDict(found, pb.AgentCard(), ignore_unknown_fields=True)
-        assert MessageToDict(known)["supportedInterfaces"]
+async def test_the_card_is_one_of_both_versions(world: World) -> None:
+    """19: readers of either version find what they need, and each connects to a gRPC interface as it is."""
+    found = await card_of(world)
+    old = v03.AgentCard.model_validate(found)
+    assert old.protocol_version.startswith("0.3")
+    addresses = {each.transport: each.url for each in old.additional_interfaces or ()}
+    assert addresses[str(old.preferred_transport)] == old.url
+    assert set(addresses) == {"JSONRPC", "HTTP+JSON", "GRPC"}
+    assert addresses["GRPC"] == world.agent.card.url.removeprefix("grpc://")
+    new = ParseDict(found, pb.AgentCard(), ignore_unknown_fields=True)
+    assert [each.url for each in new.supported_interfaces if each.protocol_binding == "GRPC"] == [addresses["GRPC"]] * 2
+    assert list(parse_agent_card(found).supported_interfaces) == list(new.supported_interfaces)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_strict"), [("1.0", True), ("1.0.1", True), ("0.3", False), ("", False), ("1", False)]
+)
+async def test_a_reader_that_asks_for_v1_gets_no_field_of_another_version(
+    world: World, version: str, is_strict: bool
+) -> None:
+    """19: one that takes no field that it does not know."""
+    found = await card_of(world, **({"a2a-version": version} if version else {}))
+    assert ("url" in found) is not is_strict
+    if is_strict:
+        ParseDict(found, pb.AgentCard())
+    else:
+        v03.AgentCard.model_validate(found)
+
+
+async def test_caches_keep_the_two_forms_of_the_card_apart(open_world: World) -> None:
+    """24."""
+    http = open_world.line.http
+    both, new = [await http.get(CARD, headers=given) for given in ({}, {"a2a-version": "1.0"})]
+    assert "A2A-Version" in both.headers["vary"]
+    assert both.headers["etag"] != new.headers["etag"]
+    again = await http.get(CARD, headers={"if-none-match": new.headers["etag"], "a2a-version": "1.0"})
+    assert again.status_code == 304
+    assert (await http.get(CARD, headers={"if-none-match": new.headers["etag"]})).status_code == 200
+
+
+LISTED = [
+    (("JSONRPC",), ["JSONRPC"]),
+    (("HTTP+JSON", "JSONRPC"), ["HTTP+JSON", "JSONRPC"]),
+    (("GRPC", "JSONRPC"), ["GRPC", "JSONRPC"]),
+    (None, ["JSONRPC", "HTTP+JSON", "GRPC"]),
+]
+
+
+@pytest.mark.parametrize(("interfaces", "listed"), LISTED)
+async def test_a_card_lists_the_interfaces_that_its_agent_wants_in_that_order(
+    interfaces: tuple[str, ...] | None, listed: list[str]
+) -> None:
+    """19: some readers refuse a card because of an interface that they do not know."""
+    async with playing(agent_with(A2AOptions(interfaces=interfaces), authenticated=False)) as world:
+        found = await card_of(world)
+        for version in ("1.0", "0.3"):
+            ways = [each for each in found["supportedInterfaces"] if each["protocolVersion"] == version]
+            assert [each["protocolBinding"] for each in ways] == listed
+        assert found["preferredTransport"] == listed[0]
+        assert [each["transport"] for each in found["additionalInterfaces"]] == listed
+        for binding in V1_NAMES:
+            assert (await world.caller(binding).task("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("interfaces", [(), ("gRPC",), ("JSONRPC", "JSONRPC"), ("JSONRPC", "WS")])
+async def test_interfaces_that_no_card_can_list_are_refused(interfaces: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        A2AOptions(interfaces=interfaces)
+    assert refused.value.field == "interfaces"
+
+
+async def test_a_card_without_any_interface_that_is_served_is_refused_at_start() -> None:
+    agent = Agent(name="web", url="http://127.0.0.1:0", a2a=A2AOptions(interfaces=("GRPC",)))
+    with pytest.raises(InvalidArgumentError, match="no port for that"):
+        await agent.serve()
+    assert not agent.is_running
 
 
 async def test_a_card_that_is_not_public_is_shown_to_callers_with_credentials_only() -> None:

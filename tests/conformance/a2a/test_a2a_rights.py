@@ -30,7 +30,7 @@ over_v1 = pytest.mark.parametrize("binding", V1_NAMES)
 
 V1 = {"a2a-version": "1.0"}
 NOWHERE = "http://127.0.0.1:9/"
-PART = "application/vnd.protolink.part+json"
+PART = "application/vnd.plgrpc.part+json"
 
 
 def hotel(**options: Any) -> Agent:
@@ -87,7 +87,7 @@ async def test_a_webhook_that_comes_with_a_message_needs_the_right_to_register_o
 
 @over_v1
 async def test_a_message_that_answers_an_approval_needs_the_right_to_answer_one(binding: str) -> None:
-    rules = AccessRules({"/protolink.v1.ControlService/RespondApproval": "approve"})
+    rules = AccessRules({"/plgrpc.v1.ControlService/RespondApproval": "approve"})
     async with playing(hotel(access=rules)) as world:
         caller = world.caller(binding)
         task = await booked(caller)

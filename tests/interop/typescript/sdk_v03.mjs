@@ -87,7 +87,6 @@ export async function connect(url, { binding, token }) {
   const card = await AgentCardResolver.default.resolve(url);
   for (const each of card.additionalInterfaces) {
     // This client dials `host:port`; the card has a URL there, as v0.3's kit wants it.
-    if (each.transport === "GRPC") each.url = each.url.replace("http://", "");
   }
   const transports = [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()];
   const client = await new ClientFactory({ transports, preferredTransports: [binding] }).createFromAgentCard(card);

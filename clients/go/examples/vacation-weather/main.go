@@ -2,7 +2,7 @@
 //
 //	make demo-polyglot
 //
-// On its own it registers at the registry that the environment variable PROTOLINK_REGISTRY names, if any.
+// On its own it registers at the registry that the environment variable PLGRPC_REGISTRY names, if any.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"syscall"
 
 	"github.com/protolink-grpc/protolink-grpc/clients/go/agent"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/protolink/v1"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
 const (
@@ -35,7 +35,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	registry := os.Getenv("PROTOLINK_REGISTRY")
+	registry := os.Getenv("PLGRPC_REGISTRY")
 	if *hasParent {
 		stdin := bufio.NewReader(os.Stdin)
 		line, err := stdin.ReadString('\n')
@@ -67,13 +67,12 @@ func serve(ctx context.Context, url, registry string) error {
 		Url:         url,
 		Tags:        []string{"vacation"},
 		Metadata:    map[string]string{"language": "Go"},
-		Skills:      agent.Skills(tools...),
 	}
-	var options []agent.Option
+	options := []agent.Option{agent.WithTools(tools...)}
 	if registry != "" {
 		options = append(options, agent.WithRegistry(registry))
 	}
-	server, err := agent.Listen(card, agent.Tools(tools...), options...)
+	server, err := agent.Listen(card, nil, options...)
 	if err != nil {
 		return err
 	}

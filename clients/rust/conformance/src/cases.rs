@@ -3,17 +3,17 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use protolink_client::v1::run_event::Payload;
-use protolink_client::v1::{
+use plgrpc_client::v1::run_event::Payload;
+use plgrpc_client::v1::{
     AgentCard, AgentChange, AgentChangeKind, AgentFilter, DeregisterAgentRequest, ListApprovalsRequest,
     RegisterAgentRequest, RunEvent, TaskState,
 };
-use protolink_client::{Client, Code, Error, Feed, Submission, output, reason, text_of};
+use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason, text_of};
 use uuid::Uuid;
 
 use crate::{Outcome, World, expect};
 
-type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 pub async fn unary(world: &World) -> Outcome {
     let task = world.agent.send("echo héllo 世界").await?;
@@ -30,7 +30,7 @@ pub async fn resume(world: &World) -> Outcome {
 }
 
 /// All events of a stream that must number them without a gap and end with the last one.
-async fn whole_log(mut events: Feed<RunEvent>) -> Fallible<Vec<RunEvent>> {
+pub async fn whole_log(mut events: Feed<RunEvent>) -> Fallible<Vec<RunEvent>> {
     let mut found = Vec::new();
     while let Some(event) = events.try_next().await? {
         found.push(event);
@@ -39,13 +39,13 @@ async fn whole_log(mut events: Feed<RunEvent>) -> Fallible<Vec<RunEvent>> {
     }
     expect(
         "whether the last event is final",
-        found.last().is_some_and(|event| event.r#final),
+        found.last().is_some_and(|event| event.last),
         true,
     )?;
     Ok(found)
 }
 
-fn counts(events: &[RunEvent]) -> Outcome {
+pub fn counts(events: &[RunEvent]) -> Outcome {
     let said = events.iter().filter_map(|event| match &event.payload {
         Some(Payload::TaskArtifact(update)) => Some(text_of(&update.artifact.as_ref()?.parts)),
         _ => None,
@@ -81,7 +81,7 @@ pub async fn cancel(world: &World) -> Outcome {
 }
 
 /// The error of an answer that must be one, of that code and reason.
-fn refused<T: Debug>(answer: Result<T, Error>, code: Code, reason: &str) -> Fallible<Error> {
+pub fn refused<T: Debug>(answer: Result<T, Error>, code: Code, reason: &str) -> Fallible<Error> {
     let Err(error) = answer else {
         return Err(format!("nothing was refused with {reason}").into());
     };
@@ -139,7 +139,7 @@ pub async fn metadata(world: &World) -> Outcome {
     let nobody = guarded().connect()?.send("whoami").await;
     refused(nobody, Code::Unauthenticated, reason::UNAUTHENTICATED)?;
 
-    let url = std::env::var("PROTOLINK_AGENT")?;
+    let url = std::env::var("PLGRPC_AGENT")?;
     let telling = Client::builder(url).metadata("x-conformance", "hello").connect()?;
     let told = telling.send("header x-conformance").await?;
     expect("what was received", output(&told).as_deref(), Some("hello"))
@@ -208,7 +208,7 @@ async fn respond(agent: &Client, task_id: String, approved: bool) -> Outcome {
 
 pub async fn registry(world: &World) -> Outcome {
     let found = world.registry.lookup("conformance").await?.card.unwrap_or_default();
-    expect("the URL by name", found.url, std::env::var("PROTOLINK_AGENT")?)?;
+    expect("the URL by name", found.url, std::env::var("PLGRPC_AGENT")?)?;
     let mut tagged = world.registry.list(AgentFilter {
         tags: vec!["scripted".into()],
         ..Default::default()
@@ -260,13 +260,44 @@ fn told(change: Option<AgentChange>) -> (AgentChangeKind, String) {
     (kind, change.agent.and_then(|agent| agent.card).unwrap_or_default().name)
 }
 
-pub async fn unknown(world: &World) -> Outcome {
+pub async fn unknown_event(world: &World) -> Outcome {
     let events = whole_log(world.agent.stream("future")).await?;
     let strange: Vec<_> = events
         .iter()
-        .filter(|event| event.r#type == "example.unheard_of")
+        .filter(|event| event.event_type == "example.unheard_of")
         .collect();
     expect("the number of strange events", strange.len(), 1)?;
     expect("the summary", &strange[0].summary, "From the future")?;
     expect("the payload", &strange[0].payload, &None)
+}
+
+pub async fn unknown_part(world: &World) -> Outcome {
+    let events = whole_log(world.agent.stream("future")).await?;
+    let parts: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.payload {
+            Some(Payload::TaskArtifact(update)) => update.artifact.as_ref(),
+            _ => None,
+        })
+        .flat_map(|artifact| &artifact.parts)
+        .collect();
+    expect("the number of parts", parts.len(), 1)?;
+    expect("the content", &parts[0].content, &None)?;
+    expect(
+        "the text to show",
+        parts[0].fallback_text.as_str(),
+        "A part from the future",
+    )
+}
+
+pub async fn unknown_enum(world: &World) -> Outcome {
+    let events = whole_log(world.agent.stream("future")).await?;
+    let states: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.payload {
+            Some(Payload::TaskStatus(change)) => Some(change.new_state),
+            _ => None,
+        })
+        .collect();
+    expect("the states", states, vec![77, TaskState::Completed as i32])
 }

@@ -1,8 +1,9 @@
-//! The conformance program of the Rust client: `protolink conformance run -- target/release/conformance`.
+//! The conformance program of the Rust client: `plgrpc conformance run -- target/release/conformance`.
 //!
 //! It knows the public client and the environment that it is started with, and nothing of the server.
 
 mod cases;
+mod faults;
 mod vectors;
 
 use std::env;
@@ -10,7 +11,7 @@ use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use protolink_client::{Client, RegistryClient};
+use plgrpc_client::{Client, RegistryClient};
 
 /// How long one case may take.
 const CASE: Duration = Duration::from_secs(60);
@@ -21,6 +22,7 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 /// Where the stage is.
 struct World {
     agent: Client,
+    hostile: String,
     guarded: String,
     api_key: String,
     bearer: String,
@@ -29,10 +31,11 @@ struct World {
 }
 
 impl World {
-    fn from_environment() -> Result<Self, protolink_client::Error> {
-        let given = |name: &str| env::var(format!("PROTOLINK_{name}")).unwrap_or_default();
+    fn from_environment() -> Result<Self, plgrpc_client::Error> {
+        let given = |name: &str| env::var(format!("PLGRPC_{name}")).unwrap_or_default();
         Ok(Self {
             agent: Client::connect(given("AGENT"))?,
+            hostile: given("HOSTILE"),
             guarded: given("GUARDED"),
             api_key: given("API_KEY"),
             bearer: given("BEARER"),
@@ -92,7 +95,20 @@ async fn main() -> ExitCode {
     passed &= outcome("large", cases::large(world)).await;
     passed &= outcome("approval", cases::approval(world)).await;
     passed &= outcome("registry", cases::registry(world)).await;
-    passed &= outcome("unknown", cases::unknown(world)).await;
+    passed &= outcome("unknown-event", cases::unknown_event(world)).await;
+    passed &= outcome("unknown-part", cases::unknown_part(world)).await;
+    passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;
+    passed &= outcome("outage", faults::outage(world)).await;
+    passed &= outcome("reset", faults::reset(world)).await;
+    passed &= outcome("early-ok", faults::early_ok(world)).await;
+    passed &= outcome("idle-cuts", faults::idle_cuts(world)).await;
+    passed &= outcome("flapping", faults::flapping(world)).await;
+    passed &= outcome("retry-bound", faults::retry_bound(world)).await;
+    passed &= outcome("cancel-in-pause", faults::cancel_in_pause(world)).await;
+    passed &= outcome("forgotten-task", faults::forgotten_task(world)).await;
+    passed &= outcome("mistyped", faults::mistyped(world)).await;
+    passed &= outcome("credentials", faults::credentials(world)).await;
+    passed &= outcome("leak", faults::leak(world)).await;
     if world.vectors.is_empty() {
         println!("SKIP vectors: there is no folder of vectors");
     } else {

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use plgrpc_client::v1;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MapKey, ReflectMessage, Value};
-use protolink_client::v1;
 use serde_json::Value as Json;
 
 use crate::{Outcome, expect};
@@ -135,7 +135,7 @@ fn through<M: Message + Default + PartialEq>(data: &[u8]) -> Fallible<Vec<u8>> {
 macro_rules! messages {
     ($($message:ident),* $(,)?) => {
         fn through_generated(name: &str, data: &[u8]) -> Fallible<Vec<u8>> {
-            match name.strip_prefix("protolink.v1.") {
+            match name.strip_prefix("plgrpc.v1.") {
                 $(Some(stringify!($message)) => through::<v1::$message>(data),)*
                 _ => Err(format!("{name} is not in the list of messages").into()),
             }
@@ -175,6 +175,7 @@ messages![
     ContextPrepared,
     CustomContent,
     CustomEvent,
+    Delta,
     DeregisterAgentRequest,
     DeregisterAgentResponse,
     DescribeStateRequest,
@@ -240,7 +241,6 @@ messages![
     TaskProgress,
     TaskStatusChanged,
     TaskSubmitted,
-    TextDelta,
     ToolCall,
     ToolOutput,
     WatchAgentsRequest,

@@ -1,0 +1,211 @@
+// Package plgrpc calls plgrpc agents: it sends tasks, follows their events, answers approvals and finds agents in a
+// registry.
+//
+// It is a thin layer over the generated stubs (imported as pb below, from gen/go/plgrpc/v1): messages are the generated ones,
+// and what this package adds is what bare stubs leave to each caller. Writes carry a request id, so that a repetition is never a
+// second run; streams that are cut go on after the last event seen, without a gap and without a repetition; errors are typed.
+//
+//	client, err := plgrpc.Dial("grpc://127.0.0.1:50051")
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//	task, err := client.Send(ctx, plgrpc.Text("Hello"))
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println(plgrpc.Output(task))
+//
+// A context bounds the wait, never the work: a run belongs to the agent and goes on when its caller has hung up. To end it, call
+// [Client.Cancel].
+package plgrpc
+
+import (
+	"cmp"
+	"context"
+	"iter"
+
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// Client speaks with one agent. It is safe for concurrent use, and one per agent is enough.
+type Client struct {
+	*channel
+	agent   pb.AgentServiceClient
+	control pb.ControlServiceClient
+}
+
+// Dial returns a client of the agent at url: grpc://host:port in the clear, grpcs://host:port over TLS; host:port alone is in the
+// clear. It does no I/O: the connection is made by the first call, and made again whenever it is lost.
+//
+// It fails for a URL of another shape, and for credentials that would go over the network in the clear (see [WithInsecureOK]).
+func Dial(url string, options ...Option) (*Client, error) {
+	channel, err := dial(url, options)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(channel), nil
+}
+
+// NewClient returns a client that speaks over a connection of the caller's own: one with settings that [Dial] does not have, one in
+// memory, or one that several clients share. The options are those of Dial, except those that say how to connect: [WithTLS] and
+// [WithDialOptions].
+//
+// Whether such a connection is encrypted only gRPC knows: calls with credentials fail on one that is not, also on this machine, unless
+// [WithInsecureOK] allows them. Closing the client leaves the connection open.
+func NewClient(conn grpc.ClientConnInterface, options ...Option) (*Client, error) {
+	channel, err := over(conn, options)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(channel), nil
+}
+
+func newClient(channel *channel) *Client {
+	return &Client{channel, pb.NewAgentServiceClient(channel.conn), pb.NewControlServiceClient(channel.conn)}
+}
+
+// SendOption changes one request of [Client.Send], [Client.Submit] or [Client.Stream].
+type SendOption func(*sendOptions)
+
+type sendOptions struct {
+	requestID, taskID string
+	view              pb.TaskView
+}
+
+// RequestID names the request, for a repetition from another process: the same id from the same caller is the same request for at
+// least 24 hours, and is answered with the task of the first one. At most 128 bytes. Without it each request gets an id of its own.
+func RequestID(id string) SendOption {
+	return func(o *sendOptions) { o.requestID = id }
+}
+
+// ContinueTask sends the messages to a task that exists already, for instance one in TASK_STATE_INPUT_REQUIRED. Where the agent
+// does not know the task, the request fails with [ErrTaskNotFound] and begins no other one.
+func ContinueTask(id string) SendOption {
+	return func(o *sendOptions) { o.taskID = id }
+}
+
+// ReturnView says how much of the task [Client.Send] and [Client.Submit] return; by default what the turn has added.
+func ReturnView(view pb.TaskView) SendOption {
+	return func(o *sendOptions) { o.view = view }
+}
+
+// sending is a request as the options say. A new task without an id gets one here, in a copy: a repetition, and a caller that gave up
+// waiting, must know which task it is.
+func sending(task *pb.Task, options []SendOption) (request *pb.SendTaskRequest, taskID string) {
+	var chosen sendOptions
+	for _, option := range options {
+		option(&chosen)
+	}
+	if chosen.requestID == "" {
+		chosen.requestID = newID()
+	}
+	if chosen.taskID == "" && task.GetId() == "" {
+		copied := &pb.Task{Id: newID()}
+		proto.Merge(copied, task)
+		task = copied
+	}
+	request = &pb.SendTaskRequest{Task: task, RequestId: chosen.requestID, TaskId: chosen.taskID, View: chosen.view}
+	return request, cmp.Or(chosen.taskID, task.GetId())
+}
+
+// Send starts or continues a task and waits until it ends or needs input. It returns the task with what this turn has added.
+//
+// A new task without an id gets a UUID; the task that is returned has it, and so has the error: Error.TaskID. A task that failed is
+// returned and is no error: look at its state. Calls that did not get through are repeated under the same request id. When ctx, or the
+// default timeout, is over first, Send fails with [ErrDeadlineExceeded], and the task goes on.
+func (c *Client) Send(ctx context.Context, task *pb.Task, options ...SendOption) (*pb.Task, error) {
+	request, taskID := sending(task, options)
+	return c.send(ctx, request, taskID)
+}
+
+// Submit starts or continues a task as [Client.Send] does, and returns as soon as the agent has accepted it. [Client.Subscribe] and
+// [Client.Get] show how it goes on.
+func (c *Client) Submit(ctx context.Context, task *pb.Task, options ...SendOption) (*pb.Task, error) {
+	request, taskID := sending(task, options)
+	request.ReturnImmediately = true
+	return c.send(ctx, request, taskID)
+}
+
+func (c *Client) send(ctx context.Context, request *pb.SendTaskRequest, taskID string) (*pb.Task, error) {
+	response, err := unary(ctx, c.channel, c.agent.SendTask, request)
+	return response.GetTask(), aboutTask(err, taskID)
+}
+
+// Stream starts or continues a task and yields the events of this turn as they are committed, until the task ends or needs
+// input. Sequence numbers have no gaps, and no event is delivered twice, also after interrupted connections.
+//
+// An error is yielded once, as the last value; its TaskID says which task it is, also before the first event. Leaving the loop ends the
+// watch and not the task. Each iteration over the sequence is the same request: a second one shows the same turn again.
+func (c *Client) Stream(ctx context.Context, task *pb.Task, options ...SendOption) iter.Seq2[*pb.RunEvent, error] {
+	return onlyEvents(c.stream(ctx, task, options, false))
+}
+
+// StreamUpdates is [Client.Stream] with the text that models produce, while they do so. The pieces of a call that follow its latest
+// LlmCallStarted event are, put together, a beginning of its text: a further LlmCallStarted of the same call makes the earlier ones
+// void. The whole text is in the event LlmCallCompleted; pieces are not stored, and an agent need not send any.
+func (c *Client) StreamUpdates(ctx context.Context, task *pb.Task, options ...SendOption) iter.Seq2[Update, error] {
+	return c.stream(ctx, task, options, true)
+}
+
+func (c *Client) stream(ctx context.Context, task *pb.Task, options []SendOption, deltas bool) iter.Seq2[Update, error] {
+	sent, taskID := sending(task, options)
+	request := &pb.StreamTaskRequest{Task: sent.Task, RequestId: sent.RequestId, TaskId: sent.TaskId, Deltas: deltas}
+	return c.follow(ctx, cursor{taskID: taskID, stopAt: pb.StopAt_STOP_AT_INTERRUPTED, deltas: deltas}, request)
+}
+
+// Subscribe yields the events of a task after request.AfterSequence (0: from the beginning): first what is stored, then what comes.
+// It ends where request.StopAt says, by default with the task, and survives cuts as [Client.Stream] does.
+func (c *Client) Subscribe(ctx context.Context, request *pb.SubscribeTaskRequest) iter.Seq2[*pb.RunEvent, error] {
+	return onlyEvents(c.subscribe(ctx, request, false))
+}
+
+// SubscribeUpdates is [Client.Subscribe] with the text that models produce, as in [Client.StreamUpdates].
+func (c *Client) SubscribeUpdates(ctx context.Context, request *pb.SubscribeTaskRequest) iter.Seq2[Update, error] {
+	return c.subscribe(ctx, request, true)
+}
+
+func (c *Client) subscribe(ctx context.Context, request *pb.SubscribeTaskRequest, deltas bool) iter.Seq2[Update, error] {
+	return c.follow(ctx, cursor{
+		taskID: request.GetTaskId(), seen: request.GetAfterSequence(), known: true, stopAt: request.GetStopAt(), deltas: deltas,
+	}, nil)
+}
+
+// Get returns the whole task as it is now.
+func (c *Client) Get(ctx context.Context, taskID string) (*pb.Task, error) {
+	return c.GetView(ctx, taskID, pb.TaskView_TASK_VIEW_FULL)
+}
+
+// GetView returns as much of a task as is asked for: TASK_VIEW_HEADER has its state and no messages or artifacts, TASK_VIEW_TURN those
+// of the latest turn.
+func (c *Client) GetView(ctx context.Context, taskID string, view pb.TaskView) (*pb.Task, error) {
+	response, err := unary(ctx, c.channel, c.agent.GetTask, &pb.GetTaskRequest{TaskId: taskID, View: view})
+	return response.GetTask(), err
+}
+
+// List yields the caller's tasks that match, last changed first, page after page. By default they have no messages and no artifacts
+// (see request.View). An error is yielded once, as the last value.
+func (c *Client) List(ctx context.Context, request *pb.ListTasksRequest) iter.Seq2[*pb.Task, error] {
+	return pages(request, request.GetPageToken(), func(r *pb.ListTasksRequest, token string) ([]*pb.Task, string, error) {
+		r.PageToken = token
+		response, err := unary(ctx, c.channel, c.agent.ListTasks, r)
+		return response.GetTasks(), response.GetNextPageToken(), err
+	})
+}
+
+// Cancel asks the agent to end a task, and returns it as it is afterwards, without messages. The reason is one sentence for the log.
+//
+// A task that has ended fails with [ErrTaskNotCancelable].
+func (c *Client) Cancel(ctx context.Context, taskID, reason string) (*pb.Task, error) {
+	request := &pb.CancelTaskRequest{TaskId: taskID, Reason: reason, RequestId: newID()}
+	response, err := unary(ctx, c.channel, c.agent.CancelTask, request)
+	return response.GetTask(), err
+}
+
+// Card returns who the agent is and what it can do.
+func (c *Client) Card(ctx context.Context) (*pb.AgentCard, error) {
+	response, err := unary(ctx, c.channel, c.agent.GetAgentCard, &pb.GetAgentCardRequest{})
+	return response.GetCard(), err
+}

@@ -1,0 +1,434 @@
+package io.github.protolink_grpc.client;
+
+import io.github.protolink_grpc.v1.AgentCard;
+import io.github.protolink_grpc.v1.AgentServiceGrpc;
+import io.github.protolink_grpc.v1.Approval;
+import io.github.protolink_grpc.v1.ApprovalDecision;
+import io.github.protolink_grpc.v1.CancelTaskResponse;
+import io.github.protolink_grpc.v1.ControlServiceGrpc;
+import io.github.protolink_grpc.v1.GetAgentCardRequest;
+import io.github.protolink_grpc.v1.GetAgentCardResponse;
+import io.github.protolink_grpc.v1.GetTaskResponse;
+import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.ListApprovalsResponse;
+import io.github.protolink_grpc.v1.ListTasksRequest;
+import io.github.protolink_grpc.v1.ListTasksResponse;
+import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.RespondApprovalRequest;
+import io.github.protolink_grpc.v1.RespondApprovalResponse;
+import io.github.protolink_grpc.v1.SendTaskRequest;
+import io.github.protolink_grpc.v1.SendTaskResponse;
+import io.github.protolink_grpc.v1.StreamTaskRequest;
+import io.github.protolink_grpc.v1.SubscribeTaskRequest;
+import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskView;
+import io.github.protolink_grpc.v1.Delta;
+import io.github.protolink_grpc.v1.WatchApprovalsRequest;
+import io.grpc.Channel;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.stream.Stream;
+
+/**
+ * One agent. What is cut is repeated for {@link ClientBuilder#patience}: every task that is sent
+ * carries a request id, so that a repetition is never a second run.
+ *
+ * <p>Every method throws {@link ProtolinkException}; a future fails with it. A method whose thread
+ * is interrupted ends at once with {@link java.util.concurrent.CancellationException}, as calls do
+ * whose future or {@link io.grpc.Context} is canceled or whose client is closed. A deadline, like
+ * all these, ends the wait and not the run: that ends by {@link #cancel}. The deadline of the
+ * Context counts, too.
+ */
+public final class ProtolinkClient implements AutoCloseable {
+
+  private final Connection connection;
+
+  private ProtolinkClient(Connection connection) {
+    this.connection = connection;
+  }
+
+  /**
+   * Connects to an agent in plaintext or over TLS, without credentials.
+   *
+   * @param url {@code grpc://host:port}, {@code grpcs://host:port} or {@code host:port}
+   * @throws IllegalArgumentException if the URL is none of these
+   */
+  public static ProtolinkClient connect(String url) {
+    return builder(url).build();
+  }
+
+  /** The same, with options. */
+  public static ClientBuilder<ProtolinkClient> builder(String url) {
+    return new ClientBuilder<>(url, ProtolinkClient::new);
+  }
+
+  /**
+   * Over a channel of your own, for instance one with another transport. Closing the client ends
+   * its calls and leaves the channel open. Where the channel leads to another machine in plaintext,
+   * a call with credentials fails before they are sent.
+   */
+  public static ClientBuilder<ProtolinkClient> builder(Channel channel) {
+    return new ClientBuilder<>(channel, ProtolinkClient::new);
+  }
+
+  /**
+   * This client with another deadline, which bounds each call with its retries and each stream.
+   * Closing either closes both.
+   */
+  public ProtolinkClient withDeadline(Duration deadline) {
+    return new ProtolinkClient(connection.withDeadline(deadline));
+  }
+
+  /**
+   * This client with one more header, which takes the place of the builder's of that name. Closing
+   * either closes both.
+   *
+   * @throws IllegalArgumentException if a header cannot carry it
+   */
+  public ProtolinkClient withHeader(String name, String value) {
+    return new ProtolinkClient(connection.withHeader(name, value));
+  }
+
+  /** Who the agent is and what it can do. */
+  public AgentCard card() {
+    return connection.ask(
+        AgentServiceGrpc.getGetAgentCardMethod(),
+        GetAgentCardRequest.getDefaultInstance(),
+        "",
+        GetAgentCardResponse::getCard);
+  }
+
+  /** Sends a text as a new task: see {@link #send(SendTaskRequest)}. */
+  public Task send(String text) {
+    return send(Tasks.of(text));
+  }
+
+  /** Sends a new task: see {@link #send(SendTaskRequest)} and {@link Tasks}. */
+  public Task send(Task task) {
+    return send(Requests.send(task));
+  }
+
+  /**
+   * Starts or continues a task, and waits until it ends or waits for somebody. A task that fails is
+   * returned, not thrown.
+   *
+   * @param request with {@code task_id}, which must exist, it continues that task; otherwise it
+   *     begins one, which gets an id unless it has one. Without a request id it gets one; give your
+   *     own to repeat it safely from another process.
+   * @return the task with the messages and artifacts of this turn, unless the request names another
+   *     view
+   * @throws ProtolinkException whose {@link ProtolinkException#taskId} says by which id the task
+   *     can be found
+   */
+  public Task send(SendTaskRequest request) {
+    SendTaskRequest complete = Requests.complete(request);
+    return connection.ask(
+        AgentServiceGrpc.getSendTaskMethod(),
+        complete,
+        Requests.taskId(complete),
+        SendTaskResponse::getTask);
+  }
+
+  /** {@link #send(Task)} without waiting for it. */
+  public CompletableFuture<Task> sendAsync(Task task) {
+    return sendAsync(Requests.send(task));
+  }
+
+  /**
+   * {@link #send(SendTaskRequest)} without waiting for it. Canceling the future ends the wait, not
+   * the run.
+   */
+  public CompletableFuture<Task> sendAsync(SendTaskRequest request) {
+    SendTaskRequest complete = Requests.complete(request);
+    return connection.askAsync(
+        AgentServiceGrpc.getSendTaskMethod(),
+        complete,
+        Requests.taskId(complete),
+        SendTaskResponse::getTask);
+  }
+
+  /** Sends a text as a new task: see {@link #submit(Task)}. */
+  public Task submit(String text) {
+    return submit(Tasks.of(text));
+  }
+
+  /**
+   * Sends a new task and returns as soon as the agent has accepted it: {@link #get} and {@link
+   * #subscribe(String)} tell what becomes of it.
+   */
+  public Task submit(Task task) {
+    return send(Requests.send(task).toBuilder().setReturnImmediately(true).build());
+  }
+
+  /** Answers a task that waits for a text: see {@link #reply(String, Part...)}. */
+  public Task reply(String taskId, String text) {
+    return reply(taskId, Parts.text(text));
+  }
+
+  /**
+   * Adds a message to a task that waits for it, and waits like {@link #send(SendTaskRequest)}.
+   *
+   * @param taskId a task that exists
+   * @throws ProtolinkException with {@link Reason#TASK_NOT_FOUND} or {@link Reason#TASK_FINISHED}
+   */
+  public Task reply(String taskId, Part... parts) {
+    return send(
+        SendTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+  }
+
+  /** {@link #reply(String, Part...)} without waiting for it. */
+  public CompletableFuture<Task> replyAsync(String taskId, Part... parts) {
+    return sendAsync(
+        SendTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+  }
+
+  /** {@link #reply(String, Part...)} that shows the events of the turn. */
+  public EventStream streamReply(String taskId, Part... parts) {
+    return stream(
+        StreamTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+  }
+
+  /** Sends a text as a new task: see {@link #stream(StreamTaskRequest)}. */
+  public EventStream stream(String text) {
+    return stream(Tasks.of(text));
+  }
+
+  /** Sends a new task: see {@link #stream(StreamTaskRequest)} and {@link Tasks}. */
+  public EventStream stream(Task task) {
+    return stream(Requests.stream(task));
+  }
+
+  /**
+   * Starts or continues a task, and shows the events of this turn as they come, until the task ends
+   * or waits for somebody. The request is sent now; the errors come with the reading.
+   *
+   * @param request as in {@link #send(SendTaskRequest)}; a repetition shows the events of the first
+   *     request
+   */
+  public EventStream stream(StreamTaskRequest request) {
+    return stream(request, null);
+  }
+
+  /** {@link #stream(StreamTaskRequest, Consumer)} of a new task. */
+  public EventStream stream(Task task, Consumer<Delta> onDelta) {
+    return stream(Requests.stream(task), onDelta);
+  }
+
+  /**
+   * {@link #stream(StreamTaskRequest)} that also shows the text that models produce, piece by
+   * piece, while they do. No piece is shown twice; a model call that is tried again begins at
+   * offset 0 again. After a cut pieces may be missing, but the events have the text whole.
+   *
+   * @param onDelta called by the thread that reads the events, between them; what it throws ends
+   *     the stream
+   */
+  public EventStream stream(StreamTaskRequest request, Consumer<Delta> onDelta) {
+    return started(new EventStream(connection, Requests.complete(request), onDelta));
+  }
+
+  /** Shows all events of a task, from the first one until its end. */
+  public EventStream subscribe(String taskId) {
+    return subscribe(taskId, 0);
+  }
+
+  /** Shows the events of a task after a sequence, stored ones first, until its end. */
+  public EventStream subscribe(String taskId, long afterSequence) {
+    return subscribe(
+        SubscribeTaskRequest.newBuilder()
+            .setTaskId(taskId)
+            .setAfterSequence(afterSequence)
+            .build());
+  }
+
+  /** Shows the events of a task from where, and until where, the request says. */
+  public EventStream subscribe(SubscribeTaskRequest request) {
+    return subscribe(request, null);
+  }
+
+  /** The same with text of models: see {@link #stream(StreamTaskRequest, Consumer)}. */
+  public EventStream subscribe(SubscribeTaskRequest request, Consumer<Delta> onDelta) {
+    return started(new EventStream(connection, request, onDelta));
+  }
+
+  /**
+   * The whole task as it is now.
+   *
+   * @throws ProtolinkException with {@link Reason#TASK_NOT_FOUND}
+   */
+  public Task get(String taskId) {
+    return get(taskId, TaskView.TASK_VIEW_FULL);
+  }
+
+  /** As much of the task as the view says; a header is cheap however large the task is. */
+  public Task get(String taskId, TaskView view) {
+    return connection.ask(
+        AgentServiceGrpc.getGetTaskMethod(),
+        Requests.get(taskId, view),
+        taskId,
+        GetTaskResponse::getTask);
+  }
+
+  /** {@link #get(String)} without waiting for it. */
+  public CompletableFuture<Task> getAsync(String taskId) {
+    return getAsync(taskId, TaskView.TASK_VIEW_FULL);
+  }
+
+  /** {@link #get(String, TaskView)} without waiting for it. */
+  public CompletableFuture<Task> getAsync(String taskId, TaskView view) {
+    return connection.askAsync(
+        AgentServiceGrpc.getGetTaskMethod(),
+        Requests.get(taskId, view),
+        taskId,
+        GetTaskResponse::getTask);
+  }
+
+  /** The caller's tasks that match, last changed first; pages are fetched as they are read. */
+  public Stream<Task> list(ListTasksRequest filter) {
+    return Connection.pages(
+            filter.getPageToken(),
+            token -> listPage(filter.toBuilder().setPageToken(token).build()),
+            ListTasksResponse::getNextPageToken)
+        .flatMap(page -> page.getTasksList().stream());
+  }
+
+  /** One page of the caller's tasks, with the token of the next one and the number of all. */
+  public ListTasksResponse listPage(ListTasksRequest request) {
+    return connection.ask(AgentServiceGrpc.getListTasksMethod(), request, "", Function.identity());
+  }
+
+  /**
+   * Asks the agent to cancel a task. Canceling twice is the same as once.
+   *
+   * @param reason why, one sentence; may be empty
+   * @return the task afterwards, without its content
+   * @throws ProtolinkException with {@link Reason#TASK_NOT_FOUND} or {@link
+   *     Reason#TASK_NOT_CANCELABLE}
+   */
+  public Task cancel(String taskId, String reason) {
+    return connection.ask(
+        AgentServiceGrpc.getCancelTaskMethod(),
+        Requests.cancel(taskId, reason),
+        taskId,
+        CancelTaskResponse::getTask);
+  }
+
+  /** {@link #cancel} without waiting for it. */
+  public CompletableFuture<Task> cancelAsync(String taskId, String reason) {
+    return connection.askAsync(
+        AgentServiceGrpc.getCancelTaskMethod(),
+        Requests.cancel(taskId, reason),
+        taskId,
+        CancelTaskResponse::getTask);
+  }
+
+  /** The approvals that wait for an answer, oldest first; pages are fetched as they are read. */
+  public Stream<Approval> approvals() {
+    return approvals(ListApprovalsRequest.getDefaultInstance());
+  }
+
+  /** The approvals that match, oldest first; pages are fetched as they are read. */
+  public Stream<Approval> approvals(ListApprovalsRequest filter) {
+    return approvals(connection, filter);
+  }
+
+  static Stream<Approval> approvals(Connection connection, ListApprovalsRequest filter) {
+    Function<String, ListApprovalsResponse> page =
+        token ->
+            connection.ask(
+                ControlServiceGrpc.getListApprovalsMethod(),
+                filter.toBuilder().setPageToken(token).build(),
+                filter.getTaskId(),
+                Function.identity());
+    return Connection.pages(filter.getPageToken(), page, ListApprovalsResponse::getNextPageToken)
+        .flatMap(each -> each.getApprovalsList().stream());
+  }
+
+  /** Shows all approvals: see {@link #watchApprovals(String)}. */
+  public ResumingStream<Approval> watchApprovals() {
+    return watchApprovals("");
+  }
+
+  /**
+   * Shows approvals as they are asked for and answered, beginning with those that wait. It does not
+   * end by itself. After a cut it shows what became of those that it has shown; what was asked for
+   * and answered within the cut is not shown.
+   *
+   * @param taskId only those of this task; empty means any
+   */
+  public ResumingStream<Approval> watchApprovals(String taskId) {
+    return started(
+        new ApprovalWatch(
+            connection, WatchApprovalsRequest.newBuilder().setTaskId(taskId).build()));
+  }
+
+  /**
+   * Answers an approval. The answer is about the action that the approval shows: if another one
+   * waits by now, nothing is approved.
+   *
+   * @param reason why, one sentence; may be empty
+   * @return the approval afterwards, and whether somebody had answered before
+   * @throws ProtolinkException with {@link Reason#APPROVAL_NOT_FOUND} or {@link
+   *     Reason#APPROVAL_CHANGED}
+   */
+  public RespondApprovalResponse respond(Approval approval, boolean approved, String reason) {
+    return respond(decision(approval, approved, reason).build());
+  }
+
+  /**
+   * Approves an action with other arguments than the agent has shown.
+   *
+   * @param approval one whose request is {@code editable}
+   * @param argumentsJson all arguments, a JSON object like the one under {@code arguments} in the
+   *     action's {@code payload_json}; the agent checks them again
+   * @param reason why, one sentence; may be empty
+   * @throws ProtolinkException as {@link #respond(Approval, boolean, String)}, or with {@link
+   *     Reason#INVALID_ARGUMENT}
+   */
+  public RespondApprovalResponse approveEdited(
+      Approval approval, String argumentsJson, String reason) {
+    return respond(
+        decision(approval, true, reason).setEditedArgumentsJson(argumentsJson).build());
+  }
+
+  private static ApprovalDecision.Builder decision(
+      Approval approval, boolean approved, String reason) {
+    return ApprovalDecision.newBuilder()
+        .setRequestId(approval.getRequest().getRequestId())
+        .setFingerprint(approval.getRequest().getAction().getFingerprint())
+        .setApproved(approved)
+        .setReason(reason);
+  }
+
+  /**
+   * Answers an approval in full. Where a cut made the client repeat it, {@code already_decided} may
+   * be about its own first attempt.
+   */
+  public RespondApprovalResponse respond(ApprovalDecision decision) {
+    return connection.ask(
+        ControlServiceGrpc.getRespondApprovalMethod(),
+        RespondApprovalRequest.newBuilder().setDecision(decision).build(),
+        "",
+        Function.identity());
+  }
+
+  /**
+   * For generated stubs: methods that this class does not have. Headers go along; retries and
+   * deadlines do not.
+   */
+  public Channel channel() {
+    return connection.channel();
+  }
+
+  /** Ends the calls and streams under way, and the connection. Runs go on. */
+  @Override
+  public void close() {
+    connection.transport().close();
+  }
+
+  private static <S extends ResumingStream<?>> S started(S stream) {
+    stream.start();
+    return stream;
+  }
+}

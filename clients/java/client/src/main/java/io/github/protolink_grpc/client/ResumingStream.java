@@ -1,0 +1,209 @@
+package io.github.protolink_grpc.client;
+
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.lang.ref.Cleaner;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.concurrent.CancellationException;
+
+/**
+ * What a server shows, item by item, through cuts of the connection: after one it goes on by itself
+ * where it stopped.
+ *
+ * <p>{@link #hasNext} and {@link #next} wait for the next item. They throw {@link
+ * ProtolinkException} when the server refuses, when the deadline passes, or when a cut lasts longer
+ * than {@link ClientBuilder#patience}. They throw {@link CancellationException} when the caller
+ * ends the stream before its end: by {@link #close} from any thread, by interrupting the thread
+ * that reads, by closing the client, or by canceling the {@link io.grpc.Context} that it was begun
+ * in.
+ *
+ * <p>One thread reads. Reading to the end closes, too; who leaves earlier closes: {@code try
+ * (EventStream events = client.stream("...")) { ... }}. The call of a stream that is forgotten is
+ * ended when the garbage collector finds it.
+ *
+ * @param <T> what it shows
+ */
+public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, AutoCloseable {
+
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  final Connection connection;
+  final Operation operation;
+
+  private Responses<?, T> responses;
+  private Iterator<T> batch = Collections.emptyIterator();
+  private T next;
+  private boolean isDone;
+  private RuntimeException failure;
+
+  ResumingStream(Connection connection, String taskId) {
+    this.connection = connection;
+    this.operation = connection.beginStream(taskId);
+    CLEANER.register(this, new Forgotten(operation));
+  }
+
+  /** Must not know the stream, which would then never be forgotten. */
+  private record Forgotten(Operation operation) implements Runnable {
+    @Override
+    public void run() {
+      operation.finish();
+    }
+  }
+
+  /** Sends the call that goes on after what was accepted. */
+  abstract Responses<?, T> open();
+
+  /** Called before the items of each response. */
+  void received() {}
+
+  /** Remembers an item. Returns whether it is news: what was shown before a cut may come again. */
+  abstract boolean accept(T item);
+
+  /** Whether nothing can follow what was accepted. */
+  boolean isComplete() {
+    return false;
+  }
+
+  /**
+   * Whether the server had nothing left to show when it ended the call in good order. If not, that
+   * is a cut like any other.
+   */
+  boolean isWhole() {
+    return false;
+  }
+
+  /** Sends the first call now instead of at the first reading; errors are left to the reading. */
+  final void start() {
+    try {
+      reopen();
+    } catch (RuntimeException e) {
+      fail(e);
+    }
+  }
+
+  @Override
+  public final boolean hasNext() {
+    if (failure != null) {
+      throw failure;
+    }
+    try {
+      while (next == null && !isDone) {
+        advance();
+      }
+      return next != null;
+    } catch (InterruptedException e) {
+      throw fail(operation.interrupted());
+    } catch (RuntimeException e) {
+      throw fail(e);
+    }
+  }
+
+  @Override
+  public final T next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException();
+    }
+    T item = next;
+    next = null;
+    return item;
+  }
+
+  /** This stream itself, for loops: it can be read once. */
+  @Override
+  public final Iterator<T> iterator() {
+    return this;
+  }
+
+  /**
+   * Ends the call. What the server does goes on: to end a task, cancel it. Closing twice, or after
+   * the last item, changes nothing.
+   */
+  @Override
+  public final void close() {
+    operation.cancel("the stream was closed");
+  }
+
+  private RuntimeException fail(RuntimeException error) {
+    failure = error;
+    operation.finish();
+    return error;
+  }
+
+  private void advance() throws InterruptedException {
+    if (operation.isEnded()) {
+      throw operation.cancellation();
+    }
+    if (batch.hasNext()) {
+      take(batch.next());
+    } else {
+      fetch();
+    }
+  }
+
+  private void take(T item) {
+    if (accept(item)) {
+      next = item;
+      operation.patience.progress();
+    }
+    if (isComplete()) {
+      finish();
+    }
+  }
+
+  private void finish() {
+    isDone = true;
+    operation.finish();
+  }
+
+  private void reopen() {
+    operation.run(
+        () -> {
+          try {
+            responses = open();
+          } catch (RuntimeException thrown) {
+            // Not by the connection but by something in this process, such as an interceptor.
+            throw operation.error(thrown);
+          }
+        });
+  }
+
+  private void fetch() throws InterruptedException {
+    if (responses == null) {
+      reopen();
+    }
+    try {
+      batch = operation.call(this::nextBatch);
+    } catch (StatusRuntimeException | ProtolinkException thrown) {
+      pauseAfter(thrown);
+      return;
+    }
+    received();
+  }
+
+  private Iterator<T> nextBatch() throws InterruptedException {
+    List<T> received = responses.next();
+    if (received != null) {
+      return received.iterator();
+    }
+    if (!isWhole()) {
+      throw ProtolinkException.of(
+          Status.Code.UNAVAILABLE, "the stream ended before its last event", null);
+    }
+    finish();
+    return Collections.emptyIterator();
+  }
+
+  /** Waits until the stream may go on; throws the error if it may not. */
+  private void pauseAfter(RuntimeException thrown) throws InterruptedException {
+    operation.patience.openFor(responses.openFor());
+    responses = null;
+    RuntimeException error = operation.error(thrown);
+    if (!(error instanceof ProtolinkException cut)) {
+      throw error;
+    }
+    operation.await(operation.pauseAfter(cut));
+  }
+}

@@ -1,0 +1,75 @@
+package io.github.protolink_grpc.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+
+import com.google.protobuf.Timestamp;
+import io.github.protolink_grpc.v1.Artifact;
+import io.github.protolink_grpc.v1.Message;
+import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.Role;
+import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.ToolOutput;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class TasksTest {
+
+  private static final Part JSON = Part.newBuilder().setDataJson("{\"a\":1}").build();
+
+  @Test
+  void aNewTaskHasAnIdOfItsOwn() {
+    assertNotEquals(Tasks.of("a").getId(), Tasks.of("a").getId());
+    assertEquals("", Tasks.messages(Parts.text("more")).getId());
+  }
+
+  @Test
+  void whatTheCallerSaidIsNoOutput() {
+    assertEquals(Optional.empty(), Tasks.output(Tasks.of("hello")));
+  }
+
+  @Test
+  void theNewestOfMessagesAndArtifactsIsTheOutput() {
+    Task task = Tasks.of("hello").toBuilder().addMessages(said(2, "there")).build();
+    assertEquals(Optional.of("there"), Tasks.output(task));
+    assertEquals(
+        Optional.of("there"),
+        Tasks.output(task.toBuilder().addArtifacts(made(1, "result")).build()));
+    assertEquals(
+        Optional.of("{\"a\":1}"), Tasks.output(task.toBuilder().addArtifacts(made(3, "")).build()));
+    assertEquals(
+        Optional.of("there"),
+        Tasks.output(task.toBuilder().addArtifacts(made(3, "preview")).build()));
+  }
+
+  @Test
+  void aFailedToolHasNoOutput() {
+    Part failed =
+        Part.newBuilder().setToolOutput(ToolOutput.newBuilder().setErrorJson("{}")).build();
+    Part done = Part.newBuilder().setToolOutput(ToolOutput.newBuilder().setResultJson("3")).build();
+    assertEquals(
+        Optional.of("3"), Tasks.output(Task.newBuilder().addArtifacts(made(done, failed)).build()));
+    assertEquals(
+        Optional.empty(), Tasks.output(Task.newBuilder().addArtifacts(made(failed)).build()));
+  }
+
+  private static Message said(int second, String text) {
+    return Message.newBuilder()
+        .setRole(Role.ROLE_AGENT)
+        .addParts(Part.newBuilder().setText(text))
+        .setCreateTime(Timestamp.newBuilder().setSeconds(second))
+        .build();
+  }
+
+  private static Artifact made(int second, String kind) {
+    return made(JSON).toBuilder()
+        .setKind(kind)
+        .setCreateTime(Timestamp.newBuilder().setSeconds(second))
+        .build();
+  }
+
+  private static Artifact made(Part... parts) {
+    return Artifact.newBuilder().addAllParts(List.of(parts)).build();
+  }
+}

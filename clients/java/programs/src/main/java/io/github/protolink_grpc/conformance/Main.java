@@ -1,0 +1,311 @@
+package io.github.protolink_grpc.conformance;
+
+import static io.github.protolink_grpc.conformance.Checks.CASE;
+import static io.github.protolink_grpc.conformance.Checks.collected;
+import static io.github.protolink_grpc.conformance.Checks.expect;
+import static io.github.protolink_grpc.conformance.Checks.expectChange;
+import static io.github.protolink_grpc.conformance.Checks.expectCounted;
+import static io.github.protolink_grpc.conformance.Checks.given;
+import static io.github.protolink_grpc.conformance.Checks.output;
+import static io.github.protolink_grpc.conformance.Checks.refused;
+import static io.github.protolink_grpc.conformance.Checks.word;
+
+import io.github.protolink_grpc.client.EventStream;
+import io.github.protolink_grpc.client.ProtolinkClient;
+import io.github.protolink_grpc.client.ProtolinkException;
+import io.github.protolink_grpc.client.Reason;
+import io.github.protolink_grpc.client.RegistryClient;
+import io.github.protolink_grpc.client.ResumingStream;
+import io.github.protolink_grpc.client.Tasks;
+import io.github.protolink_grpc.v1.AgentCard;
+import io.github.protolink_grpc.v1.AgentChange;
+import io.github.protolink_grpc.v1.AgentChangeKind;
+import io.github.protolink_grpc.v1.AgentFilter;
+import io.github.protolink_grpc.v1.Approval;
+import io.github.protolink_grpc.v1.DeregisterAgentRequest;
+import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.RegisterAgentRequest;
+import io.github.protolink_grpc.v1.RegistryServiceGrpc;
+import io.github.protolink_grpc.v1.RegistryServiceGrpc.RegistryServiceBlockingStub;
+import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.RunEvent;
+import io.github.protolink_grpc.v1.SendTaskRequest;
+import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskState;
+import io.grpc.Status;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.IntStream;
+
+/**
+ * The conformance program of the Java client: {@code plgrpc conformance run --
+ * clients/java/conformance.sh}. It knows the public client and the environment that it is started
+ * with; programs in other languages do the same things in the same order.
+ */
+final class Main {
+
+  private final ProtolinkClient agent;
+  private final RegistryClient registry;
+
+  /** One case; returns normally if it passes. */
+  interface Case {
+    void run() throws Exception;
+  }
+
+  /** A case that cannot be run here; the message says why. */
+  private static final class Skip extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    Skip(String why) {
+      super(why);
+    }
+  }
+
+  private Main(ProtolinkClient agent, RegistryClient registry) {
+    this.agent = agent;
+    this.registry = registry;
+  }
+
+  public static void main(String[] args) {
+    int failed = 0;
+    try (ProtolinkClient agent = ProtolinkClient.connect(given("AGENT")).withDeadline(CASE);
+        RegistryClient registry =
+            RegistryClient.builder(given("REGISTRY")).deadline(CASE).build()) {
+      PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+      for (Map.Entry<String, Case> each : new Main(agent, registry).cases().entrySet()) {
+        String line = outcome(each.getKey(), each.getValue());
+        failed += line.startsWith("FAIL") ? 1 : 0;
+        out.println(line);
+      }
+    }
+    System.exit(failed == 0 ? 0 : 1);
+  }
+
+  private Map<String, Case> cases() {
+    Map<String, Case> cases = new LinkedHashMap<>();
+    cases.put("unary", this::unary);
+    cases.put("stream", this::stream);
+    cases.put("resume", this::resume);
+    cases.put("cancel", this::cancel);
+    cases.put("deadline", this::deadline);
+    cases.put("errors", this::errors);
+    cases.put("metadata", this::metadata);
+    cases.put("retry", this::retry);
+    cases.put("large", this::large);
+    cases.put("approval", this::approval);
+    cases.put("registry", this::registry);
+    cases.put("unknown-event", this::unknownEvent);
+    cases.put("unknown-part", this::unknownPart);
+    cases.put("unknown-enum", this::unknownEnum);
+    new HostileCases(agent).addTo(cases);
+    cases.put("vectors", this::vectors);
+    return cases;
+  }
+
+  private static String outcome(String name, Case each) {
+    long began = System.nanoTime();
+    try {
+      each.run();
+    } catch (Skip skip) {
+      return "SKIP " + name + ": " + skip.getMessage();
+    } catch (Exception | AssertionError error) {
+      String kind = error instanceof AssertionError ? "" : error.getClass().getSimpleName() + ": ";
+      return "FAIL " + name + ": " + (kind + error.getMessage()).replaceAll("\\s+", " ").strip();
+    }
+    return "PASS " + name + " " + Math.round((System.nanoTime() - began) / 1e6) + "ms";
+  }
+
+  // -- cases -------------------------------------------------------------------------------------
+
+  private void unary() {
+    Task task = agent.send("echo héllo 世界");
+    expect("the state", task.getState(), TaskState.TASK_STATE_COMPLETED);
+    expect("the output", output(task), "héllo 世界");
+  }
+
+  private void stream() {
+    expectCounted(collected(agent.stream("count 100")));
+  }
+
+  private void resume() {
+    expectCounted(collected(agent.stream("cut 40 count 100")));
+  }
+
+  private void cancel() {
+    List<RunEvent> events = new ArrayList<>();
+    try (EventStream stream = agent.stream("wait")) {
+      for (RunEvent event : stream) {
+        events.add(event);
+        if (event.getTaskStatus().getNewState() == TaskState.TASK_STATE_WORKING) {
+          agent.cancelAsync(stream.taskId(), "enough").join();
+        }
+      }
+      RunEvent last = events.get(events.size() - 1);
+      expect("the last state", last.getTaskStatus().getNewState(), TaskState.TASK_STATE_CANCELED);
+      Task now = agent.getAsync(stream.taskId()).join();
+      expect("the state", now.getState(), TaskState.TASK_STATE_CANCELED);
+      expect("the reason", now.getCancelReason(), "enough");
+    }
+  }
+
+  private void deadline() {
+    Task task = Tasks.of("wait");
+    long began = System.nanoTime();
+    ProtolinkException late = refused(() -> agent.withDeadline(Duration.ofMillis(300)).send(task));
+    expect("the code", late.code(), Status.Code.DEADLINE_EXCEEDED);
+    expect("whether it took less than 3 s", System.nanoTime() - began < 3_000_000_000L, true);
+    expect("the state", agent.get(task.getId()).getState(), TaskState.TASK_STATE_WORKING);
+    agent.cancel(task.getId(), "seen");
+  }
+
+  private void errors() {
+    String unknown = UUID.randomUUID().toString();
+    ProtolinkException missing = refused(() -> agent.get(unknown));
+    expect("the code", missing.code(), Status.Code.NOT_FOUND);
+    expect("the reason", missing.reason(), Reason.TASK_NOT_FOUND);
+    expect("metadata task_id", missing.metadata().get("task_id"), unknown);
+
+    Task tooLong = Tasks.of("echo too long").toBuilder().setId("x".repeat(200)).build();
+    ProtolinkException invalid = refused(() -> agent.send(tooLong));
+    expect("the code", invalid.code(), Status.Code.INVALID_ARGUMENT);
+    List<String> fields =
+        invalid.violations().stream().map(ProtolinkException.Violation::field).toList();
+    expect("the fields", fields, List.of("task.id"));
+
+    String done = agent.send("echo done").getId();
+    ProtolinkException finished = refused(() -> agent.cancel(done, ""));
+    expect("the code", finished.code(), Status.Code.FAILED_PRECONDITION);
+    expect("the reason", finished.reason(), Reason.TASK_NOT_CANCELABLE);
+  }
+
+  private void metadata() {
+    String url = given("GUARDED");
+    try (ProtolinkClient byKey = ProtolinkClient.builder(url).apiKey(given("API_KEY")).build();
+        ProtolinkClient byToken =
+            ProtolinkClient.builder(url).bearerToken(given("BEARER")).build();
+        ProtolinkClient nobody = ProtolinkClient.connect(url);
+        ProtolinkClient told =
+            ProtolinkClient.builder(given("AGENT")).header("x-conformance", "hello").build()) {
+      expect("the principal by key", output(byKey.send("whoami")), "conformance");
+      expect("the principal by token", output(byToken.send("whoami")), "conformance");
+      ProtolinkException refused = refused(() -> nobody.send("whoami"));
+      expect("the code", refused.code(), Status.Code.UNAUTHENTICATED);
+      expect("the reason", refused.reason(), Reason.UNAUTHENTICATED);
+      expect("what was received", output(told.send("header x-conformance")), "hello");
+    }
+  }
+
+  private void retry() {
+    String token = word();
+    expect("the output", output(agent.send("flaky 2 " + token)), token + " ran 1 times");
+
+    String other = word();
+    String requestId = word();
+    List<Task> answers =
+        IntStream.range(0, 2)
+            .mapToObj(n -> SendTaskRequest.newBuilder().setTask(Tasks.of("count-runs " + other)))
+            .map(request -> agent.sendAsync(request.setRequestId(requestId).build()).join())
+            .toList();
+    expect("the second id", answers.get(1).getId(), answers.get(0).getId());
+    answers.forEach(each -> expect("the output", output(each), other + " ran 1 times"));
+  }
+
+  private void large() {
+    String text = "0123456789".repeat(300_000);
+    expect(
+        "whether the text came back whole", output(agent.send("echo " + text)).equals(text), true);
+  }
+
+  private void approval() {
+    for (boolean approved : new boolean[] {true, false}) {
+      List<RunEvent> events = new ArrayList<>();
+      try (EventStream stream = agent.stream("approve it")) {
+        for (RunEvent event : stream) {
+          events.add(event);
+          if (event.hasApprovalRequired()) {
+            ListApprovalsRequest own =
+                ListApprovalsRequest.newBuilder().setTaskId(stream.taskId()).build();
+            List<Approval> waiting = agent.approvals(own).toList();
+            expect("the number of approvals", waiting.size(), 1);
+            try (ResumingStream<Approval> watch = agent.watchApprovals(stream.taskId())) {
+              expect("the approval that is watched", watch.next(), waiting.get(0));
+              agent.respond(waiting.get(0), approved, "");
+            }
+          }
+        }
+        RunEvent last = events.get(events.size() - 1);
+        expect(
+            "the last state", last.getTaskStatus().getNewState(), TaskState.TASK_STATE_COMPLETED);
+        expect("the output", output(agent.get(stream.taskId())), approved ? "approved" : "refused");
+      }
+    }
+  }
+
+  private void registry() {
+    expect("the URL by name", registry.lookup("conformance").getCard().getUrl(), given("AGENT"));
+    List<String> tagged = registry.byTag("scripted").map(each -> each.getCard().getName()).toList();
+    expect("the names by tag", tagged, List.of("conformance"));
+
+    String name = "temp-" + word().substring(0, 8);
+    AgentCard card =
+        AgentCard.newBuilder()
+            .setName(name)
+            .setDescription("Comes and goes.")
+            .setUrl("grpc://" + name + ".invalid:1")
+            .build();
+    RegistryServiceBlockingStub stub = RegistryServiceGrpc.newBlockingStub(registry.channel());
+    try (ResumingStream<AgentChange> watch = registry.watch(AgentFilter.getDefaultInstance())) {
+      expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_UP, "conformance");
+      String lease =
+          stub.registerAgent(RegisterAgentRequest.newBuilder().setCard(card).build()).getLeaseId();
+      expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_UP, name);
+      stub.deregisterAgent(DeregisterAgentRequest.newBuilder().setLeaseId(lease).build());
+      expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_DOWN, name);
+    }
+  }
+
+  private void unknownEvent() {
+    List<RunEvent> strange =
+        collected(agent.stream("future")).stream()
+            .filter(event -> event.getEventType().equals("example.unheard_of"))
+            .toList();
+    expect("the number of strange events", strange.size(), 1);
+    expect("the summary", strange.get(0).getSummary(), "From the future");
+    expect("the payload", strange.get(0).getPayloadCase(), RunEvent.PayloadCase.PAYLOAD_NOT_SET);
+  }
+
+  private void unknownPart() {
+    List<Part> parts =
+        collected(agent.stream("future")).stream()
+            .filter(RunEvent::hasTaskArtifact)
+            .flatMap(event -> event.getTaskArtifact().getArtifact().getPartsList().stream())
+            .toList();
+    expect("the number of parts", parts.size(), 1);
+    expect("the content", parts.get(0).getContentCase(), Part.ContentCase.CONTENT_NOT_SET);
+    expect("the text to show", parts.get(0).getFallbackText(), "A part from the future");
+  }
+
+  private void unknownEnum() {
+    List<Integer> states =
+        collected(agent.stream("future")).stream()
+            .filter(RunEvent::hasTaskStatus)
+            .map(event -> event.getTaskStatus().getNewStateValue())
+            .toList();
+    expect("the states", states, List.of(77, TaskState.TASK_STATE_COMPLETED_VALUE));
+  }
+
+  private void vectors() throws Exception {
+    String folder = System.getenv("PLGRPC_VECTORS");
+    if (folder == null || folder.isEmpty()) {
+      throw new Skip("there is no folder of vectors");
+    }
+    Vectors.check(Path.of(folder));
+  }
+}

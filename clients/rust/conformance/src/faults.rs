@@ -1,0 +1,187 @@
+//! Cases in which the connection fails, or the caller makes a mistake.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use plgrpc_client::v1::RunEvent;
+use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use crate::cases::{Fallible, counts, refused, whole_log};
+use crate::{Outcome, World, expect};
+
+/// What the cases with a patience of their own set, and when calls must then have failed.
+const PATIENCE: Duration = Duration::from_secs(2);
+const GIVEN_UP: Range<Duration> = Duration::from_secs(2)..Duration::from_secs(9);
+
+fn hostile(world: &World) -> Fallible<Client> {
+    Ok(Client::connect(&world.hostile)?)
+}
+
+fn impatient(world: &World) -> Fallible<Client> {
+    Ok(Client::builder(&world.hostile).patience(PATIENCE).connect()?)
+}
+
+fn new_word() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
+pub async fn outage(world: &World) -> Outcome {
+    counts(&whole_log(hostile(world)?.stream("outage 4000 40 count 100")).await?)
+}
+
+pub async fn reset(world: &World) -> Outcome {
+    for code in [8, 2, 0] {
+        let text = format!("reset {code} 40 count 100");
+        let events = whole_log(hostile(world)?.stream(text)).await;
+        let counted = events.and_then(|events| counts(&events));
+        counted.map_err(|error| format!("code {code}: {error}"))?;
+    }
+    Ok(())
+}
+
+pub async fn early_ok(world: &World) -> Outcome {
+    counts(&whole_log(hostile(world)?.stream("early 40 count 100")).await?)
+}
+
+pub async fn idle_cuts(world: &World) -> Outcome {
+    let events = whole_log(impatient(world)?.stream("idle 5 1100 echo here")).await?;
+    let task = world.agent.get(&events[0].task_id).await?;
+    expect("the output", output(&task).as_deref(), Some("here"))
+}
+
+/// What the agent says about the calls of a task.
+async fn calls(world: &World, word: &str) -> Fallible<serde_json::Value> {
+    let task = world.agent.send(format!("calls {word}")).await?;
+    Ok(serde_json::from_str(&output(&task).unwrap_or_default())?)
+}
+
+/// The agent was called again, though not without end, and has run the task once.
+async fn called_some_times(world: &World, word: &str) -> Outcome {
+    let said = calls(world, word).await?;
+    let count = said["calls"].as_u64().unwrap_or_default();
+    expect(
+        &format!("whether {count} is 3 to 20 calls"),
+        (3..=20).contains(&count),
+        true,
+    )?;
+    expect("the number of runs", said["runs"].as_u64(), Some(1))
+}
+
+fn in_time(began: Instant) -> Outcome {
+    let took = began.elapsed();
+    expect(&format!("whether {took:?} is 2 to 9 s"), GIVEN_UP.contains(&took), true)
+}
+
+/// The error that ends a stream.
+async fn failure(events: &mut Feed<RunEvent>) -> Result<(), Error> {
+    while events.try_next().await?.is_some() {}
+    Ok(())
+}
+
+pub async fn flapping(world: &World) -> Outcome {
+    let (word, began) = (new_word(), Instant::now());
+    let submission = Submission::text(format!("flap {word}"));
+    let task_id = submission.task_id().to_owned();
+    let failed = failure(&mut impatient(world)?.stream(submission)).await;
+    refused(failed, Code::Unavailable, reason::UNAVAILABLE)?;
+    in_time(began)?;
+    world.agent.cancel(task_id, "seen").await?;
+    called_some_times(world, &word).await
+}
+
+pub async fn retry_bound(world: &World) -> Outcome {
+    let (word, began) = (new_word(), Instant::now());
+    let failed = impatient(world)?.send(format!("down {word}")).await;
+    let error = refused(failed, Code::Unavailable, reason::UNAVAILABLE)?;
+    in_time(began)?;
+    let task_id = error.task_id().ok_or("the error names no task")?;
+    expect("the id of the task", &world.agent.get(task_id).await?.id, task_id)?;
+    world.agent.cancel(task_id, "seen").await?;
+    called_some_times(world, &word).await
+}
+
+pub async fn cancel_in_pause(world: &World) -> Outcome {
+    let submission = Submission::text(format!("flap {}", new_word()));
+    let task_id = submission.task_id().to_owned();
+    let mut events = hostile(world)?.stream(submission);
+    let (first, shown) = oneshot::channel();
+    let call = tokio::spawn(async move {
+        let event = events.try_next().await;
+        let _ = first.send(event.is_ok());
+        failure(&mut events).await
+    });
+    expect("whether there was an event", shown.await?, true)?;
+    sleep(Duration::from_secs(1)).await; // the case says so
+    call.abort();
+    let ended = timeout(Duration::from_millis(500), call).await?;
+    let is_canceled = ended.is_err_and(|error| error.is_cancelled());
+    expect("whether the call ended as canceled", is_canceled, true)?;
+    world.agent.cancel(task_id, "seen").await?;
+    Ok(())
+}
+
+pub async fn forgotten_task(world: &World) -> Outcome {
+    let mut events = hostile(world)?.stream("forget 5 count 100");
+    let mut sequences = Vec::new();
+    let failed = loop {
+        match events.try_next().await {
+            Ok(Some(event)) => sequences.push(event.sequence),
+            other => break other,
+        }
+    };
+    expect("the list of sequences", sequences, [1, 2, 3, 4, 5])?;
+    refused(failed, Code::NotFound, reason::TASK_NOT_FOUND)?;
+    Ok(())
+}
+
+pub async fn mistyped(world: &World) -> Outcome {
+    let answer = || Submission::text("echo lost").continuing("no-such-task");
+    let sent = world.agent.send(answer()).await;
+    refused(sent, Code::NotFound, reason::TASK_NOT_FOUND)?;
+    let streamed = world.agent.stream(answer()).try_next().await;
+    refused(streamed, Code::NotFound, reason::TASK_NOT_FOUND)?;
+    Ok(())
+}
+
+pub async fn credentials(_: &World) -> Outcome {
+    let far = || Client::builder("grpc://agent.example:50051");
+    for made in [
+        far().api_key("secret").connect(),
+        far().metadata("authorization", "Basic secret").connect(),
+        far().connect()?.with_metadata("authorization", "Basic secret"),
+    ] {
+        let error = refused(made, Code::InvalidArgument, reason::INVALID_ARGUMENT)?;
+        expect(
+            "whether the error has the secret",
+            error.to_string().contains("secret"),
+            false,
+        )?;
+    }
+    Ok(())
+}
+
+pub async fn leak(world: &World) -> Outcome {
+    let word = new_word();
+    let mut events = hostile(world)?.stream(format!("hold {word}"));
+    let task_id = events.try_next().await?.ok_or("there was no event")?.task_id;
+    expect(
+        "the number of streams",
+        calls(world, &word).await?["open"].as_u64(),
+        Some(1),
+    )?;
+    drop(events);
+    let mut open = None;
+    for _ in 0..50 {
+        open = calls(world, &word).await?["open"].as_u64();
+        if open == Some(0) {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    expect("the number of open streams", open, Some(0))?;
+    world.agent.cancel(task_id, "seen").await?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { create } from "@bufbuild/protobuf";
+import { ArtifactSchema, type Part, PartSchema, TaskSchema } from "@protolink-grpc/protocol";
+
+import { composedId } from "../src/tasks.js";
+import {
+  filePart,
+  filesOf,
+  jsonOf,
+  jsonPart,
+  newTask,
+  textOf,
+  textPart,
+  toolCallPart,
+  toolCallsOf,
+  toolOutputsOf,
+  userMessage,
+} from "../src/index.js";
+
+const holding = (...parts: Part[]) => create(ArtifactSchema, { parts });
+
+test("a message is made of texts and parts, in order", () => {
+  assert.deepEqual(
+    userMessage(["See", textPart("**this**", "text/markdown"), jsonPart({ n: 1 })]).parts.map(
+      ({ content, mediaType }) => [content.case, content.value, mediaType],
+    ),
+    [
+      ["text", "See", ""],
+      ["text", "**this**", "text/markdown"],
+      ["dataJson", '{"n":1}', ""],
+    ],
+  );
+  assert.deepEqual(userMessage("x"), userMessage(["x"]));
+});
+
+test("a new task has an id, and the caller's own task stays as it is", () => {
+  const given = create(TaskSchema, { messages: [userMessage("x")], sessionId: "s" });
+  const made = newTask(given);
+  assert.ok(made.id);
+  assert.equal(given.id, "");
+  assert.deepEqual({ ...made, id: "" }, { ...given });
+  assert.equal(newTask({ id: "my-own" }).id, "my-own");
+});
+
+test("ids are random UUIDs, also where the platform makes none", () => {
+  const form = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+  for (const made of [() => composedId(), () => newTask("x").id]) {
+    const ids = Array.from({ length: 100 }, made);
+    ids.forEach((id) => assert.match(id, form));
+    assert.equal(new Set(ids).size, 100);
+  }
+});
+
+test("what was put into parts can be read from them", () => {
+  const data = new Uint8Array([1, 2, 3]);
+  const item = holding(
+    textPart("first"),
+    jsonPart([1, { two: null }]),
+    filePart({ data, name: "a.bin" }),
+    filePart({ uri: "https://example.org/b.png", mediaType: "image/png", kind: "image" }),
+    filePart({ name: "known by name" }),
+    toolCallPart("book", { nights: 5 }, "c-1"),
+    toolCallPart("now"),
+  );
+  assert.deepEqual(jsonOf(item), [1, { two: null }]);
+  assert.deepEqual(
+    filesOf(item).map(({ name, mediaType, kind, source }) => [name, mediaType, kind, source.case, source.value]),
+    [
+      ["a.bin", "", "", "data", data],
+      ["", "image/png", "image", "uri", "https://example.org/b.png"],
+      ["known by name", "", "", undefined, undefined],
+    ],
+  );
+  assert.deepEqual(toolCallsOf(item), [
+    { toolName: "book", args: { nights: 5 }, callId: "c-1" },
+    { toolName: "now", args: {}, callId: "" },
+  ]);
+});
+
+test("outputs of tools and models are read, the last one that is output first", () => {
+  const output = (callId: string, resultJson: string, errorJson = "") =>
+    create(PartSchema, { content: { case: "toolOutput", value: { callId, resultJson, errorJson } } });
+  const answer = create(PartSchema, {
+    content: { case: "inferOutput", value: { content: { case: "valueJson", value: '{"a":1}' } } },
+  });
+  const item = holding(textPart("x"), output("c-1", "[7]"), output("c-2", "", '"broken"'), output("c-3", "null"));
+  assert.deepEqual(toolOutputsOf(item), [
+    { callId: "c-1", result: [7], error: undefined },
+    { callId: "c-2", result: undefined, error: "broken" },
+    { callId: "c-3", result: null, error: undefined },
+  ]);
+  assert.deepEqual(jsonOf(holding(output("c-1", "[7]"), output("c-2", "", '"broken"'))), [7]);
+  assert.deepEqual(jsonOf(holding(answer, textPart("x"))), { a: 1 });
+  assert.equal(textOf(holding(answer)), '{"a":1}');
+  assert.equal(jsonOf(holding(textPart("x"))), undefined);
+});
+
+test("what JSON cannot say is refused", () => {
+  assert.throws(() => jsonPart(undefined), TypeError);
+  assert.throws(() => jsonPart(1n), TypeError);
+});

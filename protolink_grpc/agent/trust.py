@@ -1,0 +1,158 @@
+"""Which peers an agent shows its credentials to: those that its configuration names, and no other. Nothing is sent from here."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from protolink_grpc.agent.registry import Registry
+from protolink_grpc.auth.confidential import is_confidential
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.local_agent import SCHEME
+from protolink_grpc.client.recent import Recent
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnauthenticatedError
+from protolink_grpc.logs import get_logger
+from protolink_grpc.wire.address import comparable_url, origin_of
+
+log = get_logger(__name__)
+
+LOGGED_PEERS = 1_000
+"""Peers of which an agent remembers that it has logged to send them no credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A peer, and the client that calls it.
+
+    Args:
+        withheld: The agent has credentials or metadata, and the client sends none of them.
+    """
+
+    url: str
+    client: AgentClient
+    withheld: bool = False
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say in an UnauthenticatedError of the peer that it was shown no credentials, and how it would be."""
+        try:
+            yield
+        except UnauthenticatedError as error:
+            if not self.withheld:
+                raise
+            raise UnauthenticatedError(
+                f"{error}; no credentials were sent, because this agent does not trust {self.url}: "
+                f"add {_server_of(self.url)!r} to its trusted_peers",
+                **{**error.metadata, "url": self.url},
+            ) from error
+
+
+class PeerTrust:
+    """The decision for one agent.
+
+    Args:
+        peers: URLs, of which scheme, host and port count, and names in the registry.
+        whole_registry: Every agent in the registry is trusted.
+        registry: As the agent was given it.
+
+    Raises:
+        InvalidArgumentError: A URL that is none, or names in a registry whose answers can be forged.
+    """
+
+    def __init__(
+        self,
+        peers: Iterable[str],
+        whole_registry: bool,
+        registry: "Registry | RegistryClient | None",
+    ) -> None:
+        if isinstance(peers, str):
+            raise InvalidArgumentError("must be a list of URLs and names", field="trusted_peers")
+        given = [(index, each) for index, each in enumerate(peers)]
+        self._origins = {origin_of(each, field=f"trusted_peers[{index}]") for index, each in given if "://" in each}
+        self._names = {each for _, each in given if "://" not in each}
+        self._whole_registry = whole_registry
+        self._registry = registry.client if isinstance(registry, Registry) else registry
+        if registry is not None and self._asks_registry:
+            _check_registry(registry, "trust_registry" if whole_registry else "trusted_peers")
+
+    @property
+    def _asks_registry(self) -> bool:
+        return self._whole_registry or bool(self._names)
+
+    def of_name(self, name: str) -> bool:
+        """Whether the agent that the registry shows under a name is trusted."""
+        return self._whole_registry or name in self._names
+
+    def of_server(self, url: str) -> bool:
+        """Whether the configuration names the server behind a URL."""
+        try:
+            return bool(self._origins) and origin_of(url) in self._origins
+        except InvalidArgumentError:
+            return False
+
+    async def of_url(self, url: str) -> bool:
+        """Whether a URL that may come from anywhere is trusted: by its server, or because a trusted agent is registered there."""
+        if self.of_server(url):
+            return True
+        if self._registry is None or not self._asks_registry:
+            return False
+        try:
+            card = (await self._registry.get(url)).card
+        except ProtolinkError:
+            return False
+        return comparable_url(card.url) == comparable_url(url) and self.of_name(card.name)
+
+
+class PeerClients:
+    """The two clients of an agent: one that says who it is, and one that does not.
+
+    Args:
+        own: Sends the agent's credentials and metadata.
+        plain: Sends neither; None where the agent has neither.
+        agent_name: For the log.
+    """
+
+    def __init__(self, own: AgentClient, plain: AgentClient | None = None, agent_name: str = "") -> None:
+        self.own = own
+        self._plain = plain
+        self._agent_name = agent_name
+        self._logged: Recent[bool] = Recent(LOGGED_PEERS)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether it matters which client calls a peer."""
+        return self._plain is not None
+
+    def reach(self, url: str, *, trusted: bool) -> Reached:
+        """The client for a peer; the first time that it gets no credentials, this is logged."""
+        if self._plain is None or trusted or url.startswith(SCHEME):
+            return Reached(url, self.own)
+        server = _server_of(url)
+        if self._logged.get(server) is None:
+            self._logged.keep(server, True)
+            log.warning(
+                "%s sends no credentials to %s: it is not among the agent's trusted_peers", self._agent_name, server
+            )
+        return Reached(url, self._plain, withheld=True)
+
+
+def _check_registry(registry: Registry | RegistryClient, field: str) -> None:
+    if isinstance(registry, Registry):
+        if not registry.authenticates:
+            raise InvalidArgumentError(
+                "the registry does not authenticate registrations, so that anybody can have any name: give it an "
+                "authenticator, or trust peers by their URLs",
+                field=field,
+            )
+    elif not is_confidential(registry.url):
+        raise InvalidArgumentError(
+            f"the registry at {registry.url} is reached in the clear, so that its answers can be forged on the way: reach it "
+            "over TLS, or trust peers by their URLs",
+            field=field,
+        )
+
+
+def _server_of(url: str) -> str:
+    """Scheme, host and port of a peer's URL."""
+    scheme, separator, rest = comparable_url(url).partition("://")
+    return f"{scheme}{separator}{rest.partition('/')[0]}"

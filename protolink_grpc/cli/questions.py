@@ -1,0 +1,119 @@
+"""What a command prints while it waits for a task: approvals that the task needs, and how it goes on after Ctrl-C."""
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.approvals_commands import ARGUMENTS_KEY, time_left
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.errors import PermissionDeniedError, ProtolinkError
+from protolink_grpc.models.action import ApprovalRequest
+from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.runtime.submission import StopAt
+
+WIDTH = 80
+"""Columns of a terminal that nobody has made larger."""
+
+LOOK_AFTER_S = 1.0
+"""How long a task may take before a command looks what it waits for; most have ended by then."""
+
+
+@asynccontextmanager
+async def approvals_shown(
+    settings: Settings, agent: str, client: AgentClient, url: str, task: str | Callable[[], Awaitable[str]]
+) -> AsyncIterator[None]:
+    """Show each approval that a task waits for while the body waits for the task.
+
+    Args:
+        task: The task's id, or what finds it out; empty as long as it is not known. It may not exist yet.
+    """
+    watcher = asyncio.get_running_loop().create_task(_watch(settings, agent, client, url, task))
+    try:
+        yield
+    finally:
+        watcher.cancel()
+        await asyncio.wait([watcher])
+
+
+async def _watch(
+    settings: Settings, agent: str, client: AgentClient, url: str, task: str | Callable[[], Awaitable[str]]
+) -> None:
+    while True:
+        await asyncio.sleep(LOOK_AFTER_S)
+        try:
+            task_id = task if isinstance(task, str) else await task()
+            if task_id:
+                await _show_all(settings, agent, client, url, task_id)
+                return
+        except PermissionDeniedError:
+            return  # may send, and may not look
+        except ProtolinkError:
+            continue  # the command itself says what is wrong
+
+
+async def _show_all(settings: Settings, agent: str, client: AgentClient, url: str, task_id: str) -> None:
+    """The approvals that wait now, then those that come."""
+    waiting: dict[str, ApprovalRequest] = {}
+    last = 0
+    for stop_at in (StopAt.CURRENT, StopAt.TERMINAL):
+        watch = client.subscribe(task_id, agent_url=url, after=last, stop_at=stop_at)
+        async with aclosing(cast(Any, watch)) as events:
+            async for event in events:
+                last = event.sequence
+                match event.payload:
+                    case ApprovalRequired(request=request) if stop_at is StopAt.TERMINAL:
+                        show_question(settings, agent, request)
+                    case ApprovalRequired(request=request):
+                        waiting[request.request_id] = request
+                    case ApprovalDecided(decision=decision):
+                        waiting.pop(decision.request_id, None)
+        if stop_at is StopAt.CURRENT:
+            for request in waiting.values():
+                show_question(settings, agent, request)
+
+
+def show_question(settings: Settings, agent: str, request: ApprovalRequest) -> None:
+    """What is to be approved, with its arguments, and the commands that answer it.
+
+    Every text of the agent stays on its own line, so that none can pass for a hint.
+    """
+    action = request.action
+    output.note("note", f"task {request.task_id} waits for an approval of {output.one_line(action.name, WIDTH)}")
+    fields = [
+        ("action", f"{action.kind} {action.name}"),
+        ("description", action.description),
+        ("arguments", to_json(action.payload.get(ARGUMENTS_KEY, action.payload))),
+        ("reason", request.policy_decision.reason),
+        ("expires", time_left(request.expires_at) if request.expires_at else ""),
+    ]
+    for label, value in fields:
+        if value:
+            output.note(f"  {label}", output.one_line(value, 2000))
+    seen = ("--fingerprint", action.fingerprint)
+    for verb, meaning in (("approve", "approve"), ("deny", "refuse")):
+        command = settings.command(f"approvals {verb}", agent, request.request_id, *seen)
+        output.note("hint", f"{meaning} it with:\n{wrapped(command)}")
+
+
+def say_that_it_goes_on(settings: Settings, agent: str, task_id: str) -> None:
+    """That the end of a wait is not the end of its task."""
+    output.note("note", f"task {task_id} goes on")
+    output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
+    output.note("hint", f"cancel it with: {settings.command('task cancel', agent, task_id)}")
+
+
+def wrapped(command: str) -> str:
+    """A command on lines of at most `WIDTH` columns where its words allow that, to be pasted into a shell as it is."""
+    lines: list[str] = []
+    here = ""
+    for word in map(shlex.quote, shlex.split(command)):
+        if here and len(here) + len(word) + 3 > WIDTH:  # a blank, and ` \` at the end
+            lines.append(here)
+            here = " " * 2
+        here += word if not here.strip() else f" {word}"
+    return " \\\n".join([*lines, here])

@@ -1,0 +1,225 @@
+"""gRPC-Web as a client: a channel for the generated async stubs over HTTP/1.1, for servers whose HTTP port has our services.
+
+A stub over this channel behaves like one over a gRPC channel: the same deadlines and metadata, and each failure is an
+`AioRpcError` with a code, a message and the details of `google.rpc.Status`. What a call means is decided by those who use the stub.
+"""
+
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import httpx
+from google.protobuf.message import DecodeError
+from google.rpc import code_pb2, status_pb2
+
+from protolink_grpc.client.channel import (
+    MAX_RESPONSE_BYTES,
+    ChannelOptions,
+)
+from protolink_grpc.client.grpc_agent import RpcAgent
+from protolink_grpc.client.http_channel import FRAMED, http_channel_to, typed_http
+from protolink_grpc.client.patience import paced
+from protolink_grpc.errors import DeadlineExceededError, InvalidAgentResponseError, UnavailableError
+from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.wire.grpc_web import (
+    COMPRESSED,
+    MEDIA_TYPE,
+    MEDIA_TYPES,
+    TIMEOUT_HEADER,
+    TRAILERS,
+    frame,
+    frames_of,
+    status_from_fields,
+    status_from_trailers,
+    timeout_value,
+)
+from protolink_grpc.wire.status import to_status
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+_DETAILS: Final = "grpc-status-details-bin"
+
+
+class GrpcWebAgent(RpcAgent):
+    """One of our agents behind its HTTP port: everything that a `GrpcAgent` can do."""
+
+    def __init__(self, address: WebAddress, options: ChannelOptions) -> None:
+        super().__init__(address, options)
+        self._web_channel = GrpcWebChannel(address, options)
+
+    @property
+    def _channel(self) -> Any:
+        return self._web_channel
+
+    @property
+    def is_connected(self) -> bool:
+        # Connections come and go with the requests.
+        return False
+
+
+class GrpcWebChannel:
+    """What the generated async stubs need of a channel: methods with one request, and one response or a stream of them.
+
+    Args:
+        address: The base URL of the services: a method is at `{url}/{service}/{method}`.
+        options: Certificates for `https://`. Metadata and credentials are given with each call, as on any channel.
+    """
+
+    def __init__(self, address: WebAddress, options: ChannelOptions) -> None:
+        self._address = address
+        self._options = options
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: Any,
+    ) -> Callable[..., Awaitable[Any]]:
+        """A method with one response."""
+
+        async def call(request: Any, *, timeout: float | None = None, metadata: Metadata | None = None) -> Any:
+            found = None
+            stream = self._responses(method, request_serializer(request), timeout, metadata or ())
+            async with aclosing(stream) as messages:
+                async for message in messages:
+                    if found is not None:
+                        raise InvalidAgentResponseError(f"{self._address.url} sent two responses to {method}")
+                    found = message
+            if found is None:
+                raise InvalidAgentResponseError(f"{self._address.url} sent no response to {method}")
+            return self._parsed(response_deserializer, found)
+
+        return call
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: Any,
+    ) -> Callable[..., AsyncGenerator[Any, None]]:
+        """A method with a stream of responses. Closing the generator that a call returns closes the connection."""
+
+        async def call(
+            request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
+        ) -> AsyncGenerator[Any, None]:
+            stream = self._responses(method, request_serializer(request), timeout, metadata or ())
+            async with aclosing(stream) as messages:
+                async for message in messages:
+                    yield self._parsed(response_deserializer, message)
+
+        return call
+
+    def _parsed(self, parse: Callable[[bytes], Any], message: bytes) -> Any:
+        try:
+            return parse(message)
+        except DecodeError:
+            raise InvalidAgentResponseError(
+                f"{self._address.url} sent a response that is no message of its method", url=self._address.url
+            ) from None
+
+    async def _responses(
+        self, method: str, request: bytes, timeout_s: float | None, metadata: Metadata
+    ) -> AsyncGenerator[bytes, None]:
+        """The encoded responses, all of which arrive within the time. Raises AioRpcError, InvalidAgentResponseError."""
+        url = self._address.url
+        try:
+            async with aclosing(
+                paced(self._exchange(method, request, timeout_s, metadata), timeout_s, url)
+            ) as messages:
+                async for message in messages:
+                    yield message
+        except DeadlineExceededError as error:
+            raise rpc_error(status_pb2.Status(code=code_pb2.DEADLINE_EXCEEDED, message=str(error))) from None
+
+    async def _exchange(
+        self, method: str, request: bytes, timeout_s: float | None, metadata: Metadata
+    ) -> AsyncGenerator[bytes, None]:
+        url = self._address.url + method
+        client = http_channel_to(self._address, self._options)
+        headers = _headers(timeout_s, metadata)
+        try:
+            async with (
+                client.stream(
+                    "POST", url, headers=headers, content=frame(request), extensions={FRAMED: True}
+                ) as response,
+                aclosing(_messages(response, url)) as messages,
+            ):
+                async for message in messages:
+                    yield message
+        except EOFError:
+            raise rpc_error(_unavailable("the response was cut off")) from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise _http_error(error, url) from None
+
+
+async def _messages(response: httpx.Response, url: str) -> AsyncGenerator[bytes, None]:
+    """The encoded messages of a response.
+
+    Raises:
+        AioRpcError: The trailers state a failure.
+        EOFError: There are no trailers, or half a frame.
+        InvalidAgentResponseError: The response is not gRPC-Web.
+        httpx.HTTPStatusError: An HTTP status that is no success.
+    """
+    if not response.is_success:
+        await response.aread()
+        response.raise_for_status()
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.status_code != 200 or kind not in MEDIA_TYPES:
+        given = f"HTTP status {response.status_code} and {kind or 'no content type'}"
+        raise InvalidAgentResponseError(f"{url} answered with {given} instead of {MEDIA_TYPE}", url=url)
+    status: status_pb2.Status | None = None
+    if "grpc-status" in response.headers:
+        status = status_from_fields(dict(response.headers))
+    # To the end of the body, so that the connection can be used again.
+    async with aclosing(frames_of(response.aiter_bytes(), MAX_RESPONSE_BYTES)) as frames:
+        async for flags, content in frames:
+            if status is not None or flags & ~TRAILERS:
+                why = "compressed" if flags & COMPRESSED else "not expected"
+                raise InvalidAgentResponseError(f"{url} sent a frame that is {why}", url=url)
+            if flags & TRAILERS:
+                status = status_from_trailers(content)
+            else:
+                yield content
+    if status is None:
+        raise EOFError("the body ends without trailers")
+    if status.code != code_pb2.OK:
+        raise rpc_error(status)
+
+
+def _headers(timeout_s: float | None, metadata: Metadata) -> list[tuple[str, str]]:
+    found = [("content-type", MEDIA_TYPE), ("accept", MEDIA_TYPE), ("x-grpc-web", "1")]
+    if timeout_s is not None:
+        found.append((TIMEOUT_HEADER, timeout_value(timeout_s)))
+    for key, value in metadata:
+        found.append((key, value if isinstance(value, str) else b64encode(value).decode()))
+    return found
+
+
+def _http_error(error: httpx.HTTPError | httpx.StreamError, url: str) -> grpc.aio.AioRpcError:
+    """The error of an exchange that came to no gRPC-Web response: a failed connection, or an HTTP status that is no success."""
+    meant = typed_http(error, url)
+    if isinstance(meant, UnavailableError) and not isinstance(error, httpx.HTTPStatusError):
+        # In gRPC's words, by which `channel.typed` knows that no server was reached.
+        reached = "unreached" not in meant.metadata
+        return rpc_error(_unavailable(str(error) or type(error).__name__, "" if reached else "failed to connect: "))
+    return rpc_error(to_status(meant))
+
+
+def _unavailable(why: str, prefix: str = "") -> status_pb2.Status:
+    return status_pb2.Status(code=code_pb2.UNAVAILABLE, message=prefix + why)
+
+
+def rpc_error(status: status_pb2.Status) -> grpc.aio.AioRpcError:
+    """The error that a gRPC channel raises for a call that ended with this status."""
+    code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+    trailing = grpc.aio.Metadata()
+    if status.details and code.value[0] == status.code:
+        trailing.add(_DETAILS, status.SerializeToString())
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailing, details=status.message)

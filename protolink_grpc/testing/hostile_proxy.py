@@ -1,0 +1,196 @@
+"""A TCP proxy in front of a gRPC server, which breaks connections and streams where a scripted agent tells it to.
+
+The agent speaks to it with a marker: a response that is for the proxy alone, in the stream that is to break. The proxy reads the
+frames of HTTP/2 that the server sends, forwards what comes before a marker, and does what the marker says. Headers are not read.
+"""
+
+import asyncio
+import secrets
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from protolink_grpc.wire.address import Address
+from protolink_grpc.wire.scalars import delimited, tag
+
+PREFACE_BYTES: Final = 24
+"""What a client sends before its first frame. Source: RFC 9113, section 3.4."""
+
+HEADER_BYTES: Final = 9
+"""Of a frame: 3 bytes of length, type, flags, 4 bytes of stream id. Source: RFC 9113, section 4.1."""
+
+DATA, HEADERS, RST_STREAM = 0, 1, 3
+CANCEL: Final = 8
+"""Frame types, and the error code that tells the server to stop."""
+
+MESSAGE_PREFIX_BYTES: Final = 5
+"""What gRPC puts before each message."""
+
+SHOWN_S: Final = 0.1
+"""How long a client has to show what came before a break: some throw away what they have not shown by then, and nothing on the wire
+says when they have."""
+
+_STREAM_ID: Final = 0x7FFFFFFF
+_MARKER_TAG: Final = tag(1002)  # a field that no response has
+_MARKER: Final = struct.Struct(">16sBI")
+_BEFORE_MARKER: Final = MESSAGE_PREFIX_BYTES + len(delimited(_MARKER_TAG, (bytes(_MARKER.size),))) - _MARKER.size
+
+
+class Break(IntEnum):
+    """What a marker asks for; its number says how."""
+
+    RESET = 1
+    """End the stream with RST_STREAM; the number is the error code."""
+    OUTAGE = 2
+    """Close every connection, and new ones at once; the number is for how many milliseconds."""
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """One connection of a client, and the one to the server that goes with it."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    reset: set[int] = field(default_factory=set)
+    # The last data of each stream: a marker may lie across two frames.
+    tails: dict[int, bytes] = field(default_factory=dict)
+
+    def abort(self) -> None:
+        for end in (self.client, self.server):
+            end.transport.abort()
+
+
+class HostileProxy:
+    """The proxy. It stands between clients and one server while `serve` is entered.
+
+    Attributes:
+        url: Where clients connect to.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self._secret = secrets.token_bytes(16)  # what an agent echoes is never a marker
+        self._links: set[_Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._down_until = 0.0
+
+    def marker(self, what: Break, number: int) -> bytes:
+        """The response that makes the proxy break the stream that it is in, or more. Only for calls that came this way."""
+        return delimited(_MARKER_TAG, (_MARKER.pack(self._secret, what, number),))
+
+    def carries(self, peer: str) -> bool:
+        """Whether a call came this way. `peer` is what the server calls its client, like `ipv4:127.0.0.1:50000`."""
+        port = peer.rpartition(":")[2]
+        return any(str(link.server.get_extra_info("sockname")[1]) == port for link in self._links)
+
+    @asynccontextmanager
+    async def serve(self, server: Address) -> AsyncIterator[None]:
+        """Listen on a free port of this machine, for connections to `server`, until the block is left."""
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._carry(reader, writer, server))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        listening = await asyncio.start_server(accept, "127.0.0.1", 0)
+        self.url = f"grpc://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        try:
+            yield
+        finally:
+            listening.close()
+            for link in self._links:
+                link.abort()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: Address) -> None:
+        """Forward both directions until one of them ends."""
+        if asyncio.get_running_loop().time() < self._down_until:
+            writer.transport.abort()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection(server.host, server.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        link = _Link(writer, far_writer)
+        self._links.add(link)
+        try:
+            directions = {
+                asyncio.ensure_future(self._to_server(reader, link)),
+                asyncio.ensure_future(self._to_client(far_reader, link)),
+            }
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            for each in directions:
+                each.cancel()
+            await asyncio.wait(directions)
+        finally:
+            link.abort()
+            self._links.discard(link)
+
+    async def _to_server(self, reader: asyncio.StreamReader, link: _Link) -> None:
+        # Frame by frame, so that a frame of the proxy's own can be put between two of them.
+        with suppress(EOFError, OSError):
+            link.server.write(await reader.readexactly(PREFACE_BYTES))
+            async for header, payload in _frames(reader):
+                link.server.write(header + payload)
+                await link.server.drain()
+
+    async def _to_client(self, reader: asyncio.StreamReader, link: _Link) -> None:
+        with suppress(EOFError, OSError):
+            async for header, payload in _frames(reader):
+                stream_id = _stream_id(header)
+                if header[3] == DATA and stream_id in link.reset:
+                    continue
+                if header[3] == DATA and (found := self._find_marker(link, stream_id, payload)) is not None:
+                    at, what, number = found
+                    if at > 0:
+                        link.client.write(frame(DATA, stream_id, payload[:at]))
+                    await asyncio.sleep(SHOWN_S)
+                    self._break(link, stream_id, what, number)
+                    continue
+                if header[3] == HEADERS:
+                    link.tails.pop(stream_id, None)  # those at the end of a stream; before its data there is none
+                link.client.write(header + payload)
+                await link.client.drain()
+
+    def _find_marker(self, link: _Link, stream_id: int, payload: bytes) -> tuple[int, Break, int] | None:
+        """Where in the data the response begins that is a marker, and what it says."""
+        tail = link.tails.pop(stream_id, b"")
+        data = tail + payload
+        at = data.find(self._secret)
+        if at < 0 or len(data) < at + _MARKER.size:
+            link.tails[stream_id] = data[-_MARKER.size :]
+            return None
+        _, what, number = _MARKER.unpack_from(data, at)
+        return at - _BEFORE_MARKER - len(tail), Break(what), number
+
+    def _break(self, link: _Link, stream_id: int, what: Break, number: int) -> None:
+        if what is Break.RESET:
+            link.reset.add(stream_id)
+            link.client.write(frame(RST_STREAM, stream_id, number.to_bytes(4)))
+            # The server hears of it, too: it must not send trailers, which the client could not read and would have to.
+            link.server.write(frame(RST_STREAM, stream_id, CANCEL.to_bytes(4)))
+            return
+        self._down_until = asyncio.get_running_loop().time() + number / 1000
+        for each in list(self._links):
+            each.abort()
+
+
+def frame(kind: int, stream_id: int, payload: bytes) -> bytes:
+    """A frame of HTTP/2 without flags."""
+    return len(payload).to_bytes(3) + bytes([kind, 0]) + stream_id.to_bytes(4) + payload
+
+
+def _stream_id(header: bytes) -> int:
+    return int.from_bytes(header[5:HEADER_BYTES]) & _STREAM_ID
+
+
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, bytes]]:
+    """The frames of a connection, each as its header and its payload. Raises EOFError where the connection ends, OSError."""
+    while True:
+        header = await reader.readexactly(HEADER_BYTES)
+        yield header, await reader.readexactly(int.from_bytes(header[:3]))

@@ -1,0 +1,118 @@
+"""The frames of gRPC-Web: how messages and trailers stand in an HTTP body. Nothing here sends or receives.
+
+A body is a row of frames: one byte of flags, four bytes of length, the content. Messages have the flags 0. The last frame has 0x80
+set and holds what gRPC sends as trailers. Source: the gRPC project's PROTOCOL-WEB.md and PROTOCOL-HTTP2.md.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, AsyncIterable
+from typing import Final
+from urllib.parse import quote, unquote
+
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2
+
+from protolink_grpc.errors import InvalidAgentResponseError
+
+MEDIA_TYPE: Final = "application/grpc-web+proto"
+
+MEDIA_TYPES: Final = frozenset({"application/grpc-web", MEDIA_TYPE})
+"""Media types of requests and responses. The text form, for browsers that cannot read a body while it arrives, is not supported."""
+
+TIMEOUT_HEADER: Final = "grpc-timeout"
+MAX_TIMEOUT_DIGITS: Final = 8
+
+COMPRESSED, TRAILERS = 0x01, 0x80
+"""Flags of a frame."""
+
+HEAD_BYTES: Final = 5
+
+UNQUOTED: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+"""Characters that `grpc-message` may contain as they are, besides letters and digits."""
+
+
+def frame(message: bytes, flags: int = 0) -> bytes:
+    """One frame of a body."""
+    return b"%c%b%b" % (flags, len(message).to_bytes(4, "big"), message)
+
+
+def has_trailers(frames: bytes) -> bool:
+    """Whether the first of these frames is the last one of its body."""
+    return frames[:1] >= bytes((TRAILERS,))
+
+
+def trailers(status: status_pb2.Status) -> bytes:
+    """The last frame of a response: the status of the call."""
+    lines = [f"grpc-status: {status.code}"]
+    if status.message:
+        lines.append(f"grpc-message: {quote(status.message, safe=UNQUOTED)}")
+    if status.details:
+        lines.append(f"grpc-status-details-bin: {b64encode(status.SerializeToString()).decode().rstrip('=')}")
+    return frame("".join(f"{line}\r\n" for line in lines).encode("ascii"), TRAILERS)
+
+
+def status_from_trailers(lines: bytes) -> status_pb2.Status:
+    """The status that the content of a trailers frame states.
+
+    Raises:
+        InvalidAgentResponseError: It states none.
+    """
+    found: dict[str, str] = {}
+    for line in lines.decode("latin-1").split("\r\n"):
+        key, _, value = line.partition(":")
+        found[key.strip().lower()] = value.strip()
+    return status_from_fields(found)
+
+
+def status_from_fields(fields: "dict[str, str]") -> status_pb2.Status:
+    """The status in `grpc-status`, `grpc-message` and `grpc-status-details-bin`. Raises as `status_from_trailers`."""
+    code, details = fields.get("grpc-status", ""), fields.get("grpc-status-details-bin", "")
+    if not (code.isascii() and code.isdigit() and len(code) <= 3):
+        raise InvalidAgentResponseError(f"the response has no grpc-status, but {code[:20]!r}")
+    status = status_pb2.Status(code=int(code), message=unquote(fields.get("grpc-message", "")))
+    if details:
+        try:
+            detailed = status_pb2.Status.FromString(b64decode(details + "=" * (-len(details) % 4)))
+        except (ValueError, DecodeError):
+            return status  # the code and the message are readable even so
+        if detailed.code == status.code:
+            return detailed
+    return status
+
+
+async def frames_of(chunks: AsyncIterable[bytes], max_bytes: int) -> AsyncGenerator[tuple[int, bytes], None]:
+    """Flags and content of each frame of a body, in order.
+
+    Args:
+        chunks: The body, cut anywhere.
+        max_bytes: Bound of the content of one frame.
+
+    Raises:
+        InvalidAgentResponseError: A frame is larger.
+        EOFError: The body ends inside a frame.
+    """
+    buffer = bytearray()
+    async for chunk in chunks:
+        buffer += chunk
+        start = 0
+        while len(buffer) - start >= HEAD_BYTES:
+            size = int.from_bytes(buffer[start + 1 : start + HEAD_BYTES], "big")
+            if size > max_bytes:
+                raise InvalidAgentResponseError(f"a message has {size} bytes, at most {max_bytes} are accepted")
+            end = start + HEAD_BYTES + size
+            if len(buffer) < end:
+                break
+            yield buffer[start], bytes(buffer[start + HEAD_BYTES : end])
+            start = end
+        del buffer[:start]
+    if buffer:
+        raise EOFError("the body ends inside a frame")
+
+
+def timeout_value(timeout_s: float) -> str:
+    """The value of `grpc-timeout`: at most eight digits and a unit, never less than one unit."""
+    for unit, per_second in (("m", 1000), ("S", 1)):
+        count = max(1, round(timeout_s * per_second))
+        if count < 10**MAX_TIMEOUT_DIGITS:
+            return f"{count}{unit}"
+    return f"{10**MAX_TIMEOUT_DIGITS - 1}S"

@@ -1,0 +1,55 @@
+"""Tasks that are kept in memory between two turns: how many bytes, and whose go first."""
+
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.runtime.clock import SystemClock
+from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.warm import WarmTasks
+from protolink_grpc.store.memory import MemoryStore
+
+
+def task(name: str, size: int, principal: str = "ann") -> LiveTask:
+    live = LiveTask(name, agent_name="agent", store=MemoryStore(), clock=SystemClock())
+    live.fold = TaskFold(name)
+    live.fold.principal = principal
+    live.size = size
+    return live
+
+
+def kept(warm: WarmTasks, *names: str) -> list[str]:
+    return [name for name in names if warm.get(name) is not None]
+
+
+def test_the_tasks_kept_longest_ago_go_first() -> None:
+    warm = WarmTasks(10, 100)
+    for name in ("a", "b", "c"):
+        warm.keep(task(name, 40))
+    assert (kept(warm, "a", "b", "c"), warm.size) == (["b", "c"], 80)
+    warm.keep(task("b", 10))  # used again, and smaller
+    warm.keep(task("d", 60))
+    assert (kept(warm, "b", "c", "d"), warm.size) == (["b", "d"], 70)
+
+
+def test_a_task_that_is_too_large_is_not_kept_and_costs_no_other_its_place() -> None:
+    warm = WarmTasks(10, 100, 0.5)
+    warm.keep(task("small", 10, "bob"))
+    warm.keep(task("large", 51))
+    assert (kept(warm, "small", "large"), warm.size) == (["small"], 10)
+
+
+def test_the_tasks_of_one_principal_do_not_push_out_those_of_others() -> None:
+    warm = WarmTasks(10, 100, 0.5)
+    warm.keep(task("bob's", 10, "bob"))
+    for number in range(100):
+        warm.keep(task(f"{number}", 10, "flood"))
+    assert kept(warm, "bob's", "94", "95", "99") == ["bob's", "95", "99"]
+
+
+def test_what_grew_while_it_was_kept_leaves_no_bytes_behind() -> None:
+    warm = WarmTasks(10, 100)
+    live = task("a", 10)
+    warm.keep(live)
+    live.size = 90
+    warm.forget("a")
+    assert (warm.size, warm._of) == (0, {})
+    warm.forget("a")
+    assert warm.size == 0
