@@ -37,7 +37,7 @@ export class Patience {
   pauseAfter(error: ProtolinkError): number {
     const now = performance.now();
     this.#cutSince ??= now;
-    const leftMs = this.#cutSince + this.#patienceMs - now;
+    const leftMs = this.#patienceMs - (now - this.#cutSince);
     const leastMs = error.retryAfterMs ?? 0;
     if (!error.isRetryable || leftMs <= 0 || leastMs > leftMs) {
       throw error;
