@@ -16,7 +16,9 @@ from plgrpc.v1 import (
     context_pb2,
     control_service_pb2,
     event_pb2,
+    failure_pb2,
     part_pb2,
+    payload_pb2,
     registry_service_pb2,
     task_pb2,
 )
@@ -30,7 +32,9 @@ FILES = tuple(
         context_pb2,
         control_service_pb2,
         event_pb2,
+        failure_pb2,
         part_pb2,
+        payload_pb2,
         registry_service_pb2,
         task_pb2,
     )

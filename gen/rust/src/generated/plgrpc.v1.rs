@@ -2383,6 +2383,168 @@ impl ErrorReason {
         }
     }
 }
+/// Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+///
+/// Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
+/// type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+/// Next free number: 8.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Payload {
+    /// Media type of the value, for instance `text/csv`. Set by the author. Empty means `application/json` for `json`,
+    /// `application/x-protobuf` for `message` and `application/octet-stream` for the others.
+    #[prost(string, tag="5")]
+    pub media_type: ::prost::alloc::string::String,
+    /// Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
+    /// means none.
+    #[prost(string, tag="6")]
+    pub encoding: ::prost::alloc::string::String,
+    /// What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+    #[prost(string, tag="7")]
+    pub preview: ::prost::alloc::string::String,
+    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+    /// there is no value, which differs from the JSON text `null`.
+    #[prost(oneof="payload::Value", tags="1, 2, 3, 4")]
+    pub value: ::core::option::Option<payload::Value>,
+}
+/// Nested message and enum types in `Payload`.
+pub mod payload {
+    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+    /// there is no value, which differs from the JSON text `null`.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Value {
+        /// Any JSON value as UTF-8 JSON text, at most 100 levels deep. Integers keep all their digits.
+        #[prost(string, tag="1")]
+        Json(::prost::alloc::string::String),
+        /// A protobuf message.
+        #[prost(message, tag="2")]
+        Message(super::TypedMessage),
+        /// Raw bytes.
+        #[prost(bytes, tag="3")]
+        Data(::prost::alloc::vec::Vec<u8>),
+        /// Where the value is, when it is not here.
+        #[prost(message, tag="4")]
+        Ref(super::PayloadRef),
+    }
+}
+/// TypedMessage is a protobuf message that can be passed on without knowing its type.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TypedMessage {
+    /// Full name of the type, for instance `acme.calculator.v1.AddRequest`. Set by the author. Required.
+    #[prost(string, tag="1")]
+    pub type_name: ::prost::alloc::string::String,
+    /// The message, serialised. Set by the author.
+    #[prost(bytes="vec", tag="2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+}
+/// PayloadRef says where a value is. The runtime never fetches it on its own.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PayloadRef {
+    /// Where to fetch it. Set by the author. Required.
+    #[prost(string, tag="1")]
+    pub uri: ::prost::alloc::string::String,
+    /// Size in bytes. Set by the author. 0 means unknown.
+    #[prost(int64, tag="2")]
+    pub size_bytes: i64,
+    /// SHA-256 of the bytes: 32 bytes. Set by the author. Empty means unknown.
+    #[prost(bytes="vec", tag="3")]
+    pub sha256: ::prost::alloc::vec::Vec<u8>,
+}
+/// Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
+/// Next free number: 9.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Failure {
+    /// Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
+    /// application. Set by whoever reports it. Empty means that `message` says all.
+    #[prost(string, tag="1")]
+    pub reason: ::prost::alloc::string::String,
+    /// One sentence for people, without secrets. Set by whoever reports it.
+    #[prost(string, tag="2")]
+    pub message: ::prost::alloc::string::String,
+    /// Kind of cause. Set by whoever reports it.
+    #[prost(enumeration="FailureCategory", tag="3")]
+    pub category: i32,
+    /// Whether the same work may succeed later, unchanged. Set by whoever reports it.
+    #[prost(bool, tag="4")]
+    pub retryable: bool,
+    /// How long to wait before that. Set by whoever reports it. Unset means not stated.
+    #[prost(message, optional, tag="5")]
+    pub retry_delay: ::core::option::Option<::prost_types::Duration>,
+    /// Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+    #[prost(string, tag="6")]
+    pub origin: ::prost::alloc::string::String,
+    /// Further facts. Set by whoever reports it. Unset means none.
+    #[prost(message, optional, tag="7")]
+    pub details: ::core::option::Option<Payload>,
+    /// The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+    #[prost(message, optional, boxed, tag="8")]
+    pub cause: ::core::option::Option<::prost::alloc::boxed::Box<Failure>>,
+}
+/// FailureCategory says what kind of cause a failure has, so that a program can decide without a list of reasons. Open: may gain values;
+/// an unknown one is shown, and read as unspecified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FailureCategory {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// What was asked for is wrong: arguments, state, an unknown name. Change the request.
+    Invalid = 1,
+    /// A policy, an approver or missing rights did not allow it.
+    Denied = 2,
+    /// A budget, quota or size limit was reached.
+    Limit = 3,
+    /// It took longer than it may.
+    Timeout = 4,
+    /// Something that is needed cannot be reached: a peer, a model, a store.
+    Unavailable = 5,
+    /// A tool or the agent's own code failed.
+    Tool = 6,
+    /// A model answered with an error, or with something that cannot be used.
+    Model = 7,
+    /// Another agent failed at work that was delegated to it.
+    Peer = 8,
+    /// It was interrupted because somebody canceled it.
+    Canceled = 9,
+    /// A defect of the agent.
+    Internal = 10,
+}
+impl FailureCategory {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FAILURE_CATEGORY_UNSPECIFIED",
+            Self::Invalid => "FAILURE_CATEGORY_INVALID",
+            Self::Denied => "FAILURE_CATEGORY_DENIED",
+            Self::Limit => "FAILURE_CATEGORY_LIMIT",
+            Self::Timeout => "FAILURE_CATEGORY_TIMEOUT",
+            Self::Unavailable => "FAILURE_CATEGORY_UNAVAILABLE",
+            Self::Tool => "FAILURE_CATEGORY_TOOL",
+            Self::Model => "FAILURE_CATEGORY_MODEL",
+            Self::Peer => "FAILURE_CATEGORY_PEER",
+            Self::Canceled => "FAILURE_CATEGORY_CANCELED",
+            Self::Internal => "FAILURE_CATEGORY_INTERNAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FAILURE_CATEGORY_UNSPECIFIED" => Some(Self::Unspecified),
+            "FAILURE_CATEGORY_INVALID" => Some(Self::Invalid),
+            "FAILURE_CATEGORY_DENIED" => Some(Self::Denied),
+            "FAILURE_CATEGORY_LIMIT" => Some(Self::Limit),
+            "FAILURE_CATEGORY_TIMEOUT" => Some(Self::Timeout),
+            "FAILURE_CATEGORY_UNAVAILABLE" => Some(Self::Unavailable),
+            "FAILURE_CATEGORY_TOOL" => Some(Self::Tool),
+            "FAILURE_CATEGORY_MODEL" => Some(Self::Model),
+            "FAILURE_CATEGORY_PEER" => Some(Self::Peer),
+            "FAILURE_CATEGORY_CANCELED" => Some(Self::Canceled),
+            "FAILURE_CATEGORY_INTERNAL" => Some(Self::Internal),
+            _ => None,
+        }
+    }
+}
 /// AgentFilter selects agents. What is set must all match.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentFilter {

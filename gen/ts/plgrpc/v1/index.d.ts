@@ -6,6 +6,8 @@ export * from "./context_pb.js";
 export * from "./control_service_pb.js";
 export * from "./error_reason_pb.js";
 export * from "./event_pb.js";
+export * from "./failure_pb.js";
 export * from "./part_pb.js";
+export * from "./payload_pb.js";
 export * from "./registry_service_pb.js";
 export * from "./task_pb.js";

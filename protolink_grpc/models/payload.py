@@ -1,0 +1,141 @@
+"""A value of a user that is not plain JSON: a protobuf message, bytes, a reference, or something encoded or labelled.
+
+Where the models have a value of a user (arguments, results, data), plain JSON is itself, without a wrapper. Anything else is a
+`Payload`, which is kept and passed on as it came.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeAlias
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import reader
+from protolink_grpc.models.json_value import plain
+
+MARK: Final = "$payload"
+"""In JSON a payload is an object with this one key."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedMessage:
+    """A serialised protobuf message and the full name of its type, for instance `acme.calculator.v1.AddRequest`."""
+
+    type_name: str
+    value: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadRef:
+    """Where a value is. Nothing here fetches it.
+
+    Args:
+        size_bytes: 0 means unknown.
+        sha256: 32 bytes; empty means unknown.
+    """
+
+    uri: str
+    size_bytes: int = 0
+    sha256: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownForm:
+    """No value, or a form that only a later version of the contract knows: the encoded `plgrpc.v1.Payload`."""
+
+    encoded: bytes
+
+
+PayloadForm: TypeAlias = TypedMessage | PayloadRef | UnknownForm | bytes | Any
+"""What a payload holds; anything that is none of the four is a JSON value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One value of a user with what has to be known to read it.
+
+    Args:
+        value: A TypedMessage, a PayloadRef, bytes, or any JSON value.
+        media_type: Empty means the usual one of the form.
+        encoding: Codec that encoded the value; empty means none.
+        preview: What is shown instead of the value, at most 1 KiB.
+    """
+
+    value: PayloadForm
+    media_type: str = ""
+    encoding: str = ""
+    preview: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"$payload": {...}}`, with bytes in base64."""
+        found: dict[str, Any]
+        match self.value:
+            case TypedMessage():
+                found = {"type_name": self.value.type_name, "message": _base64(self.value.value)}
+            case PayloadRef():
+                found = {"uri": self.value.uri}
+                if self.value.size_bytes:
+                    found["size_bytes"] = self.value.size_bytes
+                if self.value.sha256:
+                    found["sha256"] = self.value.sha256.hex()
+            case UnknownForm():
+                found = {"encoded": _base64(self.value.encoded)}
+            case bytes():
+                found = {"data": _base64(self.value)}
+            case _:
+                found = {"json": plain(self.value)}
+        labels = {"media_type": self.media_type, "encoding": self.encoding, "preview": self.preview}
+        return {MARK: found | {name: text for name, text in labels.items() if text}}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            InvalidArgumentError: Another shape; names the field.
+        """
+        source = reader.as_object(reader.as_object(data).get(MARK))
+        value: PayloadForm
+        if "message" in source:
+            value = TypedMessage(reader.given_text(source, "type_name"), _bytes(source, "message"))
+        elif "uri" in source:
+            value = PayloadRef(reader.filled_text(source, "uri"), reader.integer(source, "size_bytes"), _digest(source))
+        elif "encoded" in source:
+            value = UnknownForm(_bytes(source, "encoded"))
+        elif "data" in source:
+            value = _bytes(source, "data")
+        elif "json" in source:
+            value = plain(source["json"])
+        else:
+            raise InvalidArgumentError("must be one of message, uri, encoded, data, json", field=MARK)
+        return cls(
+            value, reader.text(source, "media_type"), reader.text(source, "encoding"), reader.text(source, "preview")
+        )
+
+
+def read_value(value: Any) -> Any:
+    """A JSON value in which a payload is written as `Payload.to_dict` does, as the models have it. Any other stays as it is."""
+    if isinstance(value, dict) and len(value) == 1 and MARK in value:
+        try:
+            return Payload.from_dict(value)
+        except InvalidArgumentError:
+            pass  # a user's own object that happens to look like one
+    return value
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _bytes(source: Any, name: str) -> bytes:
+    try:
+        return binascii.a2b_base64(reader.given_text(source, name), strict_mode=True)
+    except ValueError:
+        raise InvalidArgumentError("must be base64 text", field=name) from None
+
+
+def _digest(source: Any) -> bytes:
+    try:
+        return bytes.fromhex(reader.text(source, "sha256"))
+    except ValueError:
+        raise InvalidArgumentError("must be hexadecimal digits", field="sha256") from None

@@ -1,0 +1,163 @@
+"""Values of users and failures between the models and `plgrpc.v1`, for the network and for the log.
+
+In the models a plain JSON value is itself; every other value is a `Payload`.
+"""
+
+from typing import Any, Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
+from plgrpc.v1 import failure_pb2, payload_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.failure import MAX_CAUSES, Failure, FailureCategory
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
+from protolink_grpc.wire.scalars import EnumNumbers
+
+CATEGORIES: Final = EnumNumbers(
+    FailureCategory,
+    {each: failure_pb2.FailureCategory.Value(f"FAILURE_CATEGORY_{each.name}") for each in FailureCategory},
+    field="category",
+)
+
+_MAX_DURATION_S: Final = 315_576_000_000
+"""Ten thousand years. Source: google.protobuf.Duration."""
+
+
+def payload_to_pb(value: Any) -> payload_pb2.Payload:
+    """Raises TypeError or InvalidArgumentError as `to_json`."""
+    if not isinstance(value, Payload):
+        return payload_pb2.Payload(json=to_json(value))
+    found = value.value
+    if isinstance(found, UnknownForm):
+        out = _unknown_to_pb(found)
+    else:
+        out = payload_pb2.Payload()
+        match found:
+            case TypedMessage():
+                out.message.type_name, out.message.value = found.type_name, found.value
+            case PayloadRef():
+                out.ref.uri, out.ref.size_bytes, out.ref.sha256 = found.uri, found.size_bytes, found.sha256
+            case bytes():
+                out.data = found
+            case _:
+                out.json = to_json(found)
+    out.media_type, out.encoding, out.preview = value.media_type, value.encoding, value.preview
+    return out
+
+
+def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload:
+    try:
+        return payload_pb2.Payload.FromString(form.encoded)
+    except DecodeError:
+        raise InvalidArgumentError("is no encoded Payload", field="encoded") from None
+
+
+def payload_from_pb(pb: payload_pb2.Payload, field: str) -> Any:
+    """A JSON value where it is plain JSON, else a Payload; an unset payload is a Payload, too: callers ask for presence first.
+
+    Raises:
+        InvalidArgumentError: The text is no JSON, or too deep; names the path below `field`.
+    """
+    kind = pb.WhichOneof("value")
+    if kind == "json":
+        json = from_json(pb.json, field=f"{field}.json")
+        if not (pb.media_type or pb.encoding or pb.preview):
+            return json
+        value: Any = json
+    elif kind == "message":
+        value = TypedMessage(pb.message.type_name, pb.message.value)
+    elif kind == "data":
+        value = pb.data
+    elif kind == "ref":
+        value = PayloadRef(pb.ref.uri, pb.ref.size_bytes, pb.ref.sha256)
+    else:
+        value = UnknownForm(pb.SerializeToString())
+    return Payload(value, pb.media_type, pb.encoding, pb.preview)
+
+
+def check_payload(pb: payload_pb2.Payload, field: str) -> None:
+    """Pass when the payload of a request has a form that this version knows.
+
+    Raises:
+        InvalidArgumentError: It has none; names the path below `field`.
+    """
+    match pb.WhichOneof("value"):
+        case None:
+            raise InvalidArgumentError("must carry a value of a known form", field=field)
+        case "message" if not pb.message.type_name:
+            raise InvalidArgumentError("must not be empty", field=f"{field}.message.type_name")
+        case "ref" if not pb.ref.uri:
+            raise InvalidArgumentError("must not be empty", field=f"{field}.ref.uri")
+
+
+def object_from_pb(pb: payload_pb2.Payload, field: str) -> dict[str, Any]:
+    """The JSON object of a payload that must be one; empty where it is unset.
+
+    Raises:
+        InvalidArgumentError: Another value; names the path below `field`.
+    """
+    if not pb.ByteSize():
+        return {}
+    value = payload_from_pb(pb, field)
+    if not isinstance(value, dict):
+        raise InvalidArgumentError("must be a JSON object", field=f"{field}.json" if pb.HasField("json") else field)
+    return value
+
+
+def failure_to_pb(failure: Failure, room: int = MAX_CAUSES) -> failure_pb2.Failure:
+    out = failure_pb2.Failure(
+        reason=failure.reason,
+        message=failure.message,
+        category=CATEGORIES[failure.category] if failure.category else failure_pb2.FAILURE_CATEGORY_UNSPECIFIED,
+        retryable=failure.retryable,
+        origin=failure.origin,
+    )
+    if failure.retry_delay_s is not None:
+        out.retry_delay.CopyFrom(duration_to_pb(failure.retry_delay_s))
+    if failure.details is not None:
+        out.details.CopyFrom(payload_to_pb(failure.details))
+    if failure.cause is not None and room > 0:
+        out.cause.CopyFrom(failure_to_pb(failure.cause, room - 1))
+    return out
+
+
+def failure_from_pb(pb: failure_pb2.Failure, field: str = "failure", room: int = MAX_CAUSES) -> Failure:
+    """Raises InvalidArgumentError for a time or JSON text that is none; names the path below `field`."""
+    return Failure(
+        reason=pb.reason,
+        message=pb.message,
+        category=CATEGORIES.read(pb.category) if pb.category else None,
+        retryable=pb.retryable,
+        retry_delay_s=duration_from_pb(pb.retry_delay, f"{field}.retry_delay") if pb.HasField("retry_delay") else None,
+        origin=pb.origin,
+        details=payload_from_pb(pb.details, f"{field}.details") if pb.HasField("details") else None,
+        cause=failure_from_pb(pb.cause, f"{field}.cause", room - 1) if pb.HasField("cause") and room > 0 else None,
+    )
+
+
+def duration_to_pb(seconds: float) -> Duration:
+    """To the microsecond."""
+    return micros_to_duration(round(seconds * 1_000_000))
+
+
+def micros_to_duration(micros: int) -> Duration:
+    seconds, rest = divmod(micros, 1_000_000)
+    return Duration(seconds=seconds, nanos=rest * 1000)
+
+
+def duration_from_pb(pb: Duration, field: str) -> float:
+    """Seconds, to the microsecond.
+
+    Raises:
+        InvalidArgumentError: Negative, or longer than ten thousand years; names `field`.
+    """
+    return micros_from_duration(pb, field) / 1_000_000
+
+
+def micros_from_duration(pb: Duration, field: str) -> int:
+    """Microseconds; smaller digits are cut off. Raises as `duration_from_pb`."""
+    if not 0 <= pb.seconds <= _MAX_DURATION_S or not 0 <= pb.nanos < 1_000_000_000:
+        raise InvalidArgumentError("must be a span of time that is not negative", field=field)
+    return pb.seconds * 1_000_000 + pb.nanos // 1000
