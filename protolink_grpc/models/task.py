@@ -248,30 +248,12 @@ class Task:
         Looks at artifacts of kind `result` and at agent or assistant messages, newest first, the kind of the last item
         before the other; the last part that is output counts: text, json, infer_output, a tool_output without error.
         """
-        sources = (self._artifact_output, self._message_output)
-        if not isinstance(self.get_last_item(), Artifact):
-            sources = (self._message_output, self._artifact_output)
-        for source in sources:
-            part = source()
-            if part is not None:
-                return part.as_tool_output().result if part.type == "tool_output" else part.content
-        return default
-
-    def _artifact_output(self) -> Part | None:
-        for index in range(len(self.artifacts) - 1, -1, -1):  # `reversed` would bypass a lazy list
-            artifact = self.artifacts[index]
-            part = _output(artifact.parts) if artifact.kind == "result" else None
-            if part is not None:
-                return part
-        return None
-
-    def _message_output(self) -> Part | None:
-        for index in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[index]
-            part = _output(message.parts) if message.role in ("agent", "assistant") else None
-            if part is not None:
-                return part
-        return None
+        first = isinstance(self.get_last_item(), Artifact)
+        found = find_output(self.messages, self.artifacts, artifacts_first=first)
+        if found is None:
+            return default
+        part = found[1]
+        return part.as_tool_output().result if part.type == "tool_output" else part.content
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-compatible copy that shares nothing with the task."""
@@ -303,6 +285,30 @@ class Task:
             flow_state=reader.mapping(source, "flow_state"),
             created_at=reader.moment(source, "created_at"),
         )
+
+
+def find_output(
+    messages: Sequence[Message],
+    artifacts: Sequence[Artifact],
+    *,
+    artifacts_first: bool,
+    since: tuple[int, int] = (0, 0),
+) -> tuple[Message | Artifact, Part] | None:
+    """The item that is the answer, and its part that says it; `Task.get_output` says how both are found.
+
+    Args:
+        artifacts_first: Whether the newest item is an artifact.
+        since: Where to stop looking: indexes of the first message and the first artifact that count.
+    """
+    for looks_at_artifacts in (artifacts_first, not artifacts_first):
+        items: Sequence[Message | Artifact] = artifacts if looks_at_artifacts else messages
+        for index in range(len(items) - 1, since[looks_at_artifacts] - 1, -1):  # `reversed` would bypass a lazy list
+            item = items[index]
+            answers = item.kind == "result" if isinstance(item, Artifact) else item.role in ("agent", "assistant")
+            part = _output(item.parts) if answers else None
+            if part is not None:
+                return item, part
+    return None
 
 
 def _output(parts: Sequence[Part]) -> Part | None:

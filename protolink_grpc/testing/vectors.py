@@ -23,6 +23,9 @@ from plgrpc.v1 import (
     task_pb2,
 )
 
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.wire.tasks import task_from_pb
+
 FILES = tuple(
     module.DESCRIPTOR
     for module in (
@@ -83,6 +86,11 @@ def check_vector(folder: Path, entry: dict[str, Any]) -> None:
         found = value_at(message, path)
         if found != wanted or isinstance(found, bool) is not isinstance(wanted, bool):
             raise AssertionError(f"{path} is {found!r:.100}, not {wanted!r:.100}")
+    if "output" in entry:
+        output = task_from_pb(cast(task_pb2.Task, message)).get_output()
+        told = output if output is None or isinstance(output, str) else to_json(output)
+        if told != entry["output"]:
+            raise AssertionError(f"the output is {told!r:.100}, not {entry['output']!r:.100}")
 
 
 def value_at(message: Any, path: str) -> Any:

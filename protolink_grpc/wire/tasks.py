@@ -21,7 +21,7 @@ from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.task import Task, find_output
 from protolink_grpc.wire.context import attach_context, budget_usage_from_pb, budget_usage_to_pb, context_to_pb
 from protolink_grpc.wire.parts import check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
@@ -375,6 +375,7 @@ _STATE, _SEQUENCE, _MESSAGE_COUNT, _ARTIFACT_COUNT = (
 )
 MESSAGES_TAG: Final = tag(_FIELDS["messages"].number)
 HISTORY_TAG: Final = tag(_FIELDS["state_history"].number)
+_OUTPUT: Final = tag(_FIELDS["output_id"].number)
 
 
 def _encode_header(fold: TaskFold) -> bytes:
@@ -452,11 +453,23 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType") -> bytes:
             encoded[index] = encode_message(fold.messages[index])
     history = [_encode_change(*change) for change in (fold.history[fold.turn_change :] if turn else fold.history)]
     # protobuf merges what is concatenated: fields may come in pieces and in any order.
-    body = header + delimited(HISTORY_TAG, history) + delimited(MESSAGES_TAG, encoded[first:])
+    output = text_field(_OUTPUT, _output_id(fold, turn))
+    body = header + output + delimited(HISTORY_TAG, history) + delimited(MESSAGES_TAG, encoded[first:])
     artifacts = fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts
     if not artifacts:
         return body
     return body + pb.Task(artifacts=[artifact_to_pb(artifact) for artifact in artifacts]).SerializeToString()
+
+
+def _output_id(fold: TaskFold, turn: bool) -> str:
+    """The message or artifact, among those of the view, that is the answer; empty without one."""
+    messages, artifacts = fold.messages, fold.artifacts
+    since = (fold.turn_message, fold.turn_artifact) if turn else (0, 0)
+    artifacts_first = len(artifacts) > since[1] and (
+        len(messages) == since[0] or micros_from_iso(artifacts[-1].timestamp) >= micros_from_iso(messages[-1].timestamp)
+    )
+    found = find_output(messages, artifacts, artifacts_first=artifacts_first, since=since)
+    return "" if found is None else found[0].id
 
 
 def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:

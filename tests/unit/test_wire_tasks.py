@@ -27,6 +27,7 @@ from protolink_grpc.models import Artifact, Message, Part, RunContext, Task, Tas
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.wire.events import EventEncoder, replay
 from protolink_grpc.wire.tasks import (
     MAX_ARTIFACTS,
@@ -431,6 +432,51 @@ def test_the_view_of_a_turn_has_what_came_since_the_last_interruption() -> None:
         out.ClearField(name)
         whole.ClearField(name)
     assert out == whole
+
+
+def said(name: str, role: str, *parts: Part) -> ev.TaskMessagesAdded:
+    return ev.TaskMessagesAdded((Message(name, role, list(parts), NOON),))
+
+
+def made(name: str, *parts: Part, kind: str = "result", at: str = NOON) -> ev.TaskArtifactUpdated:
+    return ev.TaskArtifactUpdated(Artifact(name, list(parts), kind=kind, timestamp=at))
+
+
+BEFORE_NOON = "2026-01-02T11:59:59.000000+00:00"
+DONE, BROKEN = Part("tool_output", ToolOutput("c", result=3)), Part("tool_output", ToolOutput("c", error="no"))
+
+
+@pytest.mark.parametrize(
+    ("added", "output"),
+    [
+        ([], ""),
+        ([said("m2", "user", Part("text", "and?"))], ""),
+        ([said("m2", "agent", Part("text", "yes")), said("m3", "user", Part("text", "so?"))], "m2"),
+        ([said("m2", "agent", Part("text", "yes")), made("a1", Part("text", "it"))], "a1"),
+        ([said("m2", "agent", Part("text", "yes")), made("a1", Part("text", "it"), at=BEFORE_NOON)], "m2"),
+        ([said("m2", "agent", Part("text", "yes")), made("a1", Part("text", "it"), kind="preview")], "m2"),
+        ([said("m2", "agent", DONE), said("m3", "agent", BROKEN)], "m2"),
+        ([said("m2", "agent", Part("status", {"state": "x", "message": None}))], ""),
+        ([said("m2", "assistant", Part("infer_output", 3))], "m2"),
+    ],
+)
+def test_an_answer_names_the_message_or_artifact_that_is_the_output(added: list[Any], output: str) -> None:
+    fold = fold_of(*TWO_TURNS[:2], *added)
+    out = fold_to_pb(fold, pb.TASK_VIEW_FULL)
+    assert out.output_id == output
+    assert fold_to_pb(fold, pb.TASK_VIEW_HEADER).output_id == ""
+    task = fold.to_task()
+    items: list[Message | Artifact] = [*task.messages, *task.artifacts]
+    wanted = next((each.parts[-1].content for each in items if each.id == output), None)
+    assert task.get_output() == (wanted.result if isinstance(wanted, ToolOutput) else wanted)
+
+
+def test_the_output_of_a_turn_is_not_that_of_an_earlier_one() -> None:
+    earlier = [said("m2", "agent", Part("text", "first")), status(TaskState.WORKING, TaskState.INPUT_REQUIRED)]
+    again = [said("m3", "user", Part("text", "more")), status(TaskState.INPUT_REQUIRED, TaskState.WORKING, attempt=2)]
+    fold = fold_of(*TWO_TURNS[:2], *earlier, *again)
+    assert fold_to_pb(fold, pb.TASK_VIEW_FULL).output_id == "m2"
+    assert fold_to_pb(fold, pb.TASK_VIEW_TURN).output_id == ""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 from google.protobuf import json_format
@@ -42,13 +43,20 @@ WIDE = {Field.TYPE_INT64, Field.TYPE_UINT64}
 
 @dataclass
 class Vector:
-    """One vector. `data` are its bytes where they are not what Python would write; `is_usual`: what no encoder writes is not."""
+    """One vector.
+
+    Args:
+        data: Its bytes where they are not what Python would write.
+        output: Of a task, the text of its answer, None where it has none; JSON is JSON text.
+        is_usual: What no encoder writes is not.
+    """
 
     name: str
     message: Message
     expect: list[str] = field(default_factory=list)
     data: bytes | None = None
     unknown_fields: bool = False
+    output: str | EllipsisType | None = ...
     is_usual: bool = True
 
     @property
@@ -70,7 +78,8 @@ class Vector:
             "bytes_equal": self.is_usual and has_one_order(self.decoded),
             "expect": {path: value_at(known, path) for path in self.expect},
         }
-        return entry | ({"unknown_fields": True} if self.unknown_fields else {})
+        more = {"unknown_fields": True} if self.unknown_fields else {}
+        return entry | more | ({} if self.output is ... else {"output": self.output})
 
     def json(self) -> str:
         known = self.decoded
@@ -356,9 +365,36 @@ def from_elsewhere() -> Iterator[Vector]:
     yield Vector("wire.long_varint", event_pb2.RunEvent(), ["sequence"], data=long_varint, is_usual=False)
 
 
+def outputs() -> Iterator[Vector]:
+    """Tasks as a server answers with them: `output_id` names the item whose last part of output is the answer."""
+    text, data = part_pb2.Part(text="yes"), part_pb2.Part(data_json='{"rooms":[1,9007199254740993]}')
+    done = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", result_json="3"))
+    failed = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", error_json='"no"'))
+    note = part_pb2.Part(custom=part_pb2.CustomContent(type="trace", content_json="1"))
+    answer = part_pb2.Part(infer_output=part_pb2.InferOutput(value_json="[1]"))
+    later = part_pb2.Part.FromString(b"\x72\x02{}")  # only what every part may have: a content that is not known
+    for name, parts, output in (
+        ("text", [text], "yes"),
+        ("empty_text", [part_pb2.Part(text="")], ""),
+        ("data", [text, data], data.data_json),
+        ("tool_output", [text, done], "3"),
+        ("failed_tool", [text, failed], "yes"),
+        ("before_others", [text, note, later], "yes"),
+        ("model", [answer], "[1]"),
+    ):
+        message = task_pb2.Message(id="m2", role=task_pb2.ROLE_AGENT, parts=parts)
+        asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
+        yield Vector(f"output.{name}", task_pb2.Task(id="t", messages=[asked, message], output_id="m2"), output=output)
+    for name, kind, output in (("artifact", "", "yes"), ("named_artifact", "result", "yes")):
+        made = task_pb2.Artifact(id="a1", parts=[text], kind=kind)
+        yield Vector(f"output.{name}", task_pb2.Task(id="t", artifacts=[made], output_id="a1"), output=output)
+    asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
+    yield Vector("output.none", task_pb2.Task(id="t", messages=[asked]), output=None)
+
+
 def vectors() -> list[Vector]:
     """All of them, in the order of the index."""
-    return [*by_rule(), *empty_ones(), *numbers(), *texts(), *times(), *from_elsewhere()]
+    return [*by_rule(), *empty_ones(), *numbers(), *texts(), *times(), *outputs(), *from_elsewhere()]
 
 
 def files() -> dict[str, bytes]:

@@ -4508,6 +4508,13 @@ class Task(betterproto2.Message):
     What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
     """
 
+    output_id: "str" = betterproto2.field(20, betterproto2.TYPE_STRING)
+    """
+    Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+    kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+    the server. Empty means that there is none, or that the view has no messages.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "Task", Task)
 

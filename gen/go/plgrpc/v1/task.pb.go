@@ -462,7 +462,11 @@ type Task struct {
 	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
 	CancelReason string `protobuf:"bytes,18,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
 	// What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
-	Usage         *BudgetUsage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *BudgetUsage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+	// kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+	// the server. Empty means that there is none, or that the view has no messages.
+	OutputId      string `protobuf:"bytes,20,opt,name=output_id,json=outputId,proto3" json:"output_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,6 +634,13 @@ func (x *Task) GetUsage() *BudgetUsage {
 	return nil
 }
 
+func (x *Task) GetOutputId() string {
+	if x != nil {
+		return x.OutputId
+	}
+	return ""
+}
+
 // StateChange is one step of a task's lifecycle.
 type StateChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -722,7 +733,7 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x04_uriB\r\n" +
 	"\v_media_typeB\f\n" +
 	"\n" +
-	"_action_id\"\x80\x06\n" +
+	"_action_id\"\x9d\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -747,7 +758,8 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x0eartifact_count\x18\x10 \x01(\x05R\rartifactCount\x12\x14\n" +
 	"\x05error\x18\x11 \x01(\tR\x05error\x12#\n" +
 	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12,\n" +
-	"\x05usage\x18\x13 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\"\xba\x01\n" +
+	"\x05usage\x18\x13 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x12\x1b\n" +
+	"\toutput_id\x18\x14 \x01(\tR\boutputId\"\xba\x01\n" +
 	"\vStateChange\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12;\n" +

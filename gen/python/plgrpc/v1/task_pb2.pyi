@@ -275,6 +275,7 @@ class Task(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    OUTPUT_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     state: Global___TaskState.ValueType
@@ -299,6 +300,11 @@ class Task(_message.Message):
     """Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise."""
     cancel_reason: _builtins.str
     """Why the task was canceled. Set by whoever canceled it. Empty otherwise."""
+    output_id: _builtins.str
+    """Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+    kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+    the server. Empty means that there is none, or that the view has no messages.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """Communication, oldest first. In a request: the messages to add. At most 1,000 per request."""
@@ -349,10 +355,11 @@ class Task(_message.Message):
         error: _builtins.str = ...,
         cancel_reason: _builtins.str = ...,
         usage: _context_pb2.BudgetUsage | None = ...,
+        output_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "error", b"error", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "error", b"error", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

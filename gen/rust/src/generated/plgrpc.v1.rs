@@ -559,6 +559,11 @@ pub struct Task {
     /// What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
     #[prost(message, optional, tag="19")]
     pub usage: ::core::option::Option<BudgetUsage>,
+    /// Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+    /// kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+    /// the server. Empty means that there is none, or that the view has no messages.
+    #[prost(string, tag="20")]
+    pub output_id: ::prost::alloc::string::String,
 }
 /// StateChange is one step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -279,6 +279,15 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
    * @generated from field: plgrpc.v1.BudgetUsage usage = 19;
    */
   usage?: BudgetUsage | undefined;
+
+  /**
+   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+   * the server. Empty means that there is none, or that the view has no messages.
+   *
+   * @generated from field: string output_id = 20;
+   */
+  outputId: string;
 };
 
 /**

@@ -46,6 +46,7 @@ private static final long serialVersionUID = 0L;
     stateHistory_ = java.util.Collections.emptyList();
     error_ = "";
     cancelReason_ = "";
+    outputId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -844,6 +845,57 @@ private static final long serialVersionUID = 0L;
     return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
   }
 
+  public static final int OUTPUT_ID_FIELD_NUMBER = 20;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object outputId_ = "";
+  /**
+   * <pre>
+   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+   * the server. Empty means that there is none, or that the view has no messages.
+   * </pre>
+   *
+   * <code>string output_id = 20;</code>
+   * @return The outputId.
+   */
+  @java.lang.Override
+  public java.lang.String getOutputId() {
+    java.lang.Object ref = outputId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      outputId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+   * the server. Empty means that there is none, or that the view has no messages.
+   * </pre>
+   *
+   * <code>string output_id = 20;</code>
+   * @return The bytes for outputId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getOutputIdBytes() {
+    java.lang.Object ref = outputId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      outputId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -914,6 +966,9 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000008) != 0)) {
       output.writeMessage(19, getUsage());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 20, outputId_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -992,6 +1047,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(19, getUsage());
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(20, outputId_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1056,6 +1114,8 @@ private static final long serialVersionUID = 0L;
       if (!getUsage()
           .equals(other.getUsage())) return false;
     }
+    if (!getOutputId()
+        .equals(other.getOutputId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -1120,6 +1180,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + USAGE_FIELD_NUMBER;
       hash = (53 * hash) + getUsage().hashCode();
     }
+    hash = (37 * hash) + OUTPUT_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getOutputId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1322,6 +1384,7 @@ private static final long serialVersionUID = 0L;
         usageBuilder_.dispose();
         usageBuilder_ = null;
       }
+      outputId_ = "";
       return this;
     }
 
@@ -1446,6 +1509,9 @@ private static final long serialVersionUID = 0L;
             ? usage_
             : usageBuilder_.build();
         to_bitField0_ |= 0x00000008;
+      }
+      if (((from_bitField0_ & 0x00080000) != 0)) {
+        result.outputId_ = outputId_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1604,6 +1670,11 @@ private static final long serialVersionUID = 0L;
       if (other.hasUsage()) {
         mergeUsage(other.getUsage());
       }
+      if (!other.getOutputId().isEmpty()) {
+        outputId_ = other.outputId_;
+        bitField0_ |= 0x00080000;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1757,6 +1828,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00040000;
               break;
             } // case 154
+            case 162: {
+              outputId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00080000;
+              break;
+            } // case 162
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4275,6 +4351,108 @@ private static final long serialVersionUID = 0L;
         usage_ = null;
       }
       return usageBuilder_;
+    }
+
+    private java.lang.Object outputId_ = "";
+    /**
+     * <pre>
+     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+     * the server. Empty means that there is none, or that the view has no messages.
+     * </pre>
+     *
+     * <code>string output_id = 20;</code>
+     * @return The outputId.
+     */
+    public java.lang.String getOutputId() {
+      java.lang.Object ref = outputId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        outputId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+     * the server. Empty means that there is none, or that the view has no messages.
+     * </pre>
+     *
+     * <code>string output_id = 20;</code>
+     * @return The bytes for outputId.
+     */
+    public com.google.protobuf.ByteString
+        getOutputIdBytes() {
+      java.lang.Object ref = outputId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        outputId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+     * the server. Empty means that there is none, or that the view has no messages.
+     * </pre>
+     *
+     * <code>string output_id = 20;</code>
+     * @param value The outputId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOutputId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      outputId_ = value;
+      bitField0_ |= 0x00080000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+     * the server. Empty means that there is none, or that the view has no messages.
+     * </pre>
+     *
+     * <code>string output_id = 20;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOutputId() {
+      outputId_ = getDefaultInstance().getOutputId();
+      bitField0_ = (bitField0_ & ~0x00080000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+     * the server. Empty means that there is none, or that the view has no messages.
+     * </pre>
+     *
+     * <code>string output_id = 20;</code>
+     * @param value The bytes for outputId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOutputIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      outputId_ = value;
+      bitField0_ |= 0x00080000;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.Task)

@@ -458,4 +458,28 @@ public interface TaskOrBuilder extends
    * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
    */
   io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder();
+
+  /**
+   * <pre>
+   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+   * the server. Empty means that there is none, or that the view has no messages.
+   * </pre>
+   *
+   * <code>string output_id = 20;</code>
+   * @return The outputId.
+   */
+  java.lang.String getOutputId();
+  /**
+   * <pre>
+   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
+   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
+   * the server. Empty means that there is none, or that the view has no messages.
+   * </pre>
+   *
+   * <code>string output_id = 20;</code>
+   * @return The bytes for outputId.
+   */
+  com.google.protobuf.ByteString
+      getOutputIdBytes();
 }

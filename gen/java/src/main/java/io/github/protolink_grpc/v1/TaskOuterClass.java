@@ -68,7 +68,7 @@ public final class TaskOuterClass {
       "p\022\014\n\004kind\030\005 \001(\t\022\021\n\004name\030\006 \001(\tH\000\210\001\001\022\020\n\003ur" +
       "i\030\007 \001(\tH\001\210\001\001\022\027\n\nmedia_type\030\010 \001(\tH\002\210\001\001\022\026\n" +
       "\taction_id\030\t \001(\tH\003\210\001\001B\007\n\005_nameB\006\n\004_uriB\r" +
-      "\n\013_media_typeB\014\n\n_action_id\"\264\004\n\004Task\022\n\n\002" +
+      "\n\013_media_typeB\014\n\n_action_id\"\307\004\n\004Task\022\n\n\002" +
       "id\030\001 \001(\t\022#\n\005state\030\002 \001(\0162\024.plgrpc.v1.Task" +
       "State\022$\n\010messages\030\003 \003(\0132\022.plgrpc.v1.Mess" +
       "age\022&\n\tartifacts\030\004 \003(\0132\023.plgrpc.v1.Artif" +
@@ -82,25 +82,26 @@ public final class TaskOuterClass {
       "\030\016 \003(\0132\026.plgrpc.v1.StateChange\022\025\n\rmessag" +
       "e_count\030\017 \001(\005\022\026\n\016artifact_count\030\020 \001(\005\022\r\n" +
       "\005error\030\021 \001(\t\022\025\n\rcancel_reason\030\022 \001(\t\022%\n\005u" +
-      "sage\030\023 \001(\0132\026.plgrpc.v1.BudgetUsage\"\225\001\n\013S" +
-      "tateChange\022,\n\016previous_state\030\001 \001(\0162\024.plg" +
-      "rpc.v1.TaskState\022\'\n\tnew_state\030\002 \001(\0162\024.pl" +
-      "grpc.v1.TaskState\022/\n\013change_time\030\003 \001(\0132\032" +
-      ".google.protobuf.Timestamp*\371\001\n\tTaskState" +
-      "\022\032\n\026TASK_STATE_UNSPECIFIED\020\000\022\030\n\024TASK_STA" +
-      "TE_SUBMITTED\020\001\022\026\n\022TASK_STATE_WORKING\020\002\022\035" +
-      "\n\031TASK_STATE_INPUT_REQUIRED\020\003\022\034\n\030TASK_ST" +
-      "ATE_AUTH_REQUIRED\020\004\022\030\n\024TASK_STATE_COMPLE" +
-      "TED\020\005\022\027\n\023TASK_STATE_CANCELED\020\006\022\025\n\021TASK_S" +
-      "TATE_FAILED\020\007\022\027\n\023TASK_STATE_REJECTED\020\010*`" +
-      "\n\004Role\022\024\n\020ROLE_UNSPECIFIED\020\000\022\r\n\tROLE_USE" +
-      "R\020\001\022\016\n\nROLE_AGENT\020\002\022\022\n\016ROLE_ASSISTANT\020\003\022" +
-      "\017\n\013ROLE_SYSTEM\020\004*c\n\010TaskView\022\031\n\025TASK_VIE" +
-      "W_UNSPECIFIED\020\000\022\024\n\020TASK_VIEW_HEADER\020\001\022\022\n" +
-      "\016TASK_VIEW_TURN\020\002\022\022\n\016TASK_VIEW_FULL\020\003Bc\n" +
-      "\033io.github.protolink_grpc.v1P\001ZBgithub.c" +
-      "om/protolink-grpc/protolink-grpc/gen/go/" +
-      "plgrpc/v1;plgrpcv1b\006proto3"
+      "sage\030\023 \001(\0132\026.plgrpc.v1.BudgetUsage\022\021\n\tou" +
+      "tput_id\030\024 \001(\t\"\225\001\n\013StateChange\022,\n\016previou" +
+      "s_state\030\001 \001(\0162\024.plgrpc.v1.TaskState\022\'\n\tn" +
+      "ew_state\030\002 \001(\0162\024.plgrpc.v1.TaskState\022/\n\013" +
+      "change_time\030\003 \001(\0132\032.google.protobuf.Time" +
+      "stamp*\371\001\n\tTaskState\022\032\n\026TASK_STATE_UNSPEC" +
+      "IFIED\020\000\022\030\n\024TASK_STATE_SUBMITTED\020\001\022\026\n\022TAS" +
+      "K_STATE_WORKING\020\002\022\035\n\031TASK_STATE_INPUT_RE" +
+      "QUIRED\020\003\022\034\n\030TASK_STATE_AUTH_REQUIRED\020\004\022\030" +
+      "\n\024TASK_STATE_COMPLETED\020\005\022\027\n\023TASK_STATE_C" +
+      "ANCELED\020\006\022\025\n\021TASK_STATE_FAILED\020\007\022\027\n\023TASK" +
+      "_STATE_REJECTED\020\010*`\n\004Role\022\024\n\020ROLE_UNSPEC" +
+      "IFIED\020\000\022\r\n\tROLE_USER\020\001\022\016\n\nROLE_AGENT\020\002\022\022" +
+      "\n\016ROLE_ASSISTANT\020\003\022\017\n\013ROLE_SYSTEM\020\004*c\n\010T" +
+      "askView\022\031\n\025TASK_VIEW_UNSPECIFIED\020\000\022\024\n\020TA" +
+      "SK_VIEW_HEADER\020\001\022\022\n\016TASK_VIEW_TURN\020\002\022\022\n\016" +
+      "TASK_VIEW_FULL\020\003Bc\n\033io.github.protolink_" +
+      "grpc.v1P\001ZBgithub.com/protolink-grpc/pro" +
+      "tolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006p" +
+      "roto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -126,7 +127,7 @@ public final class TaskOuterClass {
     internal_static_plgrpc_v1_Task_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Task_descriptor,
-        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Error", "CancelReason", "Usage", });
+        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Error", "CancelReason", "Usage", "OutputId", });
     internal_static_plgrpc_v1_StateChange_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_StateChange_fieldAccessorTable = new
