@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -139,6 +139,12 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         with typed_errors():
             done = self.agent.send_task(v1.SendTaskRequest(task=task, request_id=request_id, task_id=existing))
         return done.task or v1.Task()
+
+    def call_tool(self, request: v1.CallToolRequest) -> v1.CallToolResponse:
+        """The tool's output. The call always has a request id and the id of its task: repeated or not, it is one task."""
+        sent = replace(request, request_id=request.request_id or uuid4().hex, task_id=request.task_id or str(uuid4()))
+        with typed_errors():
+            return self.control.call_tool(sent)
 
     def stream(self, task: v1.Task, request_id: str = "", continues: bool = False) -> Iterator[v1.RunEvent]:
         """Its events until it has ended or waits, whatever happens to the connection. The run does not end with them."""

@@ -204,6 +204,26 @@ func (c *Client) Cancel(ctx context.Context, taskID, reason string) (*pb.Task, e
 	return response.GetTask(), err
 }
 
+// Tools yields the agent's tools, ordered by name, page after page. An error is yielded once, as the last value.
+func (c *Client) Tools(ctx context.Context, request *pb.ListToolsRequest) iter.Seq2[*pb.Tool, error] {
+	return pages(request, request.GetPageToken(), func(r *pb.ListToolsRequest, token string) ([]*pb.Tool, string, error) {
+		r.PageToken = token
+		response, err := unary(ctx, c.channel, c.control.ListTools, r)
+		return response.GetTools(), response.GetNextPageToken(), err
+	})
+}
+
+// CallTool runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its output says so.
+//
+// A request without ids gets them: the response has the task's id, and so has the error: Error.TaskID. When ctx, or the default timeout,
+// is over first, CallTool fails with [ErrDeadlineExceeded], and the call goes on as that task.
+func (c *Client) CallTool(ctx context.Context, request *pb.CallToolRequest) (*pb.CallToolResponse, error) {
+	request = proto.CloneOf(request)
+	request.TaskId, request.RequestId = cmp.Or(request.GetTaskId(), newID()), cmp.Or(request.GetRequestId(), newID())
+	response, err := unary(ctx, c.channel, c.control.CallTool, request)
+	return response, aboutTask(err, request.GetTaskId())
+}
+
 // Card returns who the agent is and what it can do.
 func (c *Client) Card(ctx context.Context) (*pb.AgentCard, error) {
 	response, err := unary(ctx, c.channel, c.agent.GetAgentCard, &pb.GetAgentCardRequest{})

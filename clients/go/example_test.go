@@ -232,11 +232,30 @@ func Example_connection() {
 func Example_stubs() {
 	ctx, client := context.Background(), dialed()
 	control := pb.NewControlServiceClient(client.Conn())
-	tools, err := control.ListTools(ctx, &pb.ListToolsRequest{})
+	state, err := control.DescribeState(ctx, &pb.DescribeStateRequest{})
 	if err != nil {
 		panic(plgrpc.FromError(err))
 	}
-	fmt.Println(tools.GetTools())
+	fmt.Println(state.GetStores())
+}
+
+func Example_tools() {
+	ctx, client := context.Background(), dialed()
+	for tool, err := range client.Tools(ctx, nil) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(tool.GetName(), tool.GetDescription(), tool.GetReadOnly())
+	}
+	call, err := plgrpc.ToolCallPart("add", map[string]any{"a": 1, "b": 2})
+	if err != nil {
+		panic(err)
+	}
+	called, err := client.CallTool(ctx, &pb.CallToolRequest{Call: call.GetToolCall()})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(called.GetTaskId(), called.GetOutput())
 }
 
 func Example_agent() {

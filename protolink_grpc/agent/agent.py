@@ -353,6 +353,8 @@ class Agent:
         timeout_s: float | None = None,
         read_only: bool = False,
         idempotent: bool = False,
+        title: str = "",
+        destructive: bool = False,
     ) -> Callable[[F], F]: ...
     def tool(  # noqa: PLR0917 -- the documented signature
         self,
@@ -368,10 +370,18 @@ class Agent:
         timeout_s: float | None = None,
         read_only: bool = False,
         idempotent: bool = False,
+        title: str = "",
+        destructive: bool = False,
     ) -> Any:
         """Register the decorated function as a tool; works bare (`@agent.tool`) and with arguments.
 
         Its schema comes from the type hints; arguments are checked against them before each call.
+
+        Args:
+            title: Name for people; empty means `name`.
+            read_only: A call changes nothing: several of one answer of a model may run side by side.
+            idempotent: The same call twice is the same as once: a call that a crash cut off is repeated.
+            destructive: A call may delete or overwrite something: callers are told so, and it decides nothing.
         """
 
         def register(fn: F) -> F:
@@ -389,6 +399,8 @@ class Agent:
                     timeout_s=timeout_s,
                     read_only=read_only,
                     idempotent=idempotent,
+                    title=title,
+                    destructive=destructive,
                 )
             )
             return fn

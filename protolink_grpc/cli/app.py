@@ -193,6 +193,18 @@ def call(  # noqa: PLR0917 -- one per option
     run_call(settings, agent, tool, arguments or (), session=session, request_id=request_id)
 
 
+@app.command()
+@with_settings
+def tools(
+    settings: Settings,
+    agent: AgentArgument,
+) -> None:
+    """List the tools of an agent."""
+    from protolink_grpc.cli.tools_command import tools as run_tools
+
+    run_tools(settings, agent)
+
+
 @task_app.command("get")
 @with_settings
 def task_get(

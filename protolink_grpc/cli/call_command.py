@@ -1,8 +1,7 @@
 """`call`: one tool of an agent with arguments from the command line, its result and nothing else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from protolink_grpc.cli import output
@@ -10,13 +9,10 @@ from protolink_grpc.cli.connect import WAIT_S, agent_client, nearest, run, url_o
 from protolink_grpc.cli.failure import CommandError, explained, usage
 from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on
 from protolink_grpc.cli.settings import Settings
-from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ProtolinkError, ToolRejectedError
+from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ToolRejectedError
 from protolink_grpc.models.card import AgentSkill
-from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.json_value import from_json
-
-FIND_S = 2.0
-"""How long somebody who has interrupted a call waits for the id of its task."""
 
 MAX_REFERENCES = 20
 """Schemas that only name another one, in a row; a circle of them says nothing about the value."""
@@ -30,31 +26,32 @@ def call(
     Raises:
         CommandError: No such tool, arguments that it refuses, or a call that failed.
     """
-    given = parse_arguments(arguments)
+    given, listing = parse_arguments(arguments), settings.command("task list", agent)
 
     async def work() -> Any:
         url = await url_of(settings, agent)
         client = agent_client(settings, WAIT_S)
         skill = find_skill((await client.get_agent_card(url)).skills, tool, agent)
         coerced = {name: value if raw else coerce(value, name, skill.input_schema) for name, raw, value in given}
-        request = request_id or new_request_id()
-        # A call does not tell its task; in a session of its own, the task can be found while the call waits.
-        place = session or f"call-{request}"
-
-        async def task_of() -> str:
-            page = await client.list_tasks(agent_url=url, session_id=place, page_size=1)
-            return page.tasks[0].id if page.tasks else ""
-
+        task_id = new_task_id()
         try:
-            async with approvals_shown(settings, agent, client, url, task_of):
-                return await client.call_tool(url, tool, coerced, session_id=place, request_id=request)
+            async with approvals_shown(settings, agent, client, url, task_id):
+                return await client.call_tool(
+                    url, tool, coerced, task_id=task_id, session_id=session or None, request_id=request_id or None
+                )
         except asyncio.CancelledError:
-            await _left(settings, agent, task_of)
+            if request_id:  # a repetition is answered with the task of the first request, whose id is not known here
+                output.note("hint", f"the call may go on there; look for its task with: {listing}")
+            else:
+                say_that_it_goes_on(settings, agent, task_id)
             raise
         except ToolRejectedError as error:
             raise _rejected(error) from error
         except DeadlineExceededError as error:
-            raise _still_running(error, agent) from error
+            late = explained(error, agent)
+            follow = listing if request_id else settings.command("task subscribe", agent, task_id)
+            late.hint = f"it goes on there, perhaps waiting for an approval: {follow}"
+            raise late from error
 
     result = run(work(), agent)
     if settings.json:
@@ -154,16 +151,6 @@ def _resolved(reference: str, schema: dict[str, Any]) -> Any:
     return here
 
 
-async def _left(settings: Settings, agent: str, task_of: Callable[[], Awaitable[str]]) -> None:
-    """Say which task goes on, if that can be found out now."""
-    with suppress(ProtolinkError, TimeoutError):
-        async with asyncio.timeout(FIND_S):
-            if task_id := await task_of():
-                say_that_it_goes_on(settings, agent, task_id)
-                return
-    output.note("hint", f"the call may go on there; look for its task with: {settings.command('task list', agent)}")
-
-
 def _rejected(error: ToolRejectedError) -> CommandError:
     """What the agent refused before anything happened, with the paths of the arguments that are wrong."""
     problems = error.details.get("errors", [])
@@ -174,9 +161,3 @@ def _rejected(error: ToolRejectedError) -> CommandError:
     if paths:
         refused.metadata = {**refused.metadata, "paths": ", ".join(paths)}
     return refused
-
-
-def _still_running(error: DeadlineExceededError, agent: str) -> CommandError:
-    late = explained(error, agent)
-    late.hint = f"it goes on there, perhaps waiting for an approval: plgrpc task list {agent}"
-    return late

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
@@ -25,14 +25,14 @@ LOOK_AFTER_S = 1.0
 
 @asynccontextmanager
 async def approvals_shown(
-    settings: Settings, agent: str, client: AgentClient, url: str, task: str | Callable[[], Awaitable[str]]
+    settings: Settings, agent: str, client: AgentClient, url: str, task_id: str
 ) -> AsyncIterator[None]:
     """Show each approval that a task waits for while the body waits for the task.
 
     Args:
-        task: The task's id, or what finds it out; empty as long as it is not known. It may not exist yet.
+        task_id: It may not exist yet.
     """
-    watcher = asyncio.get_running_loop().create_task(_watch(settings, agent, client, url, task))
+    watcher = asyncio.get_running_loop().create_task(_watch(settings, agent, client, url, task_id))
     try:
         yield
     finally:
@@ -40,16 +40,12 @@ async def approvals_shown(
         await asyncio.wait([watcher])
 
 
-async def _watch(
-    settings: Settings, agent: str, client: AgentClient, url: str, task: str | Callable[[], Awaitable[str]]
-) -> None:
+async def _watch(settings: Settings, agent: str, client: AgentClient, url: str, task_id: str) -> None:
     while True:
         await asyncio.sleep(LOOK_AFTER_S)
         try:
-            task_id = task if isinstance(task, str) else await task()
-            if task_id:
-                await _show_all(settings, agent, client, url, task_id)
-                return
+            await _show_all(settings, agent, client, url, task_id)
+            return
         except PermissionDeniedError:
             return  # may send, and may not look
         except ProtolinkError:

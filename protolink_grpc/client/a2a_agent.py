@@ -23,7 +23,7 @@ from protolink_grpc.client.http_channel import SAFE_TO_REPEAT
 from protolink_grpc.client.no_control import WithoutControl
 from protolink_grpc.client.patience import paced, within
 from protolink_grpc.client.pauses import Pauses
-from protolink_grpc.client.port import ListFilter, Sent, TaskList
+from protolink_grpc.client.port import CalledTool, ListFilter, Sent, TaskList
 from protolink_grpc.errors import (
     DeadlineExceededError,
     PermissionDeniedError,
@@ -419,15 +419,17 @@ class A2AAgent(WithoutControl):
         with a2a_errors(self.url, way.grpc, task_id=task_id):
             return replace(push_config_from_pb(found), task_id=task_id)
 
-    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
         """A task whose message is the call: agents of this package run it, others read it as data."""
         message = Message.tool_call(call.tool_name, call.args, call.call_id)
-        task = Task.create(message, session_id=session_id or None)
+        task = replace(Task.create(message, session_id=session_id or None), id=task_id)
         done = (await self.send(task, request_id, wait=True, timeout_s=timeout_s)).task
         part = done.get_last_part()
         if part is not None and isinstance(part.content, ToolOutput):
-            return part.content
-        return ToolOutput(call.call_id, done.raise_for_status().get_output())
+            return CalledTool(part.content, done.id)
+        return CalledTool(ToolOutput(call.call_id, done.raise_for_status().get_output()), done.id)
 
 
 async def _next(answers: AsyncGenerator[_Answer, None]) -> _Answer | None:

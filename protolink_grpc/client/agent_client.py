@@ -42,12 +42,13 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
-from protolink_grpc.models.ids import new_request_id
+from protolink_grpc.models.ids import new_request_id, new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.deltas import TextsRead
 from protolink_grpc.runtime.submission import StopAt
@@ -441,6 +442,14 @@ class AgentClient:
         """Ask the agent to cancel a task and return it as it is afterwards."""
         return await self._agent(agent_url).cancel(task_id, reason or "", self.timeout)
 
+    async def list_tools(self, agent_url: str | None = None, *, page_size: int = 0, page_token: str = "") -> ToolList:
+        """One page of an agent's tools, ordered by name.
+
+        Raises:
+            UnimplementedError: The agent is none of this package; its card may show its tools as skills.
+        """
+        return await self._agent(agent_url).list_tools(page_size, page_token, self.timeout)
+
     async def call_tool(
         self,
         agent_url: str | None,
@@ -449,6 +458,7 @@ class AgentClient:
         /,
         *,
         request_id: str | None = None,
+        task_id: str | None = None,
         session_id: str | None = None,
         **more: Any,
     ) -> Any:
@@ -459,6 +469,8 @@ class AgentClient:
         Args:
             arguments: The tool's arguments; `more` adds to them what has no name of its own here.
             request_id: Give the same one to repeat a request safely from another process.
+            task_id: Id of the task that the call becomes, by which it can be found and canceled; None makes one. Errors name it in
+                their metadata.
             session_id: Session to run it in; None means one of its own.
 
         Raises:
@@ -469,7 +481,8 @@ class AgentClient:
         """
         call = ToolCall(tool_name, {**(arguments or {}), **more})
         agent, request = self._agent(agent_url), request_id or new_request_id()
-        return value_of(await agent.call_tool(call, request, session_id or "", self.timeout))
+        called = await agent.call_tool(call, request, task_id or new_task_id(), session_id or "", self.timeout)
+        return value_of(called.output, called.task_id)
 
     async def list_approvals(
         self,

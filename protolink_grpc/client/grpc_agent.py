@@ -14,6 +14,7 @@ from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
     ApprovalList,
+    CalledTool,
     ListFilter,
     Sent,
     TaskList,
@@ -27,9 +28,10 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
-from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_to_pb, approval_from_pb
@@ -45,6 +47,7 @@ from protolink_grpc.wire.state import (
     result_from_pb,
 )
 from protolink_grpc.wire.tasks import STATES, task_from_pb, task_to_pb
+from protolink_grpc.wire.tools import tool_from_pb
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -187,11 +190,22 @@ class RpcAgent:
             async for response in responses:
                 yield tuple(response.lines_json)
 
-    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
-        request = control.CallToolRequest(call=tool_call_to_pb(call), request_id=request_id, session_id=session_id)
-        async with typed_errors(self.address, tool=call.tool_name):
+    async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
+        request = control.ListToolsRequest(page_size=page_size, page_token=page_token)
+        async with typed_errors(self.address):
+            response = await self._ask(self._control.ListTools, request, timeout_s)
+        tools = [tool_from_pb(tool, f"tools[{index}]") for index, tool in enumerate(response.tools)]
+        return ToolList(tools, response.next_page_token)
+
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
+        request = control.CallToolRequest(
+            call=tool_call_to_pb(call), request_id=request_id, task_id=task_id, session_id=session_id
+        )
+        async with typed_errors(self.address, tool=call.tool_name, task_id=task_id):
             response = await self._ask(self._control.CallTool, request, timeout_s)
-        return tool_output_from_pb(response.output, "output")
+        return CalledTool(tool_output_from_pb(response.output, "output"), response.task_id)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         request = control.ListApprovalsRequest(

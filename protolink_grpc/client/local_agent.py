@@ -8,12 +8,14 @@ import difflib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
     ApprovalList,
+    CalledTool,
     ListFilter,
     Sent,
     TaskList,
@@ -36,6 +38,7 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolList
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
 from protolink_grpc.runtime.service import TaskService
@@ -45,7 +48,13 @@ from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
-from protolink_grpc.wire.pages import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.wire.pages import (
+    cursor_from_token,
+    name_from_token,
+    page_size_of,
+    token_from_cursor,
+    token_from_name,
+)
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 
 T = TypeVar("T")
@@ -267,17 +276,31 @@ class LocalAgent:
             async for events in batches:
                 yield tuple(export.lines(events))
 
-    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+    async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
+        most, found = page_size_of(page_size), self._find().toolbox.describe(name_from_token(page_token))
+        tools = list(islice(found, most + 1))
+        return ToolList(tools[:most], token_from_name(tools[most - 1].name if len(tools) > most else ""))
+
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
         copy, endpoint = ToolCall(call.tool_name, plain(call.args), call.call_id), self._find()
-        request, session = check_id(request_id, "request_id"), check_id(session_id, "session_id")
+        for value, field in ((request_id, "request_id"), (task_id, "task_id"), (session_id, "session_id")):
+            check_id(value, field)
 
-        async def work(service: TaskService) -> ToolOutput:
-            _, output = await run_tool(
-                service, endpoint.toolbox, copy, self._principal, session_id=session, request_id=request
+        async def work(service: TaskService) -> CalledTool:
+            done, output = await run_tool(
+                service,
+                endpoint.toolbox,
+                copy,
+                self._principal,
+                session_id=session_id,
+                request_id=request_id,
+                task_id=task_id,
             )
-            return ToolOutput(output.call_id, plain(output.result), plain(output.error))
+            return CalledTool(ToolOutput(output.call_id, plain(output.result), plain(output.error)), done)
 
-        return await self._on_its_loop(work, timeout_s, endpoint=endpoint)
+        return await self._on_its_loop(work, timeout_s, task_id, endpoint)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         query = ApprovalQuery(

@@ -7,6 +7,7 @@ from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
+from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 
 
@@ -36,6 +37,9 @@ class WithoutControl:
 
     def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
         raise self.lacks("it exports no runs")
+
+    async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
+        raise self.lacks("it lists no tools; its card may show them as skills")
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         raise self.lacks("it lists no approvals")

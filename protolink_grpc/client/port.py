@@ -13,6 +13,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.submission import StopAt
 
@@ -89,6 +90,14 @@ class Sent:
     artifact_count: int
 
 
+@dataclass(frozen=True, slots=True)
+class CalledTool:
+    """What came back from calling a tool: its output, and the id of the task that the call became."""
+
+    output: ToolOutput
+    task_id: str
+
+
 class AgentPort(Protocol):
     """One agent: over gRPC, in the same process, an A2A peer, or a ProtoLink peer over its own wire.
 
@@ -134,9 +143,11 @@ class AgentPort(Protocol):
         """Batches of JSON lines."""
         ...
 
+    async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList: ...
+
     async def call_tool(
-        self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None
-    ) -> ToolOutput: ...
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool: ...
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList: ...
 

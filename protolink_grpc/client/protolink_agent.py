@@ -14,7 +14,7 @@ from protolink_grpc.client.http_channel import SAFE_TO_REPEAT, Sender
 from protolink_grpc.client.no_control import WithoutControl
 from protolink_grpc.client.patience import paced, within
 from protolink_grpc.client.pauses import Pauses
-from protolink_grpc.client.port import ListFilter, Sent, TaskList
+from protolink_grpc.client.port import CalledTool, ListFilter, Sent, TaskList
 from protolink_grpc.client.recent import Recent
 from protolink_grpc.errors import (
     DeadlineExceededError,
@@ -296,15 +296,17 @@ class ProtolinkAgent(WithoutControl):
         with self._legible():
             return self._peer.note(Task.from_dict(found))
 
-    async def call_tool(self, call: ToolCall, request_id: str, session_id: str, timeout_s: float | None) -> ToolOutput:
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
         message = Message.tool_call(call.tool_name, call.args, call.call_id)
-        task = Task.create(message, session_id=session_id or None)
+        task = replace(Task.create(message, session_id=session_id or None), id=task_id)
         done = (await self.send(task, request_id, wait=True, timeout_s=timeout_s)).task
         for artifact in reversed(done.artifacts):
             for part in artifact.parts:
                 if isinstance(part.content, ToolOutput):
-                    return part.content
-        return ToolOutput(call.call_id, done.raise_for_status().get_output())
+                    return CalledTool(part.content, done.id)
+        return CalledTool(ToolOutput(call.call_id, done.raise_for_status().get_output()), done.id)
 
     # -- what it remembers ---------------------------------------------------------------------------------------------------
 

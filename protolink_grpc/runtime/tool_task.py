@@ -24,9 +24,13 @@ async def run_tool(
     *,
     session_id: str = "",
     request_id: str = "",
+    task_id: str = "",
     scopes: frozenset[str] = frozenset(),
 ) -> tuple[str, ToolOutput]:
     """Run a tool and wait for its end.
+
+    Args:
+        task_id: Id of the task that the call becomes; empty lets the service choose.
 
     Returns:
         The id of its task, and what the tool gave, its failure included.
@@ -42,6 +46,7 @@ async def run_tool(
     submission = Submission(
         messages=[Message(role="user", parts=[part])],
         metadata={TOOL_TASK: True},
+        task_id=task_id,
         session_id=session_id,
         request_id=request_id,
         scopes=scopes,
@@ -50,10 +55,12 @@ async def run_tool(
     return fold.task_id, _output_of(fold)
 
 
-def value_of(output: ToolOutput) -> Any:
-    """The result of a call; raises ProtolinkError where it has an error instead."""
+def value_of(output: ToolOutput, task_id: str) -> Any:
+    """The result of a call; raises ProtolinkError, whose metadata names the task, where it has an error instead."""
     if output.error is not None:
-        raise error_from(output.error)
+        error = error_from(output.error)
+        error.metadata.setdefault("task_id", task_id)
+        raise error
     return output.result
 
 

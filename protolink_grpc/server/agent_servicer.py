@@ -14,14 +14,11 @@ from protolink_grpc.server.call import Context, caller, caller_scopes, take_wait
 from protolink_grpc.store.port import TaskPage
 from protolink_grpc.wire.bounds import converted
 from protolink_grpc.wire.cards import card_to_pb
-from protolink_grpc.wire.pages import token_from_cursor
+from protolink_grpc.wire.pages import PAGE_BYTES, token_from_cursor
 from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
 from protolink_grpc.wire.tasks import check_id, fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
-
-PAGE_BYTES = 1 << 20
-"""Where a page of whole tasks ends early: callers receive 4 MiB by default, and one task may be large by itself."""
 
 
 class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):

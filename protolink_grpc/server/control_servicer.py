@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 from plgrpc.v1 import control_service_pb2 as pb
 from plgrpc.v1 import control_service_pb2_grpc
+from plgrpc.v1.tool_pb2 import Tool
 
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
@@ -19,9 +20,14 @@ from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_from_pb, approval_to_pb
-from protolink_grpc.wire.cards import skill_to_pb
-from protolink_grpc.wire.events import unframe
-from protolink_grpc.wire.pages import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.wire.pages import (
+    PAGE_BYTES,
+    cursor_from_token,
+    name_from_token,
+    page_size_of,
+    token_from_cursor,
+    token_from_name,
+)
 from protolink_grpc.wire.parts import tool_call_from_pb, tool_output_to_pb
 from protolink_grpc.wire.state import (
     compact_request_from_pb,
@@ -32,6 +38,7 @@ from protolink_grpc.wire.state import (
     reset_result_to_pb,
 )
 from protolink_grpc.wire.tasks import check_id
+from protolink_grpc.wire.tools import tool_to_pb
 
 REPORT_BYTES = 16 << 20
 """Bound of the events in one report: later ones are only counted. An export has them all."""
@@ -58,8 +65,16 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         self._service = service
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
-        skills = sorted(self._toolbox.skills(), key=lambda skill: skill.id)
-        return pb.ListToolsResponse(tools=[skill_to_pb(skill, "tools") for skill in skills])
+        after, most = name_from_token(request.page_token), page_size_of(request.page_size)
+        tools: list[Tool] = []
+        size = 0
+        for description in self._toolbox.describe(after):
+            tool = tool_to_pb(description)
+            size += tool.ByteSize()
+            if len(tools) == most or (tools and size > PAGE_BYTES):
+                return pb.ListToolsResponse(tools=tools, next_page_token=token_from_name(tools[-1].name))
+            tools.append(tool)
+        return pb.ListToolsResponse(tools=tools)
 
     async def DescribeState(self, request: pb.DescribeStateRequest, context: Context) -> pb.DescribeStateResponse:
         wanted = describe_request_from_pb(request)
@@ -122,13 +137,10 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             caller(),
             session_id=check_id(request.session_id, "session_id"),
             request_id=check_id(request.request_id, "request_id"),
+            task_id=check_id(request.task_id, "task_id"),
             scopes=caller_scopes(),
         )
-        frames: list[bytes] = []
-        async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
-            async for each in batches:
-                frames += each
-        return pb.CallToolResponse(output=tool_output_to_pb(output), events=[unframe(frame) for frame in frames])
+        return pb.CallToolResponse(output=tool_output_to_pb(output), task_id=task_id)
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:

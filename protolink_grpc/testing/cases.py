@@ -16,6 +16,7 @@ CASES = (
     "large",
     "approval",
     "registry",
+    "tool",
     "unknown-event",
     "unknown-part",
     "unknown-enum",

@@ -31,6 +31,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent, TaskArtifactUpdated, TaskMessagesAdded
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.runtime.loops import run
 from protolink_grpc.testing.cases import CASES
 from protolink_grpc.testing.vectors import check_vectors
@@ -394,6 +395,27 @@ async def vectors(world: World) -> None:
     check_vectors(world.vectors)
 
 
+async def tool(world: World) -> None:
+    found: list[ToolDescription] = []
+    page = await world.agent.list_tools(page_size=2)
+    found += page.tools
+    while page.next_page_token:
+        page = await world.agent.list_tools(page_size=2, page_token=page.next_page_token)
+        found += page.tools
+    expect("the tools", [each.name for each in found], ["echo", "hold", "stamp"])
+    expect("the hints of echo", (found[0].title, found[0].read_only, found[1].read_only), ("Echo", True, False))
+    expect("the arguments of echo", found[0].input_schema.get("required"), ["text"])
+    task_id = str(uuid.uuid4())
+    expect("the result", await world.agent.call_tool(None, "echo", {"text": "hi"}, task_id=task_id), "hi")
+    expect("the state", (await world.agent.get_task(task_id)).state, TaskState.COMPLETED)
+    hasty = AgentClient(url=world.agent.url, timeout=0.3)
+    async with refused_with(DeadlineExceededError) as late:
+        await hasty.call_tool(None, "hold")
+    task_id = late[0].metadata["task_id"]
+    expect("the state", (await world.agent.get_task(task_id)).state, TaskState.WORKING)
+    await world.agent.cancel_task(None, task_id, reason="seen")
+
+
 PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "unary": unary,
     "stream": stream,
@@ -406,6 +428,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "large": large,
     "approval": approval,
     "registry": registry,
+    "tool": tool,
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,
     "unknown-enum": unknown_enum,

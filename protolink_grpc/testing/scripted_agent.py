@@ -37,7 +37,8 @@ MANY = 64
 REMEMBERED = 1000
 """Texts that an agent remembers having been sent."""
 
-APPROVAL_TOOL = "stamp"
+APPROVAL_TOOL, ECHO_TOOL, HOLD_TOOL = "stamp", "echo", "hold"
+"""Its tools, for callers."""
 
 
 class ScriptedAgent(Agent):
@@ -70,6 +71,8 @@ class ScriptedAgent(Agent):
         self._proxy = proxy
         self._scripts = Scripts()
         self._received: deque[str] = deque(maxlen=REMEMBERED)
+        self.tool(ECHO_TOOL, "Returns a text.", title="Echo", read_only=True, tags=["scripted"])(_echo)
+        self.tool(HOLD_TOOL, "Waits until it is canceled.")(_hold)
         self.tool(APPROVAL_TOOL, "Puts a stamp on something.", capabilities=["conformance.stamp"])(_stamp)
 
     @property
@@ -163,6 +166,14 @@ class ScriptedAgent(Agent):
 
 SECRETS = frozenset({"authorization", "x-api-key"})
 """Headers that are not said: what an agent says is stored."""
+
+
+async def _echo(text: str) -> str:
+    return text
+
+
+async def _hold() -> None:
+    await asyncio.Event().wait()
 
 
 def _stamp() -> str:

@@ -18,6 +18,7 @@ from protolink_grpc.models import json_value
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentSkill
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
+from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.docstring import read_docstring
 from protolink_grpc.tools.runner import ToolRunner, checked_timeout
@@ -110,6 +111,8 @@ class Tool:
         timeout_s: Limit of one call in seconds, waiting for a thread included; None leaves it to the runner.
         read_only: The author's word that a call changes nothing.
         idempotent: The author's word that the same call twice is the same as once, so that one that a crash cut off is repeated.
+        title: Name for people; empty means `name`.
+        destructive: The author's word that a call may delete or overwrite something. Shown to callers; decides nothing.
     """
 
     name: str
@@ -125,6 +128,8 @@ class Tool:
     timeout_s: float | None
     read_only: bool
     idempotent: bool
+    title: str
+    destructive: bool
     _is_async: bool = field(init=False, repr=False)
     _failures: _Failures = field(init=False, repr=False)
     _own_runner: ToolRunner | None = field(default=None, init=False, repr=False)
@@ -150,6 +155,8 @@ class Tool:
         timeout_s: float | None = None,
         read_only: bool = False,
         idempotent: bool = False,
+        title: str = "",
+        destructive: bool = False,
     ) -> Self:
         """A tool from a function: whatever is not given is read from its name, docstring and annotations.
 
@@ -158,9 +165,11 @@ class Tool:
 
         Raises:
             TypeError: `fn` cannot be a tool; the text says why and names the parameter.
-            ValueError: The name, the limit or `input_schema` is not valid.
+            ValueError: The name, the limit or `input_schema` is not valid; or the tool is said to be read-only and destructive.
         """
         chosen = _checked_name(fn, name)
+        if read_only and destructive:
+            raise ValueError(f"Tool '{chosen}': what is read-only destroys nothing; leave one of the two out")
         _refuse_uncallable(chosen, fn)
         documented = read_docstring(fn)
         given = None if input_schema is None else json_schema_of(input_schema, field="input_schema")
@@ -183,6 +192,8 @@ class Tool:
             timeout_s=checked_timeout(timeout_s),
             read_only=read_only,
             idempotent=idempotent or read_only,
+            title=title,
+            destructive=destructive,
         )
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,6 +258,26 @@ class Tool:
             output_schema=copy.deepcopy(self.output_schema),
             tags=list(self.tags),
             examples=copy.deepcopy(self.examples),
+        )
+
+    def describe(self, timeout_s: float | None = None) -> ToolDescription:
+        """What callers are told about this tool; shares nothing with it.
+
+        Args:
+            timeout_s: Limit of tools that set none themselves.
+        """
+        return ToolDescription(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=copy.deepcopy(self.input_schema),
+            output_schema=copy.deepcopy(self.output_schema),
+            read_only=self.read_only,
+            idempotent=self.idempotent,
+            destructive=self.destructive,
+            capabilities=tuple(sorted(self.capabilities)),
+            timeout_s=timeout_s if self.timeout_s is None else self.timeout_s,
+            tags=tuple(self.tags),
         )
 
     async def _bounded(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:

@@ -2,11 +2,12 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from protolink_grpc.errors import ToolRejectedError
 from protolink_grpc.models.card import AgentSkill
+from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import BaseTool, Tool
@@ -60,6 +61,11 @@ class Toolbox:
     def skills(self) -> list[AgentSkill]:
         """One entry of the agent's card per tool."""
         return [tool.skill() for tool in self._tools.values()]
+
+    def describe(self, after: str = "") -> Iterator[ToolDescription]:
+        """What callers are told about each tool, ordered by name; only those whose name comes after `after`."""
+        for name in sorted(name for name in self._tools if name > after):
+            yield self._tools[name].describe(self.runner.timeout_s)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
         """Find, validate, run. Raises what `get` and `Tool.call` raise."""

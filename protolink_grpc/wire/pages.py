@@ -8,7 +8,10 @@ from protolink_grpc.models.json_value import from_json, to_json
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 50
-"""Source: the comments of ListTasksRequest and ListApprovalsRequest."""
+"""Source: the comments of ListTasksRequest, ListApprovalsRequest and ListToolsRequest."""
+
+PAGE_BYTES = 1 << 20
+"""Where a page ends early: callers receive 4 MiB by default, and one item may be large by itself."""
 
 MAX_TOKEN_CHARS = 4096
 """A token of ours has a time and an id of at most 128 bytes."""
@@ -28,6 +31,23 @@ def page_size_of(asked: int) -> int:
 def token_from_cursor(cursor: tuple[int, str] | None) -> str:
     """An opaque page token, empty for no further page."""
     return "" if cursor is None else base64.urlsafe_b64encode(to_json(cursor).encode()).decode()
+
+
+def token_from_name(name: str) -> str:
+    """An opaque token of the page after that name, in a list that is ordered by name; empty for no further page."""
+    return token_from_cursor((0, name) if name else None)
+
+
+def name_from_token(token: str) -> str:
+    """The name that a token stands for, empty for the first page.
+
+    Raises:
+        InvalidArgumentError: Not one of ours.
+    """
+    time, name = cursor_from_token(token) or (0, "")
+    if time:  # it is of a list that is ordered by time
+        raise InvalidArgumentError("is not a token of this method", field="page_token")
+    return name
 
 
 def cursor_from_token(token: str) -> tuple[int, str] | None:

@@ -167,8 +167,9 @@ async def test_a_call_that_does_not_succeed_raises_what_it_means(
 
 async def test_a_deadline_ends_the_wait_and_not_the_call(client: AgentClient, shop: Shop) -> None:
     hurried = AgentClient(url=client.url, timeout=0.2)
-    with pytest.raises(DeadlineExceededError):
+    with pytest.raises(DeadlineExceededError) as late:
         await hurried.call_tool(None, "hold", request_id="same")
+    assert (await client.get_task(late.value.metadata["task_id"])).state is TaskState.WORKING
     shop.open.set()
     assert await client.call_tool(None, "hold", request_id="same") == "held"
 
@@ -184,7 +185,39 @@ async def test_a_call_that_is_canceled_says_so(client: AgentClient, shop: Shop) 
         await waiting
 
 
-@pytest.mark.parametrize("field", ["request_id", "session_id"])
+async def test_the_caller_chooses_the_id_of_the_task_that_the_call_becomes(client: AgentClient) -> None:
+    assert await client.call_tool(None, "echo", {"value": 1}, task_id="mine", request_id="same") == 1
+    assert await client.call_tool(None, "echo", {"value": 2}, task_id="other", request_id="same") == 1
+    assert [each.id for each in (await client.list_tasks()).tasks] == ["mine"]
+    with pytest.raises(ToolFailedError) as failed:
+        await client.call_tool(None, "fail", task_id="failed")
+    assert failed.value.metadata["task_id"] == "failed"
+
+
+async def test_tools_are_listed_by_name_and_page(client: AgentClient) -> None:
+    names: list[str] = []
+    token = ""
+    while True:
+        page = await client.list_tools(page_size=2, page_token=token)
+        assert 1 <= len(page.tools) <= 2
+        names += [tool.name for tool in page.tools]
+        if not (token := page.next_page_token):
+            break
+    everything = (await client.list_tools()).tools
+    assert names == [tool.name for tool in everything] == sorted(names)
+    echo = next(tool for tool in everything if tool.name == "echo")
+    assert (echo.description, echo.read_only, echo.effect) == ("Return what came.", False, None)
+    assert "value" in echo.input_schema["properties"]
+
+
+@pytest.mark.parametrize("request_", [{"page_size": -1}, {"page_size": 1001}, {"page_token": "no token"}])
+async def test_a_page_of_tools_that_cannot_be_is_refused(client: AgentClient, request_: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await client.list_tools(**request_)
+    assert caught.value.field == next(iter(request_))
+
+
+@pytest.mark.parametrize("field", ["request_id", "session_id", "task_id"])
 async def test_an_id_that_is_too_long_is_refused(client: AgentClient, field: str) -> None:
     ids: dict[str, Any] = {field: "x" * 10_000}
     with pytest.raises(InvalidArgumentError) as caught:

@@ -284,7 +284,7 @@ async def test_tools_are_listed_by_name_with_their_schemas(channel: Channel) -> 
     async with serving(tools=[subtract, add]) as worker:
         control = ControlServiceStub(channel(worker.card.url))
         tools = (await control.ListTools(control_service_pb2.ListToolsRequest())).tools
-    assert [(tool.id, tool.description) for tool in tools] == [("add", "Add."), ("subtract", "Take b from a.")]
+    assert [(tool.name, tool.description) for tool in tools] == [("add", "Add."), ("subtract", "Take b from a.")]
     assert json.loads(tools[1].input_schema_json)["required"] == ["a"]
 
 

@@ -218,6 +218,29 @@ def registry(world: World) -> None:
         expect_watched(world.registry, f"temp-{uuid.uuid4().hex[:8]}")
 
 
+def tool(world: World) -> None:
+    names: list[str] = []
+    page = v1.ListToolsResponse(next_page_token="")
+    while not names or page.next_page_token:
+        with typed_errors():
+            page = world.agent.control.list_tools(v1.ListToolsRequest(page_size=2, page_token=page.next_page_token))
+        names += [f"{each.name} {each.read_only}" for each in page.tools]
+    expect("the tools", names, ["echo True", "hold False", "stamp False"])
+    echo = v1.ToolCall(tool_name="echo", args_json='{"text": "hi"}')
+    called = world.agent.call_tool(v1.CallToolRequest(call=echo))
+    expect("the result", called.output and called.output.result_json, '"hi"')
+    expect("the state", get(world, called.task_id).state, v1.TaskState.COMPLETED)
+    held = v1.CallToolRequest(call=v1.ToolCall(tool_name="hold"), task_id=str(uuid.uuid4()))
+    try:
+        Client(world.url, timeout_s=0.3).call_tool(held)
+    except CallError as error:
+        expect("the code", error.code, StatusCode.DEADLINE_EXCEEDED)
+    else:
+        raise AssertionError("nothing was refused with DEADLINE_EXCEEDED")
+    expect("the state", get(world, held.task_id).state, v1.TaskState.WORKING)
+    stop(world, held.task_id, "seen")
+
+
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
     expect("what is there at first", next(watch).changes, [])
@@ -454,6 +477,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     large,
     approval,
     registry,
+    tool,
     unknown_event,
     unknown_part,
     unknown_enum,

@@ -22,6 +22,7 @@ import (
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 )
@@ -445,13 +446,30 @@ func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
 }
 
 func TestToolsAreListedAndCalled(t *testing.T) {
-	client, _ := start(t, scripted, WithTools(NewTool("subtract", "Subtracts.", "", add), NewTool("add", "Adds.", addSchema, add)))
+	client, _ := start(t, scripted, WithTools(NewTool("subtract", "Subtracts.", "", add).Destructive(),
+		NewTool("add", "Adds.", addSchema, add).ReadOnly().Titled("Sum")))
 	stub := pb.NewControlServiceClient(client.Conn())
 	listed, err := stub.ListTools(t.Context(), &pb.ListToolsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "tools", listed.GetTools()[0].GetId()+" "+listed.GetTools()[1].GetId(), "add subtract")
+	expect(t, "tools", listed.GetTools()[0].GetName()+" "+listed.GetTools()[1].GetName(), "add subtract")
+	hints := func(tool *pb.Tool) string {
+		return fmt.Sprint(tool.GetTitle(), tool.GetReadOnly(), tool.GetIdempotent(), tool.GetDestructive())
+	}
+	expect(t, "hints", hints(listed.GetTools()[0])+" "+hints(listed.GetTools()[1]), "Sumtrue true false false false true")
+	var names []string
+	for tool, err := range client.Tools(t.Context(), &pb.ListToolsRequest{PageSize: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.GetName())
+	}
+	expect(t, "pages", strings.Join(names, " "), "add subtract")
+	for _, wrong := range []*pb.ListToolsRequest{{PageSize: -1}, {PageSize: 1001}, {PageToken: "%"}} {
+		_, err := stub.ListTools(t.Context(), wrong)
+		expect(t, wrong.String(), plgrpc.FromError(err).Code, codes.InvalidArgument)
+	}
 	expect(t, "schema", listed.GetTools()[0].GetInputSchemaJson(), addSchema)
 	card, err := client.Card(t.Context())
 	if err != nil {
@@ -459,7 +477,7 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 	}
 	expect(t, "skills", len(card.GetSkills()), 2)
 
-	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1,"b":2}`, CallId: "c"}, RequestId: "once"}
+	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1,"b":2}`, CallId: "c"}, RequestId: "once", TaskId: "mine"}
 	var tasks []string
 	for range 2 {
 		called, err := stub.CallTool(t.Context(), request)
@@ -467,10 +485,14 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, "result", called.GetOutput().GetCallId()+" "+called.GetOutput().GetResultJson(), "c 3")
-		expect(t, "last event", called.GetEvents()[len(called.GetEvents())-1].GetLast(), true)
-		tasks = append(tasks, called.GetEvents()[0].GetTaskId())
+		tasks = append(tasks, called.GetTaskId())
+		request.TaskId = "other"
 	}
-	expect(t, "task", tasks[1], tasks[0])
+	expect(t, "task", strings.Join(tasks, " "), "mine mine")
+	kept, err := client.Get(t.Context(), "mine")
+	expect(t, "state", fmt.Sprint(err, kept.GetState()), "<nil> TASK_STATE_COMPLETED")
+	_, err = stub.CallTool(t.Context(), &pb.CallToolRequest{Call: request.Call, TaskId: strings.Repeat("x", 129)})
+	expect(t, "a long id", plgrpc.FromError(err).Code, codes.InvalidArgument)
 
 	failed, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1}`}})
 	expect(t, "a tool that failed", fmt.Sprint(err, strings.Contains(failed.GetOutput().GetErrorJson(), "pointless")), "<nil> true")

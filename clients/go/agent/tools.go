@@ -12,11 +12,12 @@ import (
 
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // Tool is a function that callers run by its name.
 type Tool struct {
-	skill  *pb.AgentSkill
+	about  *pb.Tool
 	schema *argumentSchema
 	call   func(context.Context, string) (any, error)
 }
@@ -30,8 +31,8 @@ type Tool struct {
 func NewTool[Arguments, Result any](
 	name, description, schema string, call func(context.Context, Arguments) (Result, error),
 ) Tool {
-	skill := &pb.AgentSkill{Id: name, Description: description, InputSchemaJson: schema}
-	return Tool{skill, mustCompile(name, schema), func(ctx context.Context, text string) (any, error) {
+	about := &pb.Tool{Name: name, Description: description, InputSchemaJson: schema}
+	return Tool{about, mustCompile(name, schema), func(ctx context.Context, text string) (any, error) {
 		var arguments Arguments
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.DisallowUnknownFields()
@@ -40,6 +41,32 @@ func NewTool[Arguments, Result any](
 		}
 		return call(ctx, arguments)
 	}}
+}
+
+// ReadOnly is the tool with the statement that a call changes nothing. Callers read it; nobody checks it.
+func (t Tool) ReadOnly() Tool {
+	return t.stating(func(about *pb.Tool) { about.ReadOnly, about.Idempotent = true, true })
+}
+
+// Idempotent is the tool with the statement that the same call twice has the same effect as once. As [Tool.ReadOnly].
+func (t Tool) Idempotent() Tool {
+	return t.stating(func(about *pb.Tool) { about.Idempotent = true })
+}
+
+// Destructive is the tool with the statement that a call may delete or overwrite something. As [Tool.ReadOnly].
+func (t Tool) Destructive() Tool {
+	return t.stating(func(about *pb.Tool) { about.Destructive = true })
+}
+
+// Titled is the tool with a name for people.
+func (t Tool) Titled(title string) Tool {
+	return t.stating(func(about *pb.Tool) { about.Title = title })
+}
+
+func (t Tool) stating(what func(*pb.Tool)) Tool {
+	t.about = proto.CloneOf(t.about)
+	what(t.about)
+	return t
 }
 
 func invalidArguments(tool, why string) *Rejection {
@@ -72,11 +99,11 @@ type toolbox struct {
 func newToolbox(tools []Tool) (*toolbox, error) {
 	box := &toolbox{byName: map[string]Tool{}}
 	for _, tool := range tools {
-		if _, twice := box.byName[tool.skill.Id]; twice {
-			return nil, fmt.Errorf("agent: there are two tools called %s", tool.skill.Id)
+		if _, twice := box.byName[tool.about.GetName()]; twice {
+			return nil, fmt.Errorf("agent: there are two tools called %s", tool.about.GetName())
 		}
-		box.byName[tool.skill.Id] = tool
-		box.names = append(box.names, tool.skill.Id)
+		box.byName[tool.about.GetName()] = tool
+		box.names = append(box.names, tool.about.GetName())
 	}
 	slices.Sort(box.names)
 	return box, nil
@@ -85,7 +112,10 @@ func newToolbox(tools []Tool) (*toolbox, error) {
 func (b *toolbox) skills() []*pb.AgentSkill {
 	var skills []*pb.AgentSkill
 	for _, name := range b.names {
-		skills = append(skills, b.byName[name].skill)
+		about := b.byName[name].about
+		skills = append(skills, &pb.AgentSkill{
+			Id: name, Description: about.GetDescription(), InputSchemaJson: about.GetInputSchemaJson(),
+		})
 	}
 	return skills
 }

@@ -285,6 +285,53 @@ func registry(ctx context.Context, s *stage) error {
 	return watchOneComeAndGo(ctx, s)
 }
 
+func tool(ctx context.Context, s *stage) error {
+	var names []string
+	var echo *pb.Tool
+	for tool, err := range s.agent.Tools(ctx, &pb.ListToolsRequest{PageSize: 2}) {
+		if err != nil {
+			return err
+		}
+		names = append(names, tool.GetName())
+		if tool.GetName() == "echo" {
+			echo = tool
+		}
+	}
+	call, err := plgrpc.ToolCallPart("echo", map[string]any{"text": "hi"})
+	if err != nil {
+		return err
+	}
+	called, err := s.agent.CallTool(ctx, &pb.CallToolRequest{Call: call.GetToolCall()})
+	if err != nil {
+		return err
+	}
+	done, err := s.agent.Get(ctx, called.GetTaskId())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		expect("the tools", strings.Join(names, " "), "echo hold stamp"),
+		expect("the hints of echo", fmt.Sprint(echo.GetReadOnly(), " ", echo.GetTitle()), "true Echo"),
+		expect("the result", called.GetOutput().GetResultJson(), `"hi"`),
+		expect("the state", done.GetState(), pb.TaskState_TASK_STATE_COMPLETED),
+	); err != nil {
+		return err
+	}
+	hasty, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err = s.agent.CallTool(hasty, &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "hold"}})
+	if err := refused(err, plgrpc.ErrDeadlineExceeded); err != nil {
+		return err
+	}
+	id := plgrpc.FromError(err).TaskID
+	held, err := s.agent.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.agent.Cancel(ctx, id, "seen")
+	return errors.Join(err, expect("the state", held.GetState(), pb.TaskState_TASK_STATE_WORKING))
+}
+
 func watchOneComeAndGo(ctx context.Context, s *stage) error {
 	stub := pb.NewRegistryServiceClient(s.registry.Conn())
 	name := "temp-" + uuid.NewString()[:8]

@@ -53,6 +53,7 @@ var cases = []struct {
 	{"large", large},
 	{"approval", approval},
 	{"registry", registry},
+	{"tool", tool},
 	{"unknown-event", unknownEvent},
 	{"unknown-part", unknownPart},
 	{"unknown-enum", unknownEnum},

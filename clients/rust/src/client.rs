@@ -12,9 +12,9 @@ use crate::events::Events;
 use crate::v1::agent_service_client::AgentServiceClient;
 use crate::v1::control_service_client::ControlServiceClient;
 use crate::v1::{
-    AgentCard, Approval, ApprovalDecision, CancelTaskRequest, GetAgentCardRequest, GetTaskRequest,
-    ListApprovalsRequest, ListTasksRequest, RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest,
-    StopAt, StreamTaskRequest, Task, TaskView,
+    AgentCard, Approval, ApprovalDecision, CallToolRequest, CallToolResponse, CancelTaskRequest, GetAgentCardRequest,
+    GetTaskRequest, ListApprovalsRequest, ListTasksRequest, ListToolsRequest, RespondApprovalRequest,
+    RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task, TaskView, Tool,
 };
 use crate::{Builder, Error, Feed, Submission, Transport, Update};
 
@@ -233,6 +233,39 @@ impl Client {
             .unary(GetAgentCardRequest {}, method!(self.agent(), get_agent_card))
             .await?;
         present(answer.card, "card")
+    }
+
+    /// The agent's tools, ordered by name, page after page.
+    pub fn tools(&self, request: ListToolsRequest) -> Feed<Tool> {
+        let client = self.clone();
+        Feed::pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ListToolsRequest { page_token, ..request };
+            async move {
+                let page = client
+                    .connection
+                    .unary(request, method!(client.control(), list_tools))
+                    .await?;
+                Ok((page.tools, page.next_page_token))
+            }
+        })
+    }
+
+    /// Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its output
+    /// says so. A request without ids gets them; an error has the task's id, by which it can be looked up and canceled.
+    ///
+    /// # Errors
+    ///
+    /// What the agent answers; `DeadlineExceeded` when the timeout is over first, and the call goes on as that task.
+    pub async fn call_tool(&self, mut request: CallToolRequest) -> Result<CallToolResponse, Error> {
+        for id in [&mut request.task_id, &mut request.request_id] {
+            if id.is_empty() {
+                *id = Uuid::new_v4().to_string();
+            }
+        }
+        let about = request.task_id.clone();
+        let answer = self.connection.unary(request, method!(self.control(), call_tool)).await;
+        answer.map_err(|error| error.about(&about))
     }
 
     /// Approvals that the caller may answer or has asked for, oldest first, page after page; by default the pending

@@ -256,6 +256,21 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     }
   },
 
+  async tool({ agent }) {
+    const tools = await agent.tools();
+    assert.deepEqual(
+      tools.map((each) => each.name),
+      ["echo", "hold", "stamp"],
+    );
+    assert.deepEqual([tools[0]?.title, tools[0]?.readOnly, tools[1]?.readOnly], ["Echo", true, false]);
+    const { output, taskId } = await agent.callTool("echo", { text: "hi" });
+    assert.equal(output?.resultJson, '"hi"');
+    assert.equal((await agent.get(taskId)).state, TaskState.COMPLETED);
+    const late = await refused(agent.callTool("hold", {}, { timeoutMs: 300 }), Code.DeadlineExceeded);
+    assert.equal((await agent.get(late.taskId ?? "")).state, TaskState.WORKING);
+    await agent.cancel(late.taskId ?? "", "seen");
+  },
+
   async registry({ registry, agentUrl }) {
     assert.equal((await registry.lookup("conformance")).card?.url, agentUrl);
     const tagged = await registry.list({ tags: ["scripted"] });

@@ -14,6 +14,7 @@ import {
   AgentService,
   type Approval,
   ApprovalState,
+  type CallToolResponse,
   ControlService,
   type RespondApprovalResponse,
   type RunEvent,
@@ -24,6 +25,7 @@ import {
   TaskSchema,
   type TaskState,
   TaskView,
+  type Tool,
   type Delta,
 } from "@protolink-grpc/protocol";
 
@@ -32,7 +34,7 @@ import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js"
 import { ProtolinkError } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
-import { jsonText } from "./parts.js";
+import { jsonText, toolCall } from "./parts.js";
 import { contribution, newTask, randomId, type TaskInput } from "./tasks.js";
 
 /** What {@link Client.submit} can be told. */
@@ -83,6 +85,16 @@ export interface TaskFilter {
   pageSize?: number;
   /** How much of each task. Default: the header. */
   view?: TaskView;
+}
+
+/** What {@link Client.callTool} can be told. */
+export interface ToolOptions extends CallOptions {
+  /** Id of the task that the call becomes. Default: a new random one. */
+  taskId?: string;
+  /** Identifies the request: the same id is never a second call, from another process either. Default: a new random one. */
+  requestId?: string;
+  /** Session to run it in. Default: one of its own. */
+  sessionId?: string;
 }
 
 /** Which approvals {@link Client.approvals} shows. */
@@ -190,6 +202,38 @@ export class Client {
   async cancel(taskId: string, reason = "", options?: CallOptions): Promise<Task> {
     const request = { taskId, reason, requestId: this.#newRequestId() };
     return taskOf(await this.#caller.answer((call) => this.agent.cancelTask(request, call), options));
+  }
+
+  /** The agent's tools, ordered by name. */
+  async tools(options?: CallOptions): Promise<Tool[]> {
+    const found: Tool[] = [];
+    let pageToken = "";
+    do {
+      const request = { pageToken };
+      const page = await this.#caller.answer((call) => this.control.listTools(request, call), options);
+      found.push(...page.tools);
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+    return found;
+  }
+
+  /**
+   * Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its `output` says so. An
+   * error says the `taskId` of the task that the call has become: it may run, and can be looked up and canceled.
+   */
+  async callTool(
+    toolName: string,
+    args: Record<string, unknown> = {},
+    options: ToolOptions = {},
+  ): Promise<CallToolResponse> {
+    const { taskId = randomId(), requestId = this.#newRequestId(), sessionId } = options;
+    const call = toolCall(toolName, args);
+    const request = { call, requestId, sessionId, taskId };
+    try {
+      return await this.#caller.answer((each) => this.control.callTool(request, each), options);
+    } catch (error) {
+      throw aboutTask(error, taskId);
+    }
   }
 
   /** Approvals that the caller may answer or has asked for, oldest first. */

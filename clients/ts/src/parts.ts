@@ -1,7 +1,14 @@
 /** Parts: making them for a message, and reading those of messages and artifacts. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { type FileContent, type FileContentSchema, type Part, PartSchema } from "@protolink-grpc/protocol";
+import {
+  type FileContent,
+  type FileContentSchema,
+  type Part,
+  PartSchema,
+  type ToolCall,
+  ToolCallSchema,
+} from "@protolink-grpc/protocol";
 
 /** Whatever has parts: a message, an artifact. */
 export interface HasParts {
@@ -35,7 +42,12 @@ export function filePart({ data, uri, ...about }: FileInput): Part {
 
 /** A part that asks for one run of a tool. The agent names the call where `callId` is empty. */
 export function toolCallPart(toolName: string, args: Record<string, unknown> = {}, callId = ""): Part {
-  return create(PartSchema, { content: { case: "toolCall", value: { toolName, argsJson: jsonText(args), callId } } });
+  return create(PartSchema, { content: { case: "toolCall", value: toolCall(toolName, args, callId) } });
+}
+
+/** A call of a tool, not exported by the package. */
+export function toolCall(toolName: string, args: Record<string, unknown> = {}, callId = ""): ToolCall {
+  return create(ToolCallSchema, { toolName, argsJson: jsonText(args), callId });
 }
 
 /** The last part that is output, as text; undefined where there is none. JSON comes as JSON text. */

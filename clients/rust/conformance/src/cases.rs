@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use plgrpc_client::v1::run_event::Payload;
 use plgrpc_client::v1::{
-    AgentCard, AgentChange, AgentChangeKind, AgentFilter, DeregisterAgentRequest, ListApprovalsRequest,
-    RegisterAgentRequest, RunEvent, TaskState,
+    AgentCard, AgentChange, AgentChangeKind, AgentFilter, CallToolRequest, DeregisterAgentRequest,
+    ListApprovalsRequest, ListToolsRequest, RegisterAgentRequest, RunEvent, TaskState,
 };
-use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason, text_of};
+use plgrpc_client::{Client, Code, Error, Feed, Submission, output, parts, reason, text_of};
 use uuid::Uuid;
 
 use crate::{Outcome, World, expect};
@@ -102,6 +102,38 @@ pub async fn deadline(world: &World) -> Outcome {
     }
     expect("the state", world.agent.get(&id).await?.state(), TaskState::Working)?;
     world.agent.cancel(&id, "seen").await?;
+    Ok(())
+}
+
+pub async fn tool(world: &World) -> Outcome {
+    let mut tools = world.agent.tools(ListToolsRequest {
+        page_size: 2,
+        ..Default::default()
+    });
+    let (mut names, mut read_only) = (Vec::new(), Vec::new());
+    while let Some(tool) = tools.try_next().await? {
+        names.push(tool.name);
+        read_only.push(tool.read_only);
+    }
+    expect("the tools", names, ["echo", "hold", "stamp"])?;
+    expect("which are read-only", read_only, [true, false, false])?;
+    let call = |tool: &str, args: &str| CallToolRequest {
+        call: parts::as_tool_call(&parts::tool_call(tool, args)).cloned(),
+        ..Default::default()
+    };
+    let called = world.agent.call_tool(call("echo", r#"{"text": "hi"}"#)).await?;
+    expect("the result", called.output.unwrap_or_default().result_json, r#""hi""#)?;
+    let done = world.agent.get(called.task_id).await?;
+    expect("the state", done.state(), TaskState::Completed)?;
+    let hasty = world.agent.with_timeout(Duration::from_millis(300));
+    let late = refused(
+        hasty.call_tool(call("hold", "{}")).await,
+        Code::DeadlineExceeded,
+        reason::DEADLINE_EXCEEDED,
+    )?;
+    let id = late.task_id().unwrap_or_default();
+    expect("the state", world.agent.get(id).await?.state(), TaskState::Working)?;
+    world.agent.cancel(id, "seen").await?;
     Ok(())
 }
 

@@ -95,6 +95,7 @@ async fn main() -> ExitCode {
     passed &= outcome("large", cases::large(world)).await;
     passed &= outcome("approval", cases::approval(world)).await;
     passed &= outcome("registry", cases::registry(world)).await;
+    passed &= outcome("tool", cases::tool(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;
     passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;

@@ -1105,7 +1105,11 @@ func (x *CompactStateResponse) GetSummaryCreated() bool {
 
 // ListToolsRequest asks for the tools.
 type ListToolsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1140,11 +1144,27 @@ func (*ListToolsRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{18}
 }
 
-// ListToolsResponse carries the tools.
+func (x *ListToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListToolsResponse carries one page.
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tools as skills, sorted by id. Set by the server.
-	Tools         []*AgentSkill `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Token of the next page. Set by the server. Empty means that this is the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,11 +1199,18 @@ func (*ListToolsResponse) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *ListToolsResponse) GetTools() []*AgentSkill {
+func (x *ListToolsResponse) GetTools() []*Tool {
 	if x != nil {
 		return x.Tools
 	}
 	return nil
+}
+
+func (x *ListToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // CallToolRequest names a tool and its arguments.
@@ -1193,8 +1220,10 @@ type CallToolRequest struct {
 	Call *ToolCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
 	// Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Session to run it in. Set by the caller. Empty means none.
-	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Session to run it in. Set by the caller. Empty means one of its own.
+	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+	TaskId        string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1250,13 +1279,20 @@ func (x *CallToolRequest) GetSessionId() string {
 	return ""
 }
 
+func (x *CallToolRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // CallToolResponse carries the outcome.
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The outcome. Set by the server.
 	Output *ToolOutput `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
-	// Events of the call, in order. Set by the server.
-	Events        []*RunEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1298,18 +1334,18 @@ func (x *CallToolResponse) GetOutput() *ToolOutput {
 	return nil
 }
 
-func (x *CallToolResponse) GetEvents() []*RunEvent {
+func (x *CallToolResponse) GetTaskId() string {
 	if x != nil {
-		return x.Events
+		return x.TaskId
 	}
-	return nil
+	return ""
 }
 
 var File_plgrpc_v1_control_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/part.proto\"\x9d\x01\n" +
+	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x14plgrpc/v1/part.proto\x1a\x14plgrpc/v1/tool.proto\"\x9d\x01\n" +
 	"\x14ListApprovalsRequest\x120\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x18.plgrpc.v1.ApprovalStateR\x06states\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1b\n" +
@@ -1382,19 +1418,24 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x0eafter_messages\x18\x03 \x01(\x05R\rafterMessages\x12#\n" +
 	"\rbefore_tokens\x18\x04 \x01(\x03R\fbeforeTokens\x12!\n" +
 	"\fafter_tokens\x18\x05 \x01(\x03R\vafterTokens\x12'\n" +
-	"\x0fsummary_created\x18\x06 \x01(\bR\x0esummaryCreated\"\x12\n" +
-	"\x10ListToolsRequest\"@\n" +
-	"\x11ListToolsResponse\x12+\n" +
-	"\x05tools\x18\x01 \x03(\v2\x15.plgrpc.v1.AgentSkillR\x05tools\"x\n" +
+	"\x0fsummary_created\x18\x06 \x01(\bR\x0esummaryCreated\"N\n" +
+	"\x10ListToolsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"b\n" +
+	"\x11ListToolsResponse\x12%\n" +
+	"\x05tools\x18\x01 \x03(\v2\x0f.plgrpc.v1.ToolR\x05tools\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x91\x01\n" +
 	"\x0fCallToolRequest\x12'\n" +
 	"\x04call\x18\x01 \x01(\v2\x13.plgrpc.v1.ToolCallR\x04call\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x03 \x01(\tR\tsessionId\"n\n" +
+	"session_id\x18\x03 \x01(\tR\tsessionId\x12\x17\n" +
+	"\atask_id\x18\x04 \x01(\tR\x06taskId\"Z\n" +
 	"\x10CallToolResponse\x12-\n" +
-	"\x06output\x18\x01 \x01(\v2\x15.plgrpc.v1.ToolOutputR\x06output\x12+\n" +
-	"\x06events\x18\x02 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events2\xaf\x06\n" +
+	"\x06output\x18\x01 \x01(\v2\x15.plgrpc.v1.ToolOutputR\x06output\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId2\xaf\x06\n" +
 	"\x0eControlService\x12R\n" +
 	"\rListApprovals\x12\x1f.plgrpc.v1.ListApprovalsRequest\x1a .plgrpc.v1.ListApprovalsResponse\x12W\n" +
 	"\x0eWatchApprovals\x12 .plgrpc.v1.WatchApprovalsRequest\x1a!.plgrpc.v1.WatchApprovalsResponse0\x01\x12X\n" +
@@ -1448,10 +1489,9 @@ var file_plgrpc_v1_control_service_proto_goTypes = []any{
 	(ApprovalState)(0),              // 22: plgrpc.v1.ApprovalState
 	(*Approval)(nil),                // 23: plgrpc.v1.Approval
 	(*ApprovalDecision)(nil),        // 24: plgrpc.v1.ApprovalDecision
-	(*AgentSkill)(nil),              // 25: plgrpc.v1.AgentSkill
+	(*Tool)(nil),                    // 25: plgrpc.v1.Tool
 	(*ToolCall)(nil),                // 26: plgrpc.v1.ToolCall
 	(*ToolOutput)(nil),              // 27: plgrpc.v1.ToolOutput
-	(*RunEvent)(nil),                // 28: plgrpc.v1.RunEvent
 }
 var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	22, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
@@ -1465,35 +1505,34 @@ var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	11, // 8: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
 	10, // 9: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
 	11, // 10: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	25, // 11: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.AgentSkill
+	25, // 11: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
 	26, // 12: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
 	27, // 13: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	28, // 14: plgrpc.v1.CallToolResponse.events:type_name -> plgrpc.v1.RunEvent
-	0,  // 15: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	2,  // 16: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	4,  // 17: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	6,  // 18: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	8,  // 19: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
-	12, // 20: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	14, // 21: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	16, // 22: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	18, // 23: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	20, // 24: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	1,  // 25: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	3,  // 26: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	5,  // 27: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	7,  // 28: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	9,  // 29: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
-	13, // 30: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	15, // 31: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	17, // 32: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	19, // 33: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	21, // 34: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	25, // [25:35] is the sub-list for method output_type
-	15, // [15:25] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	0,  // 14: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	2,  // 15: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	4,  // 16: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	6,  // 17: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	8,  // 18: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
+	12, // 19: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	14, // 20: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	16, // 21: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	18, // 22: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	20, // 23: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	1,  // 24: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	3,  // 25: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	5,  // 26: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	7,  // 27: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	9,  // 28: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
+	13, // 29: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	15, // 30: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	17, // 31: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	19, // 32: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	21, // 33: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1502,9 +1541,8 @@ func file_plgrpc_v1_control_service_proto_init() {
 		return
 	}
 	file_plgrpc_v1_action_proto_init()
-	file_plgrpc_v1_agent_card_proto_init()
-	file_plgrpc_v1_event_proto_init()
 	file_plgrpc_v1_part_proto_init()
+	file_plgrpc_v1_tool_proto_init()
 	file_plgrpc_v1_control_service_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

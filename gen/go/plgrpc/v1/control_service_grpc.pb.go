@@ -74,11 +74,14 @@ type ControlServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(ctx context.Context, in *CompactStateRequest, opts ...grpc.CallOption) (*CompactStateResponse, error)
-	// ListTools returns the agent's tools.
+	// ListTools returns the agent's tools, ordered by name.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 	//
-	// A tool that ran and failed is no error of the call: its output says so.
+	// A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+	// wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
 	// FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
@@ -251,11 +254,14 @@ type ControlServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(context.Context, *CompactStateRequest) (*CompactStateResponse, error)
-	// ListTools returns the agent's tools.
+	// ListTools returns the agent's tools, ordered by name.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 	//
-	// A tool that ran and failed is no error of the call: its output says so.
+	// A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+	// wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
 	// FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)

@@ -8,9 +8,8 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from plgrpc.v1 import action_pb2 as _action_pb2
-from plgrpc.v1 import agent_card_pb2 as _agent_card_pb2
-from plgrpc.v1 import event_pb2 as _event_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
+from plgrpc.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -564,12 +563,21 @@ class ListToolsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50."""
+    page_token: _builtins.str
+    """Token of the page. Set by the caller, from an earlier answer. Empty means the first."""
     def __init__(
         self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -577,23 +585,27 @@ Global___ListToolsRequest: _TypeAlias = ListToolsRequest  # noqa: Y015
 
 @_typing.final
 class ListToolsResponse(_message.Message):
-    """ListToolsResponse carries the tools."""
+    """ListToolsResponse carries one page."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOOLS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token of the next page. Set by the server. Empty means that this is the last one."""
     @_builtins.property
-    def tools(self) -> _containers.RepeatedCompositeFieldContainer[_agent_card_pb2.AgentSkill]:
-        """Tools as skills, sorted by id. Set by the server."""
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.Tool]:
+        """Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,
         *,
-        tools: _abc.Iterable[_agent_card_pb2.AgentSkill] | None = ...,
+        tools: _abc.Iterable[_tool_pb2.Tool] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -608,10 +620,13 @@ class CallToolRequest(_message.Message):
     CALL_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none."""
     session_id: _builtins.str
-    """Session to run it in. Set by the caller. Empty means none."""
+    """Session to run it in. Set by the caller. Empty means one of its own."""
+    task_id: _builtins.str
+    """Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default."""
     @_builtins.property
     def call(self) -> _part_pb2.ToolCall:
         """The call. Set by the caller. Required."""
@@ -622,10 +637,11 @@ class CallToolRequest(_message.Message):
         call: _part_pb2.ToolCall | None = ...,
         request_id: _builtins.str = ...,
         session_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "request_id", b"request_id", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "request_id", b"request_id", "session_id", b"session_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -638,24 +654,22 @@ class CallToolResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OUTPUT_FIELD_NUMBER: _builtins.int
-    EVENTS_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server."""
     @_builtins.property
     def output(self) -> _part_pb2.ToolOutput:
         """The outcome. Set by the server."""
-
-    @_builtins.property
-    def events(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.RunEvent]:
-        """Events of the call, in order. Set by the server."""
 
     def __init__(
         self,
         *,
         output: _part_pb2.ToolOutput | None = ...,
-        events: _abc.Iterable[_event_pb2.RunEvent] | None = ...,
+        task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["output", b"output"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "output", b"output"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

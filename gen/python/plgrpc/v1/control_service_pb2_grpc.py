@@ -169,7 +169,9 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTools(self, request, context):
-        """ListTools returns the agent's tools.
+        """ListTools returns the agent's tools, ordered by name.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,7 +180,8 @@ class ControlServiceServicer(object):
     def CallTool(self, request, context):
         """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        A tool that ran and failed is no error of the call: its output says so.
+        A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+        wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
         FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """

@@ -78,11 +78,15 @@ class ControlServiceStub:
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     ListTools: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListToolsRequest, _control_service_pb2.ListToolsResponse]
-    """ListTools returns the agent's tools."""
+    """ListTools returns the agent's tools, ordered by name.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    """
     CallTool: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]
     """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    A tool that ran and failed is no error of the call: its output says so.
+    A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+    wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
     FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
@@ -137,11 +141,15 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     ListTools: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListToolsRequest, _control_service_pb2.ListToolsResponse]  # type: ignore[assignment]
-    """ListTools returns the agent's tools."""
+    """ListTools returns the agent's tools, ordered by name.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    """
     CallTool: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]  # type: ignore[assignment]
     """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    A tool that ran and failed is no error of the call: its output says so.
+    A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+    wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
     FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
@@ -247,7 +255,10 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ListToolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ListToolsResponse, _abc.Awaitable[_control_service_pb2.ListToolsResponse]]:
-        """ListTools returns the agent's tools."""
+        """ListTools returns the agent's tools, ordered by name.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        """
 
     @_abc_1.abstractmethod
     def CallTool(
@@ -257,7 +268,8 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_service_pb2.CallToolResponse, _abc.Awaitable[_control_service_pb2.CallToolResponse]]:
         """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        A tool that ran and failed is no error of the call: its output says so.
+        A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+        wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
         FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """

@@ -1873,6 +1873,61 @@ impl StopAt {
         }
     }
 }
+/// Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+///
+/// `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
+/// must not decide whether a call is allowed.
+/// Next free number: 16.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Tool {
+    /// Name, unique among the tools of the agent. 1 to 128 bytes. Required.
+    #[prost(string, tag="1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name for people. Empty means `name`.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+    /// What it does.
+    #[prost(string, tag="3")]
+    pub description: ::prost::alloc::string::String,
+    /// JSON Schema of its arguments, a JSON object. Empty means none stated.
+    #[prost(string, tag="4")]
+    pub input_schema_json: ::prost::alloc::string::String,
+    /// JSON Schema of its result, a JSON object. Empty means none stated.
+    #[prost(string, tag="5")]
+    pub output_schema_json: ::prost::alloc::string::String,
+    /// Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
+    /// JSON.
+    #[prost(string, tag="6")]
+    pub request_type: ::prost::alloc::string::String,
+    /// Full name of the protobuf message that its result is. Empty means that it is JSON.
+    #[prost(string, tag="7")]
+    pub response_type: ::prost::alloc::string::String,
+    /// A call changes nothing. False means that it may, or that it is not known.
+    #[prost(bool, tag="8")]
+    pub read_only: bool,
+    /// The same call twice has the same effect as once. False means that it may not, or that it is not known.
+    #[prost(bool, tag="9")]
+    pub idempotent: bool,
+    /// A call may delete or overwrite something. False means that it does not, or that it is not known.
+    #[prost(bool, tag="10")]
+    pub destructive: bool,
+    /// It reports output while it runs. False means that it does not, or that it is not known.
+    #[prost(bool, tag="11")]
+    pub streaming: bool,
+    /// Permissions that a call needs, for instance `calendar.write`; ordered.
+    #[prost(string, repeated, tag="12")]
+    pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
+    /// call is made.
+    #[prost(enumeration="PolicyEffect", tag="13")]
+    pub effect: i32,
+    /// How long a call may take, waiting for its turn included. Unset means that the agent states none.
+    #[prost(message, optional, tag="14")]
+    pub timeout: ::core::option::Option<::prost_types::Duration>,
+    /// Words to be found by.
+    #[prost(string, repeated, tag="15")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// ListApprovalsRequest filters approvals.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListApprovalsRequest {
@@ -2084,15 +2139,24 @@ pub struct CompactStateResponse {
     pub summary_created: bool,
 }
 /// ListToolsRequest asks for the tools.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListToolsRequest {
+    /// Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
+    #[prost(int32, tag="1")]
+    pub page_size: i32,
+    /// Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+    #[prost(string, tag="2")]
+    pub page_token: ::prost::alloc::string::String,
 }
-/// ListToolsResponse carries the tools.
+/// ListToolsResponse carries one page.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListToolsResponse {
-    /// Tools as skills, sorted by id. Set by the server.
+    /// Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
     #[prost(message, repeated, tag="1")]
-    pub tools: ::prost::alloc::vec::Vec<AgentSkill>,
+    pub tools: ::prost::alloc::vec::Vec<Tool>,
+    /// Token of the next page. Set by the server. Empty means that this is the last one.
+    #[prost(string, tag="2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// CallToolRequest names a tool and its arguments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2103,19 +2167,22 @@ pub struct CallToolRequest {
     /// Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
     #[prost(string, tag="2")]
     pub request_id: ::prost::alloc::string::String,
-    /// Session to run it in. Set by the caller. Empty means none.
+    /// Session to run it in. Set by the caller. Empty means one of its own.
     #[prost(string, tag="3")]
     pub session_id: ::prost::alloc::string::String,
+    /// Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+    #[prost(string, tag="4")]
+    pub task_id: ::prost::alloc::string::String,
 }
 /// CallToolResponse carries the outcome.
-#[derive(Clone, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CallToolResponse {
     /// The outcome. Set by the server.
     #[prost(message, optional, tag="1")]
     pub output: ::core::option::Option<ToolOutput>,
-    /// Events of the call, in order. Set by the server.
-    #[prost(message, repeated, tag="2")]
-    pub events: ::prost::alloc::vec::Vec<RunEvent>,
+    /// Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+    #[prost(string, tag="2")]
+    pub task_id: ::prost::alloc::string::String,
 }
 /// ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
 ///

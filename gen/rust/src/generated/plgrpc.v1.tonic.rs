@@ -1154,7 +1154,9 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "CompactState"));
             self.inner.unary(req, path, codec).await
         }
-        /** ListTools returns the agent's tools.
+        /** ListTools returns the agent's tools, ordered by name.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn list_tools(
             &mut self,
@@ -1182,7 +1184,8 @@ pub mod control_service_client {
         }
         /** CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
- A tool that ran and failed is no error of the call: its output says so.
+ A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+ wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
  FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 */
@@ -1323,7 +1326,9 @@ pub mod control_service_server {
             tonic::Response<super::CompactStateResponse>,
             tonic::Status,
         >;
-        /** ListTools returns the agent's tools.
+        /** ListTools returns the agent's tools, ordered by name.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn list_tools(
             &self,
@@ -1334,7 +1339,8 @@ pub mod control_service_server {
         >;
         /** CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
- A tool that ran and failed is no error of the call: its output says so.
+ A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+ wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
  FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 */

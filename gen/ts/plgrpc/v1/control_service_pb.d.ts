@@ -7,9 +7,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Approval, ApprovalDecision, ApprovalState } from "./action_pb.js";
-import type { AgentSkill } from "./agent_card_pb.js";
+import type { Tool } from "./tool_pb.js";
 import type { ToolCall, ToolOutput } from "./part_pb.js";
-import type { RunEvent } from "./event_pb.js";
 
 /**
  * Describes the file plgrpc/v1/control_service.proto.
@@ -578,6 +577,19 @@ export declare const CompactStateResponseSchema: GenMessage<CompactStateResponse
  * @generated from message plgrpc.v1.ListToolsRequest
  */
 export declare type ListToolsRequest = Message<"plgrpc.v1.ListToolsRequest"> & {
+  /**
+   * Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
 };
 
 /**
@@ -587,17 +599,24 @@ export declare type ListToolsRequest = Message<"plgrpc.v1.ListToolsRequest"> & {
 export declare const ListToolsRequestSchema: GenMessage<ListToolsRequest>;
 
 /**
- * ListToolsResponse carries the tools.
+ * ListToolsResponse carries one page.
  *
  * @generated from message plgrpc.v1.ListToolsResponse
  */
 export declare type ListToolsResponse = Message<"plgrpc.v1.ListToolsResponse"> & {
   /**
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    *
-   * @generated from field: repeated plgrpc.v1.AgentSkill tools = 1;
+   * @generated from field: repeated plgrpc.v1.Tool tools = 1;
    */
-  tools: AgentSkill[];
+  tools: Tool[];
+
+  /**
+   * Token of the next page. Set by the server. Empty means that this is the last one.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -627,11 +646,18 @@ export declare type CallToolRequest = Message<"plgrpc.v1.CallToolRequest"> & {
   requestId: string;
 
   /**
-   * Session to run it in. Set by the caller. Empty means none.
+   * Session to run it in. Set by the caller. Empty means one of its own.
    *
    * @generated from field: string session_id = 3;
    */
   sessionId: string;
+
+  /**
+   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   *
+   * @generated from field: string task_id = 4;
+   */
+  taskId: string;
 };
 
 /**
@@ -654,11 +680,11 @@ export declare type CallToolResponse = Message<"plgrpc.v1.CallToolResponse"> & {
   output?: ToolOutput | undefined;
 
   /**
-   * Events of the call, in order. Set by the server.
+   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
    *
-   * @generated from field: repeated plgrpc.v1.RunEvent events = 2;
+   * @generated from field: string task_id = 2;
    */
-  events: RunEvent[];
+  taskId: string;
 };
 
 /**
@@ -773,7 +799,9 @@ export declare const ControlService: GenService<{
     output: typeof CompactStateResponseSchema;
   },
   /**
-   * ListTools returns the agent's tools.
+   * ListTools returns the agent's tools, ordered by name.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
    * @generated from rpc plgrpc.v1.ControlService.ListTools
    */
@@ -785,7 +813,8 @@ export declare const ControlService: GenService<{
   /**
    * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
    *
-   * A tool that ran and failed is no error of the call: its output says so.
+   * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+   * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
    * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
    *

@@ -11,3 +11,4 @@ export * from "./part_pb.js";
 export * from "./payload_pb.js";
 export * from "./registry_service_pb.js";
 export * from "./task_pb.js";
+export * from "./tool_pb.js";

@@ -34,6 +34,7 @@ private static final long serialVersionUID = 0L;
   private CallToolRequest() {
     requestId_ = "";
     sessionId_ = "";
+    taskId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -140,7 +141,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object sessionId_ = "";
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means none.
+   * Session to run it in. Set by the caller. Empty means one of its own.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -161,7 +162,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means none.
+   * Session to run it in. Set by the caller. Empty means one of its own.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -176,6 +177,53 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       sessionId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int TASK_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object taskId_ = "";
+  /**
+   * <pre>
+   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * </pre>
+   *
+   * <code>string task_id = 4;</code>
+   * @return The taskId.
+   */
+  @java.lang.Override
+  public java.lang.String getTaskId() {
+    java.lang.Object ref = taskId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      taskId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * </pre>
+   *
+   * <code>string task_id = 4;</code>
+   * @return The bytes for taskId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getTaskIdBytes() {
+    java.lang.Object ref = taskId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      taskId_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -205,6 +253,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(sessionId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, sessionId_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, taskId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -223,6 +274,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(sessionId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, sessionId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, taskId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -248,6 +302,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getRequestId())) return false;
     if (!getSessionId()
         .equals(other.getSessionId())) return false;
+    if (!getTaskId()
+        .equals(other.getTaskId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -267,6 +323,8 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getRequestId().hashCode();
     hash = (37 * hash) + SESSION_ID_FIELD_NUMBER;
     hash = (53 * hash) + getSessionId().hashCode();
+    hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getTaskId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -415,6 +473,7 @@ private static final long serialVersionUID = 0L;
       }
       requestId_ = "";
       sessionId_ = "";
+      taskId_ = "";
       return this;
     }
 
@@ -461,6 +520,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.sessionId_ = sessionId_;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.taskId_ = taskId_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -487,6 +549,11 @@ private static final long serialVersionUID = 0L;
       if (!other.getSessionId().isEmpty()) {
         sessionId_ = other.sessionId_;
         bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (!other.getTaskId().isEmpty()) {
+        taskId_ = other.taskId_;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -532,6 +599,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              taskId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -801,7 +873,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object sessionId_ = "";
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means none.
+     * Session to run it in. Set by the caller. Empty means one of its own.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -821,7 +893,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means none.
+     * Session to run it in. Set by the caller. Empty means one of its own.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -842,7 +914,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means none.
+     * Session to run it in. Set by the caller. Empty means one of its own.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -859,7 +931,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means none.
+     * Session to run it in. Set by the caller. Empty means one of its own.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -873,7 +945,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means none.
+     * Session to run it in. Set by the caller. Empty means one of its own.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -886,6 +958,98 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       sessionId_ = value;
       bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object taskId_ = "";
+    /**
+     * <pre>
+     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * </pre>
+     *
+     * <code>string task_id = 4;</code>
+     * @return The taskId.
+     */
+    public java.lang.String getTaskId() {
+      java.lang.Object ref = taskId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        taskId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * </pre>
+     *
+     * <code>string task_id = 4;</code>
+     * @return The bytes for taskId.
+     */
+    public com.google.protobuf.ByteString
+        getTaskIdBytes() {
+      java.lang.Object ref = taskId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        taskId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * </pre>
+     *
+     * <code>string task_id = 4;</code>
+     * @param value The taskId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTaskId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      taskId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * </pre>
+     *
+     * <code>string task_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearTaskId() {
+      taskId_ = getDefaultInstance().getTaskId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * </pre>
+     *
+     * <code>string task_id = 4;</code>
+     * @param value The bytes for taskId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTaskIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      taskId_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

@@ -59,7 +59,7 @@ public interface CallToolRequestOrBuilder extends
 
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means none.
+   * Session to run it in. Set by the caller. Empty means one of its own.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -68,7 +68,7 @@ public interface CallToolRequestOrBuilder extends
   java.lang.String getSessionId();
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means none.
+   * Session to run it in. Set by the caller. Empty means one of its own.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -76,4 +76,24 @@ public interface CallToolRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getSessionIdBytes();
+
+  /**
+   * <pre>
+   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * </pre>
+   *
+   * <code>string task_id = 4;</code>
+   * @return The taskId.
+   */
+  java.lang.String getTaskId();
+  /**
+   * <pre>
+   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * </pre>
+   *
+   * <code>string task_id = 4;</code>
+   * @return The bytes for taskId.
+   */
+  com.google.protobuf.ByteString
+      getTaskIdBytes();
 }

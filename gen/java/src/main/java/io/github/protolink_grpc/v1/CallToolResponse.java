@@ -32,7 +32,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private CallToolResponse() {
-    events_ = java.util.Collections.emptyList();
+    taskId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -87,65 +87,51 @@ private static final long serialVersionUID = 0L;
     return output_ == null ? io.github.protolink_grpc.v1.ToolOutput.getDefaultInstance() : output_;
   }
 
-  public static final int EVENTS_FIELD_NUMBER = 2;
+  public static final int TASK_ID_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
-  private java.util.List<io.github.protolink_grpc.v1.RunEvent> events_;
+  private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Events of the call, in order. Set by the server.
+   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+   * <code>string task_id = 2;</code>
+   * @return The taskId.
    */
   @java.lang.Override
-  public java.util.List<io.github.protolink_grpc.v1.RunEvent> getEventsList() {
-    return events_;
+  public java.lang.String getTaskId() {
+    java.lang.Object ref = taskId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      taskId_ = s;
+      return s;
+    }
   }
   /**
    * <pre>
-   * Events of the call, in order. Set by the server.
+   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+   * <code>string task_id = 2;</code>
+   * @return The bytes for taskId.
    */
   @java.lang.Override
-  public java.util.List<? extends io.github.protolink_grpc.v1.RunEventOrBuilder> 
-      getEventsOrBuilderList() {
-    return events_;
-  }
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  @java.lang.Override
-  public int getEventsCount() {
-    return events_.size();
-  }
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.RunEvent getEvents(int index) {
-    return events_.get(index);
-  }
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.RunEventOrBuilder getEventsOrBuilder(
-      int index) {
-    return events_.get(index);
+  public com.google.protobuf.ByteString
+      getTaskIdBytes() {
+    java.lang.Object ref = taskId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      taskId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -165,8 +151,8 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getOutput());
     }
-    for (int i = 0; i < events_.size(); i++) {
-      output.writeMessage(2, events_.get(i));
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, taskId_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -181,9 +167,8 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, getOutput());
     }
-    for (int i = 0; i < events_.size(); i++) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(2, events_.get(i));
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, taskId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -205,8 +190,8 @@ private static final long serialVersionUID = 0L;
       if (!getOutput()
           .equals(other.getOutput())) return false;
     }
-    if (!getEventsList()
-        .equals(other.getEventsList())) return false;
+    if (!getTaskId()
+        .equals(other.getTaskId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -222,10 +207,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + OUTPUT_FIELD_NUMBER;
       hash = (53 * hash) + getOutput().hashCode();
     }
-    if (getEventsCount() > 0) {
-      hash = (37 * hash) + EVENTS_FIELD_NUMBER;
-      hash = (53 * hash) + getEventsList().hashCode();
-    }
+    hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getTaskId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -361,7 +344,6 @@ private static final long serialVersionUID = 0L;
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
         internalGetOutputFieldBuilder();
-        internalGetEventsFieldBuilder();
       }
     }
     @java.lang.Override
@@ -373,13 +355,7 @@ private static final long serialVersionUID = 0L;
         outputBuilder_.dispose();
         outputBuilder_ = null;
       }
-      if (eventsBuilder_ == null) {
-        events_ = java.util.Collections.emptyList();
-      } else {
-        events_ = null;
-        eventsBuilder_.clear();
-      }
-      bitField0_ = (bitField0_ & ~0x00000002);
+      taskId_ = "";
       return this;
     }
 
@@ -406,22 +382,9 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public io.github.protolink_grpc.v1.CallToolResponse buildPartial() {
       io.github.protolink_grpc.v1.CallToolResponse result = new io.github.protolink_grpc.v1.CallToolResponse(this);
-      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
-    }
-
-    private void buildPartialRepeatedFields(io.github.protolink_grpc.v1.CallToolResponse result) {
-      if (eventsBuilder_ == null) {
-        if (((bitField0_ & 0x00000002) != 0)) {
-          events_ = java.util.Collections.unmodifiableList(events_);
-          bitField0_ = (bitField0_ & ~0x00000002);
-        }
-        result.events_ = events_;
-      } else {
-        result.events_ = eventsBuilder_.build();
-      }
     }
 
     private void buildPartial0(io.github.protolink_grpc.v1.CallToolResponse result) {
@@ -432,6 +395,9 @@ private static final long serialVersionUID = 0L;
             ? output_
             : outputBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.taskId_ = taskId_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -451,31 +417,10 @@ private static final long serialVersionUID = 0L;
       if (other.hasOutput()) {
         mergeOutput(other.getOutput());
       }
-      if (eventsBuilder_ == null) {
-        if (!other.events_.isEmpty()) {
-          if (events_.isEmpty()) {
-            events_ = other.events_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-          } else {
-            ensureEventsIsMutable();
-            events_.addAll(other.events_);
-          }
-          onChanged();
-        }
-      } else {
-        if (!other.events_.isEmpty()) {
-          if (eventsBuilder_.isEmpty()) {
-            eventsBuilder_.dispose();
-            eventsBuilder_ = null;
-            events_ = other.events_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-            eventsBuilder_ = 
-              com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
-                 internalGetEventsFieldBuilder() : null;
-          } else {
-            eventsBuilder_.addAllMessages(other.events_);
-          }
-        }
+      if (!other.getTaskId().isEmpty()) {
+        taskId_ = other.taskId_;
+        bitField0_ |= 0x00000002;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -511,16 +456,8 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              io.github.protolink_grpc.v1.RunEvent m =
-                  input.readMessage(
-                      io.github.protolink_grpc.v1.RunEvent.parser(),
-                      extensionRegistry);
-              if (eventsBuilder_ == null) {
-                ensureEventsIsMutable();
-                events_.add(m);
-              } else {
-                eventsBuilder_.addMessage(m);
-              }
+              taskId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
               break;
             } // case 18
             default: {
@@ -697,316 +634,96 @@ private static final long serialVersionUID = 0L;
       return outputBuilder_;
     }
 
-    private java.util.List<io.github.protolink_grpc.v1.RunEvent> events_ =
-      java.util.Collections.emptyList();
-    private void ensureEventsIsMutable() {
-      if (!((bitField0_ & 0x00000002) != 0)) {
-        events_ = new java.util.ArrayList<io.github.protolink_grpc.v1.RunEvent>(events_);
-        bitField0_ |= 0x00000002;
-       }
-    }
-
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.RunEvent, io.github.protolink_grpc.v1.RunEvent.Builder, io.github.protolink_grpc.v1.RunEventOrBuilder> eventsBuilder_;
-
+    private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Events of the call, in order. Set by the server.
+     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+     * <code>string task_id = 2;</code>
+     * @return The taskId.
      */
-    public java.util.List<io.github.protolink_grpc.v1.RunEvent> getEventsList() {
-      if (eventsBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(events_);
+    public java.lang.String getTaskId() {
+      java.lang.Object ref = taskId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        taskId_ = s;
+        return s;
       } else {
-        return eventsBuilder_.getMessageList();
+        return (java.lang.String) ref;
       }
     }
     /**
      * <pre>
-     * Events of the call, in order. Set by the server.
+     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+     * <code>string task_id = 2;</code>
+     * @return The bytes for taskId.
      */
-    public int getEventsCount() {
-      if (eventsBuilder_ == null) {
-        return events_.size();
+    public com.google.protobuf.ByteString
+        getTaskIdBytes() {
+      java.lang.Object ref = taskId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        taskId_ = b;
+        return b;
       } else {
-        return eventsBuilder_.getCount();
+        return (com.google.protobuf.ByteString) ref;
       }
     }
     /**
      * <pre>
-     * Events of the call, in order. Set by the server.
+     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+     * <code>string task_id = 2;</code>
+     * @param value The taskId to set.
+     * @return This builder for chaining.
      */
-    public io.github.protolink_grpc.v1.RunEvent getEvents(int index) {
-      if (eventsBuilder_ == null) {
-        return events_.get(index);
-      } else {
-        return eventsBuilder_.getMessage(index);
-      }
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder setEvents(
-        int index, io.github.protolink_grpc.v1.RunEvent value) {
-      if (eventsBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureEventsIsMutable();
-        events_.set(index, value);
-        onChanged();
-      } else {
-        eventsBuilder_.setMessage(index, value);
-      }
+    public Builder setTaskId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      taskId_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * Events of the call, in order. Set by the server.
+     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+     * <code>string task_id = 2;</code>
+     * @return This builder for chaining.
      */
-    public Builder setEvents(
-        int index, io.github.protolink_grpc.v1.RunEvent.Builder builderForValue) {
-      if (eventsBuilder_ == null) {
-        ensureEventsIsMutable();
-        events_.set(index, builderForValue.build());
-        onChanged();
-      } else {
-        eventsBuilder_.setMessage(index, builderForValue.build());
-      }
+    public Builder clearTaskId() {
+      taskId_ = getDefaultInstance().getTaskId();
+      bitField0_ = (bitField0_ & ~0x00000002);
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * Events of the call, in order. Set by the server.
+     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+     * <code>string task_id = 2;</code>
+     * @param value The bytes for taskId to set.
+     * @return This builder for chaining.
      */
-    public Builder addEvents(io.github.protolink_grpc.v1.RunEvent value) {
-      if (eventsBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureEventsIsMutable();
-        events_.add(value);
-        onChanged();
-      } else {
-        eventsBuilder_.addMessage(value);
-      }
+    public Builder setTaskIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      taskId_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
       return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder addEvents(
-        int index, io.github.protolink_grpc.v1.RunEvent value) {
-      if (eventsBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureEventsIsMutable();
-        events_.add(index, value);
-        onChanged();
-      } else {
-        eventsBuilder_.addMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder addEvents(
-        io.github.protolink_grpc.v1.RunEvent.Builder builderForValue) {
-      if (eventsBuilder_ == null) {
-        ensureEventsIsMutable();
-        events_.add(builderForValue.build());
-        onChanged();
-      } else {
-        eventsBuilder_.addMessage(builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder addEvents(
-        int index, io.github.protolink_grpc.v1.RunEvent.Builder builderForValue) {
-      if (eventsBuilder_ == null) {
-        ensureEventsIsMutable();
-        events_.add(index, builderForValue.build());
-        onChanged();
-      } else {
-        eventsBuilder_.addMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder addAllEvents(
-        java.lang.Iterable<? extends io.github.protolink_grpc.v1.RunEvent> values) {
-      if (eventsBuilder_ == null) {
-        ensureEventsIsMutable();
-        com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, events_);
-        onChanged();
-      } else {
-        eventsBuilder_.addAllMessages(values);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder clearEvents() {
-      if (eventsBuilder_ == null) {
-        events_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00000002);
-        onChanged();
-      } else {
-        eventsBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public Builder removeEvents(int index) {
-      if (eventsBuilder_ == null) {
-        ensureEventsIsMutable();
-        events_.remove(index);
-        onChanged();
-      } else {
-        eventsBuilder_.remove(index);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public io.github.protolink_grpc.v1.RunEvent.Builder getEventsBuilder(
-        int index) {
-      return internalGetEventsFieldBuilder().getBuilder(index);
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public io.github.protolink_grpc.v1.RunEventOrBuilder getEventsOrBuilder(
-        int index) {
-      if (eventsBuilder_ == null) {
-        return events_.get(index);  } else {
-        return eventsBuilder_.getMessageOrBuilder(index);
-      }
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public java.util.List<? extends io.github.protolink_grpc.v1.RunEventOrBuilder> 
-         getEventsOrBuilderList() {
-      if (eventsBuilder_ != null) {
-        return eventsBuilder_.getMessageOrBuilderList();
-      } else {
-        return java.util.Collections.unmodifiableList(events_);
-      }
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public io.github.protolink_grpc.v1.RunEvent.Builder addEventsBuilder() {
-      return internalGetEventsFieldBuilder().addBuilder(
-          io.github.protolink_grpc.v1.RunEvent.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public io.github.protolink_grpc.v1.RunEvent.Builder addEventsBuilder(
-        int index) {
-      return internalGetEventsFieldBuilder().addBuilder(
-          index, io.github.protolink_grpc.v1.RunEvent.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * Events of the call, in order. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-     */
-    public java.util.List<io.github.protolink_grpc.v1.RunEvent.Builder> 
-         getEventsBuilderList() {
-      return internalGetEventsFieldBuilder().getBuilderList();
-    }
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.RunEvent, io.github.protolink_grpc.v1.RunEvent.Builder, io.github.protolink_grpc.v1.RunEventOrBuilder> 
-        internalGetEventsFieldBuilder() {
-      if (eventsBuilder_ == null) {
-        eventsBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
-            io.github.protolink_grpc.v1.RunEvent, io.github.protolink_grpc.v1.RunEvent.Builder, io.github.protolink_grpc.v1.RunEventOrBuilder>(
-                events_,
-                ((bitField0_ & 0x00000002) != 0),
-                getParentForChildren(),
-                isClean());
-        events_ = null;
-      }
-      return eventsBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.CallToolResponse)

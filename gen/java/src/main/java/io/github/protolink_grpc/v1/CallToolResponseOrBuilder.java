@@ -39,45 +39,21 @@ public interface CallToolResponseOrBuilder extends
 
   /**
    * <pre>
-   * Events of the call, in order. Set by the server.
+   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+   * <code>string task_id = 2;</code>
+   * @return The taskId.
    */
-  java.util.List<io.github.protolink_grpc.v1.RunEvent> 
-      getEventsList();
+  java.lang.String getTaskId();
   /**
    * <pre>
-   * Events of the call, in order. Set by the server.
+   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
+   * <code>string task_id = 2;</code>
+   * @return The bytes for taskId.
    */
-  io.github.protolink_grpc.v1.RunEvent getEvents(int index);
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  int getEventsCount();
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  java.util.List<? extends io.github.protolink_grpc.v1.RunEventOrBuilder> 
-      getEventsOrBuilderList();
-  /**
-   * <pre>
-   * Events of the call, in order. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.RunEvent events = 2;</code>
-   */
-  io.github.protolink_grpc.v1.RunEventOrBuilder getEventsOrBuilder(
-      int index);
+  com.google.protobuf.ByteString
+      getTaskIdBytes();
 }

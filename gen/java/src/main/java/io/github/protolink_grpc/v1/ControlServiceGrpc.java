@@ -484,7 +484,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListTools returns the agent's tools.
+     * ListTools returns the agent's tools, ordered by name.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     default void listTools(io.github.protolink_grpc.v1.ListToolsRequest request,
@@ -495,7 +496,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so.
+     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
      * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
@@ -640,7 +642,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListTools returns the agent's tools.
+     * ListTools returns the agent's tools, ordered by name.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public void listTools(io.github.protolink_grpc.v1.ListToolsRequest request,
@@ -652,7 +655,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so.
+     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
      * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
@@ -779,7 +783,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListTools returns the agent's tools.
+     * ListTools returns the agent's tools, ordered by name.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public io.github.protolink_grpc.v1.ListToolsResponse listTools(io.github.protolink_grpc.v1.ListToolsRequest request) throws io.grpc.StatusException {
@@ -790,7 +795,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so.
+     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
      * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
@@ -914,7 +920,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListTools returns the agent's tools.
+     * ListTools returns the agent's tools, ordered by name.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public io.github.protolink_grpc.v1.ListToolsResponse listTools(io.github.protolink_grpc.v1.ListToolsRequest request) {
@@ -925,7 +932,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so.
+     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
      * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
@@ -1030,7 +1038,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListTools returns the agent's tools.
+     * ListTools returns the agent's tools, ordered by name.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.ListToolsResponse> listTools(
@@ -1042,7 +1051,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so.
+     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
+     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
      * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>

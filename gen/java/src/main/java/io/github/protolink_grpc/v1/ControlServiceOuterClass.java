@@ -146,87 +146,87 @@ public final class ControlServiceOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\037plgrpc/v1/control_service.proto\022\tplgrp" +
-      "c.v1\032\026plgrpc/v1/action.proto\032\032plgrpc/v1/" +
-      "agent_card.proto\032\025plgrpc/v1/event.proto\032" +
-      "\024plgrpc/v1/part.proto\"x\n\024ListApprovalsRe" +
-      "quest\022(\n\006states\030\001 \003(\0162\030.plgrpc.v1.Approv" +
-      "alState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tpage_size\030\003 " +
-      "\001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025ListApprovals" +
-      "Response\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1." +
-      "Approval\022\027\n\017next_page_token\030\002 \001(\t\"(\n\025Wat" +
-      "chApprovalsRequest\022\017\n\007task_id\030\001 \001(\t\"@\n\026W" +
-      "atchApprovalsResponse\022&\n\tapprovals\030\001 \003(\013" +
-      "2\023.plgrpc.v1.Approval\"G\n\026RespondApproval" +
-      "Request\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.Ap" +
-      "provalDecision\"Y\n\027RespondApprovalRespons" +
-      "e\022%\n\010approval\030\001 \001(\0132\023.plgrpc.v1.Approval" +
-      "\022\027\n\017already_decided\030\002 \001(\010\"6\n\023GetRunRepor" +
-      "tRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(" +
-      "\t\"+\n\024GetRunReportResponse\022\023\n\013report_json" +
-      "\030\001 \001(\t\"3\n\020ExportRunRequest\022\017\n\007task_id\030\001 " +
-      "\001(\t\022\016\n\006format\030\002 \001(\t\"\'\n\021ExportRunResponse" +
-      "\022\022\n\nlines_json\030\001 \003(\t\"0\n\nStateScope\022\022\n\nse" +
-      "ssion_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\311\001\n\020State" +
-      "StoreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001" +
-      "(\010\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025" +
-      "\n\rmessage_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021" +
-      "\n\tcompacted\030\007 \001(\010\022\021\n\tdata_json\030\010 \001(\t\022\025\n\r" +
-      "metadata_json\030\t \001(\t\022\r\n\005error\030\n \001(\t\"R\n\024De" +
-      "scribeStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgr" +
-      "pc.v1.StateScope\022\024\n\014include_data\030\002 \001(\010\"D" +
-      "\n\025DescribeStateResponse\022+\n\006stores\030\001 \003(\0132" +
-      "\033.plgrpc.v1.StateStoreReport\"9\n\021ResetSta" +
-      "teRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.Sta" +
-      "teScope\"A\n\022ResetStateResponse\022+\n\006stores\030" +
-      "\001 \003(\0132\033.plgrpc.v1.StateStoreReport\"\305\001\n\023C" +
-      "ompactStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgr" +
-      "pc.v1.StateScope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014ma" +
-      "x_messages\030\003 \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017" +
-      "preserve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_ma" +
-      "x_tokens\030\006 \001(\005B\022\n\020_preserve_recent\"\272\001\n\024C" +
-      "ompactStateResponse\022+\n\006stores\030\001 \003(\0132\033.pl" +
-      "grpc.v1.StateStoreReport\022\027\n\017before_messa" +
-      "ges\030\002 \001(\005\022\026\n\016after_messages\030\003 \001(\005\022\025\n\rbef" +
-      "ore_tokens\030\004 \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027" +
-      "\n\017summary_created\030\006 \001(\010\"\022\n\020ListToolsRequ" +
-      "est\"9\n\021ListToolsResponse\022$\n\005tools\030\001 \003(\0132" +
-      "\025.plgrpc.v1.AgentSkill\"\\\n\017CallToolReques" +
-      "t\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1.ToolCall\022\022\n\n" +
-      "request_id\030\002 \001(\t\022\022\n\nsession_id\030\003 \001(\t\"^\n\020" +
-      "CallToolResponse\022%\n\006output\030\001 \001(\0132\025.plgrp" +
-      "c.v1.ToolOutput\022#\n\006events\030\002 \003(\0132\023.plgrpc" +
-      ".v1.RunEvent2\257\006\n\016ControlService\022R\n\rListA" +
-      "pprovals\022\037.plgrpc.v1.ListApprovalsReques" +
-      "t\032 .plgrpc.v1.ListApprovalsResponse\022W\n\016W" +
-      "atchApprovals\022 .plgrpc.v1.WatchApprovals" +
-      "Request\032!.plgrpc.v1.WatchApprovalsRespon" +
-      "se0\001\022X\n\017RespondApproval\022!.plgrpc.v1.Resp" +
-      "ondApprovalRequest\032\".plgrpc.v1.RespondAp" +
-      "provalResponse\022O\n\014GetRunReport\022\036.plgrpc." +
-      "v1.GetRunReportRequest\032\037.plgrpc.v1.GetRu" +
-      "nReportResponse\022H\n\tExportRun\022\033.plgrpc.v1" +
-      ".ExportRunRequest\032\034.plgrpc.v1.ExportRunR" +
-      "esponse0\001\022R\n\rDescribeState\022\037.plgrpc.v1.D" +
-      "escribeStateRequest\032 .plgrpc.v1.Describe" +
-      "StateResponse\022I\n\nResetState\022\034.plgrpc.v1." +
-      "ResetStateRequest\032\035.plgrpc.v1.ResetState" +
-      "Response\022O\n\014CompactState\022\036.plgrpc.v1.Com" +
-      "pactStateRequest\032\037.plgrpc.v1.CompactStat" +
-      "eResponse\022F\n\tListTools\022\033.plgrpc.v1.ListT" +
-      "oolsRequest\032\034.plgrpc.v1.ListToolsRespons" +
-      "e\022C\n\010CallTool\022\032.plgrpc.v1.CallToolReques" +
-      "t\032\033.plgrpc.v1.CallToolResponseBc\n\033io.git" +
-      "hub.protolink_grpc.v1P\001ZBgithub.com/prot" +
-      "olink-grpc/protolink-grpc/gen/go/plgrpc/" +
-      "v1;plgrpcv1b\006proto3"
+      "c.v1\032\026plgrpc/v1/action.proto\032\024plgrpc/v1/" +
+      "part.proto\032\024plgrpc/v1/tool.proto\"x\n\024List" +
+      "ApprovalsRequest\022(\n\006states\030\001 \003(\0162\030.plgrp" +
+      "c.v1.ApprovalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tp" +
+      "age_size\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025Li" +
+      "stApprovalsResponse\022&\n\tapprovals\030\001 \003(\0132\023" +
+      ".plgrpc.v1.Approval\022\027\n\017next_page_token\030\002" +
+      " \001(\t\"(\n\025WatchApprovalsRequest\022\017\n\007task_id" +
+      "\030\001 \001(\t\"@\n\026WatchApprovalsResponse\022&\n\tappr" +
+      "ovals\030\001 \003(\0132\023.plgrpc.v1.Approval\"G\n\026Resp" +
+      "ondApprovalRequest\022-\n\010decision\030\001 \001(\0132\033.p" +
+      "lgrpc.v1.ApprovalDecision\"Y\n\027RespondAppr" +
+      "ovalResponse\022%\n\010approval\030\001 \001(\0132\023.plgrpc." +
+      "v1.Approval\022\027\n\017already_decided\030\002 \001(\010\"6\n\023" +
+      "GetRunReportRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006" +
+      "run_id\030\002 \001(\t\"+\n\024GetRunReportResponse\022\023\n\013" +
+      "report_json\030\001 \001(\t\"3\n\020ExportRunRequest\022\017\n" +
+      "\007task_id\030\001 \001(\t\022\016\n\006format\030\002 \001(\t\"\'\n\021Export" +
+      "RunResponse\022\022\n\nlines_json\030\001 \003(\t\"0\n\nState" +
+      "Scope\022\022\n\nsession_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(" +
+      "\t\"\311\001\n\020StateStoreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007" +
+      "enabled\030\002 \001(\010\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_co" +
+      "unt\030\004 \001(\003\022\025\n\rmessage_count\030\005 \001(\003\022\017\n\007clea" +
+      "red\030\006 \001(\010\022\021\n\tcompacted\030\007 \001(\010\022\021\n\tdata_jso" +
+      "n\030\010 \001(\t\022\025\n\rmetadata_json\030\t \001(\t\022\r\n\005error\030" +
+      "\n \001(\t\"R\n\024DescribeStateRequest\022$\n\005scope\030\001" +
+      " \001(\0132\025.plgrpc.v1.StateScope\022\024\n\014include_d" +
+      "ata\030\002 \001(\010\"D\n\025DescribeStateResponse\022+\n\006st" +
+      "ores\030\001 \003(\0132\033.plgrpc.v1.StateStoreReport\"" +
+      "9\n\021ResetStateRequest\022$\n\005scope\030\001 \001(\0132\025.pl" +
+      "grpc.v1.StateScope\"A\n\022ResetStateResponse" +
+      "\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStoreR" +
+      "eport\"\305\001\n\023CompactStateRequest\022$\n\005scope\030\001" +
+      " \001(\0132\025.plgrpc.v1.StateScope\022\020\n\010strategy\030" +
+      "\002 \001(\t\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nmax_token" +
+      "s\030\004 \001(\005\022\034\n\017preserve_recent\030\005 \001(\005H\000\210\001\001\022\032\n" +
+      "\022summary_max_tokens\030\006 \001(\005B\022\n\020_preserve_r" +
+      "ecent\"\272\001\n\024CompactStateResponse\022+\n\006stores" +
+      "\030\001 \003(\0132\033.plgrpc.v1.StateStoreReport\022\027\n\017b" +
+      "efore_messages\030\002 \001(\005\022\026\n\016after_messages\030\003" +
+      " \001(\005\022\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014after_tok" +
+      "ens\030\005 \001(\003\022\027\n\017summary_created\030\006 \001(\010\"9\n\020Li" +
+      "stToolsRequest\022\021\n\tpage_size\030\001 \001(\005\022\022\n\npag" +
+      "e_token\030\002 \001(\t\"L\n\021ListToolsResponse\022\036\n\005to" +
+      "ols\030\001 \003(\0132\017.plgrpc.v1.Tool\022\027\n\017next_page_" +
+      "token\030\002 \001(\t\"m\n\017CallToolRequest\022!\n\004call\030\001" +
+      " \001(\0132\023.plgrpc.v1.ToolCall\022\022\n\nrequest_id\030" +
+      "\002 \001(\t\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001" +
+      "(\t\"J\n\020CallToolResponse\022%\n\006output\030\001 \001(\0132\025" +
+      ".plgrpc.v1.ToolOutput\022\017\n\007task_id\030\002 \001(\t2\257" +
+      "\006\n\016ControlService\022R\n\rListApprovals\022\037.plg" +
+      "rpc.v1.ListApprovalsRequest\032 .plgrpc.v1." +
+      "ListApprovalsResponse\022W\n\016WatchApprovals\022" +
+      " .plgrpc.v1.WatchApprovalsRequest\032!.plgr" +
+      "pc.v1.WatchApprovalsResponse0\001\022X\n\017Respon" +
+      "dApproval\022!.plgrpc.v1.RespondApprovalReq" +
+      "uest\032\".plgrpc.v1.RespondApprovalResponse" +
+      "\022O\n\014GetRunReport\022\036.plgrpc.v1.GetRunRepor" +
+      "tRequest\032\037.plgrpc.v1.GetRunReportRespons" +
+      "e\022H\n\tExportRun\022\033.plgrpc.v1.ExportRunRequ" +
+      "est\032\034.plgrpc.v1.ExportRunResponse0\001\022R\n\rD" +
+      "escribeState\022\037.plgrpc.v1.DescribeStateRe" +
+      "quest\032 .plgrpc.v1.DescribeStateResponse\022" +
+      "I\n\nResetState\022\034.plgrpc.v1.ResetStateRequ" +
+      "est\032\035.plgrpc.v1.ResetStateResponse\022O\n\014Co" +
+      "mpactState\022\036.plgrpc.v1.CompactStateReque" +
+      "st\032\037.plgrpc.v1.CompactStateResponse\022F\n\tL" +
+      "istTools\022\033.plgrpc.v1.ListToolsRequest\032\034." +
+      "plgrpc.v1.ListToolsResponse\022C\n\010CallTool\022" +
+      "\032.plgrpc.v1.CallToolRequest\032\033.plgrpc.v1." +
+      "CallToolResponseBc\n\033io.github.protolink_" +
+      "grpc.v1P\001ZBgithub.com/protolink-grpc/pro" +
+      "tolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006p" +
+      "roto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           io.github.protolink_grpc.v1.Action.getDescriptor(),
-          io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor(),
-          io.github.protolink_grpc.v1.Event.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_ListApprovalsRequest_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -341,30 +341,29 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_ListToolsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ListToolsRequest_descriptor,
-        new java.lang.String[] { });
+        new java.lang.String[] { "PageSize", "PageToken", });
     internal_static_plgrpc_v1_ListToolsResponse_descriptor =
       getDescriptor().getMessageTypes().get(19);
     internal_static_plgrpc_v1_ListToolsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ListToolsResponse_descriptor,
-        new java.lang.String[] { "Tools", });
+        new java.lang.String[] { "Tools", "NextPageToken", });
     internal_static_plgrpc_v1_CallToolRequest_descriptor =
       getDescriptor().getMessageTypes().get(20);
     internal_static_plgrpc_v1_CallToolRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CallToolRequest_descriptor,
-        new java.lang.String[] { "Call", "RequestId", "SessionId", });
+        new java.lang.String[] { "Call", "RequestId", "SessionId", "TaskId", });
     internal_static_plgrpc_v1_CallToolResponse_descriptor =
       getDescriptor().getMessageTypes().get(21);
     internal_static_plgrpc_v1_CallToolResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CallToolResponse_descriptor,
-        new java.lang.String[] { "Output", "Events", });
+        new java.lang.String[] { "Output", "TaskId", });
     descriptor.resolveAllFeaturesImmutable();
     io.github.protolink_grpc.v1.Action.getDescriptor();
-    io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor();
-    io.github.protolink_grpc.v1.Event.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

@@ -9,4 +9,34 @@ package io.github.protolink_grpc.v1;
 public interface ListToolsRequestOrBuilder extends
     // @@protoc_insertion_point(interface_extends:plgrpc.v1.ListToolsRequest)
     com.google.protobuf.MessageOrBuilder {
+
+  /**
+   * <pre>
+   * Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
+   * </pre>
+   *
+   * <code>int32 page_size = 1;</code>
+   * @return The pageSize.
+   */
+  int getPageSize();
+
+  /**
+   * <pre>
+   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * </pre>
+   *
+   * <code>string page_token = 2;</code>
+   * @return The pageToken.
+   */
+  java.lang.String getPageToken();
+  /**
+   * <pre>
+   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * </pre>
+   *
+   * <code>string page_token = 2;</code>
+   * @return The bytes for pageToken.
+   */
+  com.google.protobuf.ByteString
+      getPageTokenBytes();
 }

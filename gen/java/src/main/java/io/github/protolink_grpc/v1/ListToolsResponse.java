@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ListToolsResponse carries the tools.
+ * ListToolsResponse carries one page.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ListToolsResponse}
@@ -33,6 +33,7 @@ private static final long serialVersionUID = 0L;
   }
   private ListToolsResponse() {
     tools_ = java.util.Collections.emptyList();
+    nextPageToken_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -50,36 +51,36 @@ private static final long serialVersionUID = 0L;
 
   public static final int TOOLS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private java.util.List<io.github.protolink_grpc.v1.AgentSkill> tools_;
+  private java.util.List<io.github.protolink_grpc.v1.Tool> tools_;
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   @java.lang.Override
-  public java.util.List<io.github.protolink_grpc.v1.AgentSkill> getToolsList() {
+  public java.util.List<io.github.protolink_grpc.v1.Tool> getToolsList() {
     return tools_;
   }
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   @java.lang.Override
-  public java.util.List<? extends io.github.protolink_grpc.v1.AgentSkillOrBuilder> 
+  public java.util.List<? extends io.github.protolink_grpc.v1.ToolOrBuilder> 
       getToolsOrBuilderList() {
     return tools_;
   }
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   @java.lang.Override
   public int getToolsCount() {
@@ -87,26 +88,73 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentSkill getTools(int index) {
+  public io.github.protolink_grpc.v1.Tool getTools(int index) {
     return tools_.get(index);
   }
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentSkillOrBuilder getToolsOrBuilder(
+  public io.github.protolink_grpc.v1.ToolOrBuilder getToolsOrBuilder(
       int index) {
     return tools_.get(index);
+  }
+
+  public static final int NEXT_PAGE_TOKEN_FIELD_NUMBER = 2;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object nextPageToken_ = "";
+  /**
+   * <pre>
+   * Token of the next page. Set by the server. Empty means that this is the last one.
+   * </pre>
+   *
+   * <code>string next_page_token = 2;</code>
+   * @return The nextPageToken.
+   */
+  @java.lang.Override
+  public java.lang.String getNextPageToken() {
+    java.lang.Object ref = nextPageToken_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      nextPageToken_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Token of the next page. Set by the server. Empty means that this is the last one.
+   * </pre>
+   *
+   * <code>string next_page_token = 2;</code>
+   * @return The bytes for nextPageToken.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getNextPageTokenBytes() {
+    java.lang.Object ref = nextPageToken_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      nextPageToken_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -126,6 +174,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < tools_.size(); i++) {
       output.writeMessage(1, tools_.get(i));
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(nextPageToken_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, nextPageToken_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -138,6 +189,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < tools_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, tools_.get(i));
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(nextPageToken_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, nextPageToken_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -156,6 +210,8 @@ private static final long serialVersionUID = 0L;
 
     if (!getToolsList()
         .equals(other.getToolsList())) return false;
+    if (!getNextPageToken()
+        .equals(other.getNextPageToken())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -171,6 +227,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + TOOLS_FIELD_NUMBER;
       hash = (53 * hash) + getToolsList().hashCode();
     }
+    hash = (37 * hash) + NEXT_PAGE_TOKEN_FIELD_NUMBER;
+    hash = (53 * hash) + getNextPageToken().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -270,7 +328,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ListToolsResponse carries the tools.
+   * ListToolsResponse carries one page.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ListToolsResponse}
@@ -313,6 +371,7 @@ private static final long serialVersionUID = 0L;
         toolsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000001);
+      nextPageToken_ = "";
       return this;
     }
 
@@ -359,6 +418,9 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.ListToolsResponse result) {
       int from_bitField0_ = bitField0_;
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.nextPageToken_ = nextPageToken_;
+      }
     }
 
     @java.lang.Override
@@ -399,6 +461,11 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (!other.getNextPageToken().isEmpty()) {
+        nextPageToken_ = other.nextPageToken_;
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -426,9 +493,9 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              io.github.protolink_grpc.v1.AgentSkill m =
+              io.github.protolink_grpc.v1.Tool m =
                   input.readMessage(
-                      io.github.protolink_grpc.v1.AgentSkill.parser(),
+                      io.github.protolink_grpc.v1.Tool.parser(),
                       extensionRegistry);
               if (toolsBuilder_ == null) {
                 ensureToolsIsMutable();
@@ -438,6 +505,11 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 10
+            case 18: {
+              nextPageToken_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 18
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -455,26 +527,26 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.util.List<io.github.protolink_grpc.v1.AgentSkill> tools_ =
+    private java.util.List<io.github.protolink_grpc.v1.Tool> tools_ =
       java.util.Collections.emptyList();
     private void ensureToolsIsMutable() {
       if (!((bitField0_ & 0x00000001) != 0)) {
-        tools_ = new java.util.ArrayList<io.github.protolink_grpc.v1.AgentSkill>(tools_);
+        tools_ = new java.util.ArrayList<io.github.protolink_grpc.v1.Tool>(tools_);
         bitField0_ |= 0x00000001;
        }
     }
 
     private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.AgentSkill, io.github.protolink_grpc.v1.AgentSkill.Builder, io.github.protolink_grpc.v1.AgentSkillOrBuilder> toolsBuilder_;
+        io.github.protolink_grpc.v1.Tool, io.github.protolink_grpc.v1.Tool.Builder, io.github.protolink_grpc.v1.ToolOrBuilder> toolsBuilder_;
 
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public java.util.List<io.github.protolink_grpc.v1.AgentSkill> getToolsList() {
+    public java.util.List<io.github.protolink_grpc.v1.Tool> getToolsList() {
       if (toolsBuilder_ == null) {
         return java.util.Collections.unmodifiableList(tools_);
       } else {
@@ -483,10 +555,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public int getToolsCount() {
       if (toolsBuilder_ == null) {
@@ -497,12 +569,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public io.github.protolink_grpc.v1.AgentSkill getTools(int index) {
+    public io.github.protolink_grpc.v1.Tool getTools(int index) {
       if (toolsBuilder_ == null) {
         return tools_.get(index);
       } else {
@@ -511,13 +583,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder setTools(
-        int index, io.github.protolink_grpc.v1.AgentSkill value) {
+        int index, io.github.protolink_grpc.v1.Tool value) {
       if (toolsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -532,13 +604,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder setTools(
-        int index, io.github.protolink_grpc.v1.AgentSkill.Builder builderForValue) {
+        int index, io.github.protolink_grpc.v1.Tool.Builder builderForValue) {
       if (toolsBuilder_ == null) {
         ensureToolsIsMutable();
         tools_.set(index, builderForValue.build());
@@ -550,12 +622,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public Builder addTools(io.github.protolink_grpc.v1.AgentSkill value) {
+    public Builder addTools(io.github.protolink_grpc.v1.Tool value) {
       if (toolsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -570,13 +642,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder addTools(
-        int index, io.github.protolink_grpc.v1.AgentSkill value) {
+        int index, io.github.protolink_grpc.v1.Tool value) {
       if (toolsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -591,13 +663,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder addTools(
-        io.github.protolink_grpc.v1.AgentSkill.Builder builderForValue) {
+        io.github.protolink_grpc.v1.Tool.Builder builderForValue) {
       if (toolsBuilder_ == null) {
         ensureToolsIsMutable();
         tools_.add(builderForValue.build());
@@ -609,13 +681,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder addTools(
-        int index, io.github.protolink_grpc.v1.AgentSkill.Builder builderForValue) {
+        int index, io.github.protolink_grpc.v1.Tool.Builder builderForValue) {
       if (toolsBuilder_ == null) {
         ensureToolsIsMutable();
         tools_.add(index, builderForValue.build());
@@ -627,13 +699,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder addAllTools(
-        java.lang.Iterable<? extends io.github.protolink_grpc.v1.AgentSkill> values) {
+        java.lang.Iterable<? extends io.github.protolink_grpc.v1.Tool> values) {
       if (toolsBuilder_ == null) {
         ensureToolsIsMutable();
         com.google.protobuf.AbstractMessageLite.Builder.addAll(
@@ -646,10 +718,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder clearTools() {
       if (toolsBuilder_ == null) {
@@ -663,10 +735,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
     public Builder removeTools(int index) {
       if (toolsBuilder_ == null) {
@@ -680,23 +752,23 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public io.github.protolink_grpc.v1.AgentSkill.Builder getToolsBuilder(
+    public io.github.protolink_grpc.v1.Tool.Builder getToolsBuilder(
         int index) {
       return internalGetToolsFieldBuilder().getBuilder(index);
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public io.github.protolink_grpc.v1.AgentSkillOrBuilder getToolsOrBuilder(
+    public io.github.protolink_grpc.v1.ToolOrBuilder getToolsOrBuilder(
         int index) {
       if (toolsBuilder_ == null) {
         return tools_.get(index);  } else {
@@ -705,12 +777,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public java.util.List<? extends io.github.protolink_grpc.v1.AgentSkillOrBuilder> 
+    public java.util.List<? extends io.github.protolink_grpc.v1.ToolOrBuilder> 
          getToolsOrBuilderList() {
       if (toolsBuilder_ != null) {
         return toolsBuilder_.getMessageOrBuilderList();
@@ -720,44 +792,44 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public io.github.protolink_grpc.v1.AgentSkill.Builder addToolsBuilder() {
+    public io.github.protolink_grpc.v1.Tool.Builder addToolsBuilder() {
       return internalGetToolsFieldBuilder().addBuilder(
-          io.github.protolink_grpc.v1.AgentSkill.getDefaultInstance());
+          io.github.protolink_grpc.v1.Tool.getDefaultInstance());
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public io.github.protolink_grpc.v1.AgentSkill.Builder addToolsBuilder(
+    public io.github.protolink_grpc.v1.Tool.Builder addToolsBuilder(
         int index) {
       return internalGetToolsFieldBuilder().addBuilder(
-          index, io.github.protolink_grpc.v1.AgentSkill.getDefaultInstance());
+          index, io.github.protolink_grpc.v1.Tool.getDefaultInstance());
     }
     /**
      * <pre>
-     * Tools as skills, sorted by id. Set by the server.
+     * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+     * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
      */
-    public java.util.List<io.github.protolink_grpc.v1.AgentSkill.Builder> 
+    public java.util.List<io.github.protolink_grpc.v1.Tool.Builder> 
          getToolsBuilderList() {
       return internalGetToolsFieldBuilder().getBuilderList();
     }
     private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.AgentSkill, io.github.protolink_grpc.v1.AgentSkill.Builder, io.github.protolink_grpc.v1.AgentSkillOrBuilder> 
+        io.github.protolink_grpc.v1.Tool, io.github.protolink_grpc.v1.Tool.Builder, io.github.protolink_grpc.v1.ToolOrBuilder> 
         internalGetToolsFieldBuilder() {
       if (toolsBuilder_ == null) {
         toolsBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
-            io.github.protolink_grpc.v1.AgentSkill, io.github.protolink_grpc.v1.AgentSkill.Builder, io.github.protolink_grpc.v1.AgentSkillOrBuilder>(
+            io.github.protolink_grpc.v1.Tool, io.github.protolink_grpc.v1.Tool.Builder, io.github.protolink_grpc.v1.ToolOrBuilder>(
                 tools_,
                 ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
@@ -765,6 +837,98 @@ private static final long serialVersionUID = 0L;
         tools_ = null;
       }
       return toolsBuilder_;
+    }
+
+    private java.lang.Object nextPageToken_ = "";
+    /**
+     * <pre>
+     * Token of the next page. Set by the server. Empty means that this is the last one.
+     * </pre>
+     *
+     * <code>string next_page_token = 2;</code>
+     * @return The nextPageToken.
+     */
+    public java.lang.String getNextPageToken() {
+      java.lang.Object ref = nextPageToken_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        nextPageToken_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Token of the next page. Set by the server. Empty means that this is the last one.
+     * </pre>
+     *
+     * <code>string next_page_token = 2;</code>
+     * @return The bytes for nextPageToken.
+     */
+    public com.google.protobuf.ByteString
+        getNextPageTokenBytes() {
+      java.lang.Object ref = nextPageToken_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        nextPageToken_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Token of the next page. Set by the server. Empty means that this is the last one.
+     * </pre>
+     *
+     * <code>string next_page_token = 2;</code>
+     * @param value The nextPageToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setNextPageToken(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      nextPageToken_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Token of the next page. Set by the server. Empty means that this is the last one.
+     * </pre>
+     *
+     * <code>string next_page_token = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearNextPageToken() {
+      nextPageToken_ = getDefaultInstance().getNextPageToken();
+      bitField0_ = (bitField0_ & ~0x00000002);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Token of the next page. Set by the server. Empty means that this is the last one.
+     * </pre>
+     *
+     * <code>string next_page_token = 2;</code>
+     * @param value The bytes for nextPageToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setNextPageTokenBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      nextPageToken_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ListToolsResponse)

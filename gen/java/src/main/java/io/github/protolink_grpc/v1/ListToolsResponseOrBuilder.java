@@ -12,45 +12,65 @@ public interface ListToolsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
-  java.util.List<io.github.protolink_grpc.v1.AgentSkill> 
+  java.util.List<io.github.protolink_grpc.v1.Tool> 
       getToolsList();
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
-  io.github.protolink_grpc.v1.AgentSkill getTools(int index);
+  io.github.protolink_grpc.v1.Tool getTools(int index);
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
   int getToolsCount();
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
-  java.util.List<? extends io.github.protolink_grpc.v1.AgentSkillOrBuilder> 
+  java.util.List<? extends io.github.protolink_grpc.v1.ToolOrBuilder> 
       getToolsOrBuilderList();
   /**
    * <pre>
-   * Tools as skills, sorted by id. Set by the server.
+   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.AgentSkill tools = 1;</code>
+   * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
    */
-  io.github.protolink_grpc.v1.AgentSkillOrBuilder getToolsOrBuilder(
+  io.github.protolink_grpc.v1.ToolOrBuilder getToolsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Token of the next page. Set by the server. Empty means that this is the last one.
+   * </pre>
+   *
+   * <code>string next_page_token = 2;</code>
+   * @return The nextPageToken.
+   */
+  java.lang.String getNextPageToken();
+  /**
+   * <pre>
+   * Token of the next page. Set by the server. Empty means that this is the last one.
+   * </pre>
+   *
+   * <code>string next_page_token = 2;</code>
+   * @return The bytes for nextPageToken.
+   */
+  com.google.protobuf.ByteString
+      getNextPageTokenBytes();
 }

@@ -4,6 +4,8 @@ import io.github.protolink_grpc.v1.AgentCard;
 import io.github.protolink_grpc.v1.AgentServiceGrpc;
 import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.ApprovalDecision;
+import io.github.protolink_grpc.v1.CallToolRequest;
+import io.github.protolink_grpc.v1.CallToolResponse;
 import io.github.protolink_grpc.v1.CancelTaskResponse;
 import io.github.protolink_grpc.v1.ControlServiceGrpc;
 import io.github.protolink_grpc.v1.GetAgentCardRequest;
@@ -13,6 +15,8 @@ import io.github.protolink_grpc.v1.ListApprovalsRequest;
 import io.github.protolink_grpc.v1.ListApprovalsResponse;
 import io.github.protolink_grpc.v1.ListTasksRequest;
 import io.github.protolink_grpc.v1.ListTasksResponse;
+import io.github.protolink_grpc.v1.ListToolsRequest;
+import io.github.protolink_grpc.v1.ListToolsResponse;
 import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.RespondApprovalRequest;
 import io.github.protolink_grpc.v1.RespondApprovalResponse;
@@ -22,6 +26,7 @@ import io.github.protolink_grpc.v1.StreamTaskRequest;
 import io.github.protolink_grpc.v1.SubscribeTaskRequest;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskView;
+import io.github.protolink_grpc.v1.Tool;
 import io.github.protolink_grpc.v1.Delta;
 import io.github.protolink_grpc.v1.WatchApprovalsRequest;
 import io.grpc.Channel;
@@ -321,6 +326,52 @@ public final class ProtolinkClient implements AutoCloseable {
         Requests.cancel(taskId, reason),
         taskId,
         CancelTaskResponse::getTask);
+  }
+
+  /** The agent's tools, ordered by name; pages are fetched as they are read. */
+  public Stream<Tool> tools() {
+    return Connection.pages(
+            "",
+            token ->
+                connection.ask(
+                    ControlServiceGrpc.getListToolsMethod(),
+                    ListToolsRequest.newBuilder().setPageToken(token).build(),
+                    "",
+                    Function.identity()),
+            ListToolsResponse::getNextPageToken)
+        .flatMap(page -> page.getToolsList().stream());
+  }
+
+  /** Runs a tool with arguments, a JSON object: see {@link #callTool(CallToolRequest)}. */
+  public CallToolResponse callTool(String tool, String argsJson) {
+    return callTool(Requests.callTool(tool, argsJson));
+  }
+
+  /**
+   * Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is
+   * returned, not thrown: its output says so.
+   *
+   * @param request without a task id or a request id it gets one
+   * @throws ProtolinkException whose {@link ProtolinkException#taskId} says by which id the task of
+   *     the call can be found
+   */
+  public CallToolResponse callTool(CallToolRequest request) {
+    CallToolRequest complete = Requests.complete(request);
+    return connection.ask(
+        ControlServiceGrpc.getCallToolMethod(),
+        complete,
+        complete.getTaskId(),
+        Function.identity());
+  }
+
+  /** {@link #callTool(CallToolRequest)} without waiting for it. */
+  public CompletableFuture<CallToolResponse> callToolAsync(CallToolRequest request) {
+    CallToolRequest complete = Requests.complete(request);
+    return connection.askAsync(
+        ControlServiceGrpc.getCallToolMethod(),
+        complete,
+        complete.getTaskId(),
+        Function.identity());
   }
 
   /** The approvals that wait for an answer, oldest first; pages are fetched as they are read. */

@@ -1,5 +1,6 @@
 package io.github.protolink_grpc.client;
 
+import io.github.protolink_grpc.v1.CallToolRequest;
 import io.github.protolink_grpc.v1.CancelTaskRequest;
 import io.github.protolink_grpc.v1.GetTaskRequest;
 import io.github.protolink_grpc.v1.SendTaskRequest;
@@ -46,6 +47,23 @@ final class Requests {
   /** The same of a stream. */
   static String taskId(StreamTaskRequest request) {
     return request.getTaskId().isEmpty() ? request.getTask().getId() : request.getTaskId();
+  }
+
+  static CallToolRequest complete(CallToolRequest request) {
+    CallToolRequest.Builder complete = request.toBuilder();
+    if (request.getRequestId().isEmpty()) {
+      complete.setRequestId(newId());
+    }
+    if (request.getTaskId().isEmpty()) {
+      complete.setTaskId(newId());
+    }
+    return complete.build();
+  }
+
+  static CallToolRequest callTool(String tool, String argsJson) {
+    return CallToolRequest.newBuilder()
+        .setCall(Parts.toolCall(tool, argsJson).getToolCall())
+        .build();
   }
 
   static SendTaskRequest send(Task task) {

@@ -22,16 +22,18 @@ import io.github.protolink_grpc.v1.AgentChange;
 import io.github.protolink_grpc.v1.AgentChangeKind;
 import io.github.protolink_grpc.v1.AgentFilter;
 import io.github.protolink_grpc.v1.Approval;
+import io.github.protolink_grpc.v1.CallToolResponse;
 import io.github.protolink_grpc.v1.DeregisterAgentRequest;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.RegisterAgentRequest;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc;
-import io.github.protolink_grpc.v1.RegistryServiceGrpc.RegistryServiceBlockingStub;
-import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.RunEvent;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskState;
+import io.github.protolink_grpc.v1.Tool;
+import io.github.protolink_grpc.v1.RegistryServiceGrpc.RegistryServiceBlockingStub;
 import io.grpc.Status;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -101,6 +103,7 @@ final class Main {
     cases.put("large", this::large);
     cases.put("approval", this::approval);
     cases.put("registry", this::registry);
+    cases.put("tool", this::tool);
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);
     cases.put("unknown-enum", this::unknownEnum);
@@ -215,6 +218,23 @@ final class Main {
             .toList();
     expect("the second id", answers.get(1).getId(), answers.get(0).getId());
     answers.forEach(each -> expect("the output", output(each), other + " ran 1 times"));
+  }
+
+  private void tool() {
+    List<Tool> tools = agent.tools().toList();
+    expect(
+        "the tools", tools.stream().map(Tool::getName).toList(), List.of("echo", "hold", "stamp"));
+    expect("the title of echo", tools.get(0).getTitle(), "Echo");
+    expect("whether echo is read-only", tools.get(0).getReadOnly(), true);
+    CallToolResponse called = agent.callTool("echo", "{\"text\": \"hi\"}");
+    expect("the result", called.getOutput().getResultJson(), "\"hi\"");
+    TaskState done = agent.get(called.getTaskId()).getState();
+    expect("the state", done, TaskState.TASK_STATE_COMPLETED);
+    ProtolinkException late =
+        refused(() -> agent.withDeadline(Duration.ofMillis(300)).callTool("hold", "{}"));
+    expect("the code", late.code(), Status.Code.DEADLINE_EXCEEDED);
+    expect("the state", agent.get(late.taskId()).getState(), TaskState.TASK_STATE_WORKING);
+    agent.cancel(late.taskId(), "seen");
   }
 
   private void large() {
