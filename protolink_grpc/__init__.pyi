@@ -106,6 +106,7 @@ from protolink_grpc.llms import (
 from protolink_grpc.models import (
     AgentCapabilities,
     AgentCard,
+    AgentCardSignature,
     AgentInterface,
     AgentSkill,
     Approval,
@@ -205,6 +206,8 @@ from protolink_grpc.wire.registry import (
     AgentChange,
     AgentChangeKind,
     AgentFilter,
+    InstanceState,
+    InstanceStatus,
     RegisteredAgent,
 )
 from protolink_grpc.wire.tls import (
@@ -230,6 +233,7 @@ __all__ = [
     "Agent",
     "AgentCapabilities",
     "AgentCard",
+    "AgentCardSignature",
     "AgentChange",
     "AgentChangeKind",
     "AgentClient",
@@ -285,6 +289,8 @@ __all__ = [
     "InMemoryStorage",
     "InferParseError",
     "InferSettings",
+    "InstanceState",
+    "InstanceStatus",
     "InternalError",
     "InvalidAgentResponseError",
     "InvalidArgumentError",

@@ -167,7 +167,7 @@ func Example_registry() {
 	if err != nil {
 		panic(err)
 	}
-	coordinator, err := plgrpc.Dial(found.GetCard().GetUrl())
+	coordinator, err := plgrpc.Dial(plgrpc.URL(found.GetCard()))
 	if err != nil {
 		panic(err)
 	}
@@ -177,7 +177,7 @@ func Example_registry() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(agent.GetCard().GetName(), agent.GetCard().GetUrl())
+		fmt.Println(agent.GetCard().GetName(), plgrpc.URL(agent.GetCard()))
 	}
 	for change, err := range registry.Watch(ctx, nil) { // until ctx ends
 		if err != nil {
@@ -261,7 +261,7 @@ func Example_tools() {
 func Example_agent() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	card := &pb.AgentCard{Name: "greeter", Description: "Says hello.", Url: "grpc://127.0.0.1:50053"}
+	card := agent.Card("greeter", "Says hello.", "grpc://127.0.0.1:50053")
 	err := agent.Serve(ctx, card, func(ctx context.Context, run *agent.Run) error {
 		run.Progress(50, "thinking of a greeting")
 		run.Say("Hello, " + run.Text())

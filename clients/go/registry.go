@@ -3,6 +3,7 @@ package plgrpc
 import (
 	"context"
 	"iter"
+	"strings"
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
@@ -33,10 +34,23 @@ func NewRegistry(conn grpc.ClientConnInterface, options ...Option) (*Registry, e
 	return &Registry{channel, pb.NewRegistryServiceClient(channel.conn)}, nil
 }
 
-// Lookup returns the one agent of that name or URL. It fails with [ErrAgentNotFound] or [ErrAgentAmbiguous].
+// Lookup returns the agent of that name or URL; [URL] says where to call it. Of several instances with one name it is one that is not
+// draining, if there is any. It fails with [ErrAgentNotFound] or [ErrAgentAmbiguous].
 func (r *Registry) Lookup(ctx context.Context, nameOrURL string) (*pb.RegisteredAgent, error) {
-	response, err := unary(ctx, r.channel, r.registry.GetAgent, &pb.GetAgentRequest{Name: nameOrURL})
+	request := &pb.GetAgentRequest{Target: &pb.GetAgentRequest_Name{Name: nameOrURL}}
+	if strings.Contains(nameOrURL, "://") {
+		request.Target = &pb.GetAgentRequest_Url{Url: nameOrURL}
+	}
+	response, err := unary(ctx, r.channel, r.registry.GetAgent, request)
 	return response.GetAgent(), err
+}
+
+// URL returns where the agent of a card is called: the URL of its first interface. It is empty for a card without interfaces.
+func URL(card *pb.AgentCard) string {
+	if len(card.GetInterfaces()) == 0 {
+		return ""
+	}
+	return card.GetInterfaces()[0].GetUrl()
 }
 
 // List yields the agents that match, for instance &pb.AgentFilter{Role: "worker", Tags: []string{"travel"}}, sorted by name and URL;
@@ -98,7 +112,8 @@ func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 	}
 	var news []*pb.AgentChange
 	for _, change := range response.GetChanges() {
-		url, agent := change.GetAgent().GetCard().GetUrl(), change.GetAgent()
+		agent := change.GetAgent()
+		url := URL(agent.GetCard())
 		if change.GetKind() != pb.AgentChangeKind_AGENT_CHANGE_KIND_UP {
 			delete(r.agents, url)
 			news = append(news, change)
@@ -107,7 +122,7 @@ func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 		if r.snapshot != nil {
 			r.snapshot[url] = agent
 		}
-		if r.snapshot == nil || !proto.Equal(r.agents[url].GetCard(), agent.GetCard()) {
+		if r.snapshot == nil || !sameInstance(r.agents[url], agent) {
 			news = append(news, change)
 		}
 		r.agents[url] = agent
@@ -126,4 +141,10 @@ func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 	}
 	r.snapshot, r.revision = nil, response.GetRevision()
 	return news
+}
+
+// sameInstance reports whether both look the same to a watcher, to whom load and lease do not count.
+func sameInstance(a, b *pb.RegisteredAgent) bool {
+	return a.GetInstanceId() == b.GetInstanceId() && a.GetState() == b.GetState() && a.GetOwner() == b.GetOwner() &&
+		proto.Equal(a.GetCard(), b.GetCard())
 }

@@ -14,11 +14,19 @@ import (
 
 func TestAWatchTellsWhatIsNewHoweverOftenItBegins(t *testing.T) {
 	change := func(kind pb.AgentChangeKind, url, version string) *pb.AgentChange {
-		card := &pb.AgentCard{Name: url, Url: url, Version: version}
+		card := &pb.AgentCard{Name: url, Version: version, Interfaces: []*pb.AgentInterface{{Url: url}}}
 		return &pb.AgentChange{Kind: kind, Agent: &pb.RegisteredAgent{Card: card}}
 	}
 	up := func(url, version string) *pb.AgentChange {
 		return change(pb.AgentChangeKind_AGENT_CHANGE_KIND_UP, url, version)
+	}
+	loaded := func(change *pb.AgentChange) *pb.AgentChange {
+		change.Agent.Running = 5
+		return change
+	}
+	draining := func(change *pb.AgentChange) *pb.AgentChange {
+		change.Agent.State = pb.InstanceState_INSTANCE_STATE_DRAINING
+		return change
 	}
 	var present roster
 	for i, step := range []struct {
@@ -32,16 +40,18 @@ func TestAWatchTellsWhatIsNewHoweverOftenItBegins(t *testing.T) {
 		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{up("b", "1")}}, nil},
 		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("d", "1")}, Revision: 3}, []string{"UP d", "DOWN a"}},
 		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{up("b", "2"), up("d", "1")}, Revision: 4}, []string{"UP b"}},
+		// Load is no news, another state is.
+		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{loaded(up("b", "2")), draining(up("d", "1"))}, Revision: 5}, []string{"UP d"}},
 	} {
 		var got []string
 		for _, told := range present.news(step.response) {
-			got = append(got, told.GetKind().String()[len("AGENT_CHANGE_KIND_"):]+" "+told.GetAgent().GetCard().GetUrl())
+			got = append(got, told.GetKind().String()[len("AGENT_CHANGE_KIND_"):]+" "+URL(told.GetAgent().GetCard()))
 		}
 		if !slices.Equal(got, step.want) {
 			t.Errorf("step %d tells %q, want %q", i, got, step.want)
 		}
 	}
-	if present.revision != 4 || len(present.agents) != 2 {
+	if present.revision != 5 || len(present.agents) != 2 {
 		t.Errorf("revision %d, agents %v", present.revision, present.agents)
 	}
 }
@@ -57,7 +67,7 @@ func (f *flapping) WatchAgents(_ *pb.WatchAgentsRequest, stream grpc.ServerStrea
 	f.mu.Lock()
 	f.watches++
 	f.mu.Unlock()
-	agent := &pb.RegisteredAgent{Card: &pb.AgentCard{Name: "a", Url: "a"}}
+	agent := &pb.RegisteredAgent{Card: &pb.AgentCard{Name: "a", Interfaces: []*pb.AgentInterface{{Url: "a"}}}}
 	change := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_UP, Agent: agent}
 	return stream.Send(&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{change}, Revision: 1})
 }

@@ -4,6 +4,7 @@ What A2A calls REQUIRED is always there. A security scheme that cannot be said t
 """
 
 import hashlib
+from contextlib import suppress
 from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
@@ -12,7 +13,7 @@ from google.protobuf import json_format
 from protolink_grpc.a2a.json_reader import Source, array, as_object, flag, mapping, nested, snake, text, texts
 from protolink_grpc.a2a.values import V03, V1, Binding, PublicCard
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
 from protolink_grpc.models.json_value import canonical_json, plain, to_json
 
 Json = dict[str, Any]
@@ -227,6 +228,7 @@ def card_from_a2a(found: object) -> AgentCard:
         output_formats=list(texts(source, "defaultOutputModes")) or ["text/plain"],
         security_schemes=_flat_schemes(source),
         interfaces=[each for each in interfaces if each is not best],
+        signatures=_signatures(source),
     )
 
 
@@ -281,6 +283,15 @@ def _skill(source: Source) -> AgentSkill:
         raise InvalidArgumentError("must be a non-empty string", field="id")
     description = text(source, "description") or text(source, "name")
     return AgentSkill(skill_id, description, tags=list(texts(source, "tags")), examples=list(texts(source, "examples")))
+
+
+def _signatures(source: Source) -> list[AgentCardSignature]:
+    """The signatures as they came; what is none is left out, because nobody here relies on one."""
+    found = []
+    for each in array(source, "signatures"):
+        with suppress(InvalidArgumentError):
+            found.append(AgentCardSignature.from_dict(each))
+    return found
 
 
 def _flat_schemes(source: Source) -> dict[str, Json]:

@@ -40,6 +40,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
@@ -63,6 +64,7 @@ from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.tools.runner import MAX_WORKERS, ToolRunner
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
+from protolink_grpc.wire.registry import InstanceState, InstanceStatus
 from protolink_grpc.wire.tls import TLSConfig
 
 log = get_logger(__name__)
@@ -233,6 +235,7 @@ class Agent:
         self._edges: Edges | None = None
         self._has_come_up = False
         self._keeper: asyncio.Task[None] | None = None
+        self._is_draining = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         # Every agent streams and keeps its history: both are readings of the log.
@@ -634,7 +637,7 @@ class Agent:
                 announce(self.card.url, self._endpoint())
             await self._open_edges(service)
             if register and self._registry is not None:
-                await self._register(self._registry)
+                await self._register(self._registry, service)
         except BaseException:
             await self.aclose(grace_s=0)
             raise
@@ -652,10 +655,16 @@ class Agent:
             )
         )
 
-    async def _register(self, registry: RegistryClient) -> None:
+    async def _register(self, registry: RegistryClient, service: TaskService) -> None:
         registered = asyncio.Event()
         self._keeper = asyncio.get_running_loop().create_task(
-            registry.keep_registered(lambda: self.card, lease_ttl_s=self._lease_ttl_s, registered=registered)
+            registry.keep_registered(
+                lambda: self.card,
+                lease_ttl_s=self._lease_ttl_s,
+                instance_id=new_uuid(),
+                status=lambda: self._status(service),
+                registered=registered,
+            )
         )
         # A registry that is away must not keep the agent from working: registration goes on behind.
         waiting = asyncio.ensure_future(registered.wait())
@@ -664,26 +673,52 @@ class Agent:
         if self._keeper.done():
             self._keeper.result()
 
+    def _status(self, service: TaskService) -> InstanceStatus:
+        """What heartbeats report."""
+        return InstanceStatus(InstanceState.DRAINING if self._is_draining else InstanceState.UP, *service.load)
+
+    async def _say_draining(self, registry: RegistryClient, service: TaskService) -> None:
+        """Stay in the registry for callers that have work here, and send the others elsewhere."""
+        self._is_draining = True  # also what the keeper says from now on
+        with suppress(ProtolinkError, TimeoutError):
+            async with asyncio.timeout(UNREGISTER_WAIT_S):
+                await registry.heartbeat(self.card.url, self._status(service))
+
+    async def _unregister(self) -> None:
+        """Leave the registry, if the agent is in it."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        keeper.cancel()
+        await asyncio.wait([keeper])
+        if self._registry is not None:
+            with suppress(ProtolinkError, TimeoutError):
+                async with asyncio.timeout(UNREGISTER_WAIT_S):
+                    await self._registry.unregister(self.card.url)
+
     async def aclose(self, grace_s: float | None = None) -> None:
-        """Go down on the running loop: say so, leave the registry, refuse new work, let runs finish, close port and store."""
+        """Go down on the running loop: say so, refuse new work, let runs finish, leave the registry, close port and store.
+
+        An agent without runs, or without a grace for them, leaves the registry first.
+        """
         grace = self.grace_s if grace_s is None else grace_s
         was_up, self._has_come_up = self._has_come_up, False
         if was_up:
             log.info("agent %s is stopping", self.card.name)
         if self._edges is not None:
             await self._edges.drain()
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            self._keeper = None
-            if self._registry is not None:
-                with suppress(ProtolinkError, TimeoutError):
-                    async with asyncio.timeout(UNREGISTER_WAIT_S):
-                        await self._registry.unregister(self.card.url)
         service, self._service = self._service, None
-        if service is not None:
-            withdraw(self.card.url, service)
-            await service.stop(grace)
+        if self._keeper is not None and self._registry and service and grace > 0 and any(service.load):
+            await self._say_draining(self._registry, service)
+        else:
+            await self._unregister()
+        try:
+            if service is not None:
+                withdraw(self.card.url, service)
+                await service.stop(grace)
+        finally:
+            await self._unregister()
+            self._is_draining = False
         edges, self._edges = self._edges, None
         if edges is not None:
             # The runs have ended; what is left are watches, which get their last events.

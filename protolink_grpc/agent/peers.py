@@ -37,7 +37,7 @@ from protolink_grpc.runtime.gate import AGENT_CALL
 from protolink_grpc.runtime.parts import asked_for
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.address import comparable_url
-from protolink_grpc.wire.registry import AgentChange, AgentChangeKind
+from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 log = get_logger(__name__)
@@ -47,7 +47,7 @@ class Peers:
     """Finds and calls peers.
 
     A name may have several instances. This agent stays with the one that it has called before while that is registered, because
-    a task waits where it was begun; where that one cannot be reached, another one is called.
+    a task waits where it was begun; where that one cannot be reached, or is draining and has not the task, another one is called.
 
     Args:
         clients: With and without what says who this agent is.
@@ -66,15 +66,19 @@ class Peers:
         self._registry = registry
         self._trust = trust
         self._own = own
-        self._known: dict[str, AgentCard] = {}
-        self._met: dict[str, str] = {}
+        self._known: dict[str, RegisteredAgent] = {}
+        # Instances that were called, by name; the latest one last.
+        self._met: dict[str, dict[str, None]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         self._patience_ends = 0.0
         self._farewells: set[asyncio.Task[Any]] = set()
 
-    async def find(self, target: str) -> Reached:
+    async def find(self, target: str, task_id: str = "") -> Reached:
         """A peer by URL or by name, and the client that may call it. While the registry is away, a name leads where it led last.
+
+        Args:
+            task_id: A task that the call is about; an instance that has begun it is called although it is draining.
 
         Raises:
             UnavailableError: The registry is away, and the name is new.
@@ -82,7 +86,7 @@ class Peers:
         """
         if "://" in target:
             return self._clients.reach(target, trusted=self._clients.has_secrets and await self._trust.of_url(target))
-        return self._reach_instance(target, await self._url_of(target))
+        return self._reach_instance(target, await self._url_of(target, task_id))
 
     async def connect(self, target: str, task_id: str) -> Reached:
         """As `find`, and connected. A task that one instance has begun is for no other one, which would do its work again.
@@ -90,7 +94,7 @@ class Peers:
         Raises:
             UnavailableError: No instance of the peer can be reached, or not the one that has the task.
         """
-        found = await self.find(target)
+        found = await self.find(target, task_id)
         try:
             await self._connected(found)
         except UnavailableError:
@@ -108,44 +112,67 @@ class Peers:
         return found
 
     def _reach_instance(self, name: str, url: str) -> Reached:
-        self._met[name] = url
+        met = self._met.setdefault(name, {})
+        met.pop(url, None)
+        met[url] = None
+        while len(met) > MET_INSTANCES:
+            del met[next(iter(met))]
         return self._clients.reach(url, trusted=self._trust.of_name(name) or self._trust.of_server(url))
 
-    async def _url_of(self, name: str) -> str:
+    def _begun_at(self, name: str, task_id: str) -> str | None:
+        """The instance of a name that has a task of this agent's under way; None where there is none."""
+        for url in reversed(self._met.get(name, {})) if task_id else ():
+            trusted = self._trust.of_name(name) or self._trust.of_server(url)
+            if self._clients.reach(url, trusted=trusted).client.has_begun(url, task_id):
+                return url
+        return None
+
+    async def _url_of(self, name: str, task_id: str) -> str:
         """The URL of the instance of a name to call."""
         if self._registry is None:
             raise AgentNotFoundError(
                 f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
             )
-        met = self._met.get(name)
+        met, begun = next(reversed(self._met.get(name, {})), None), self._begun_at(name, task_id)
         if self._is_following:
-            followed = [card.url for card in self._known.values() if card.name == name]
+            followed = [agent for agent in self._known.values() if agent.card.name == name]
             if followed:
-                return met if met in followed else followed[-1]
+                if begun is not None and any(agent.card.url == begun for agent in followed):
+                    return begun
+                urls = [agent.card.url for agent in followed if not agent.is_draining] or [followed[-1].card.url]
+                return met if met in urls else urls[-1]
         try:
+            if begun is not None and await self._instance(begun, name) is not None:
+                return begun
             latest = (await self._registry.get(name)).card.url
-            return latest if met is None or met == latest or not await self._is_instance(met, name) else met
+            if met is None or met == latest:
+                return latest
+            known = await self._instance(met, name)
+            return latest if known is None or known.is_draining else met
         except (UnavailableError, DeadlineExceededError):
             if met is None:
                 raise
-            return met
+            return begun or met
 
-    async def _is_instance(self, url: str, name: str) -> bool:
+    async def _instance(self, url: str, name: str) -> RegisteredAgent | None:
+        """The instance of a name at a URL; None where it is no longer registered there."""
         if self._registry is None:
-            return False
+            return None
         try:
-            return (await self._registry.get(url)).card.name == name
+            found = await self._registry.get(url)
         except AgentNotFoundError:
-            return False
+            return None
+        return found if found.card.name == name else None
 
     async def _other_instances(self, target: str, failed: str) -> list[str]:
         if self._registry is None or "://" in target:
             return []
         try:
-            cards = await self._registry.discover({"name": target})
+            agents = await self._registry.list_agents(AgentFilter(name=target))
         except ProtolinkError:
             return []
-        return [card.url for card in cards if comparable_url(card.url) != comparable_url(failed)]
+        agents.sort(key=lambda agent: agent.is_draining)
+        return [each.card.url for each in agents if comparable_url(each.card.url) != comparable_url(failed)]
 
     @property
     def _is_following(self) -> bool:
@@ -179,8 +206,11 @@ class Peers:
         # A registry may list it under an address of its HTTP port.
         urls = {own.url, *(each.url for each in own.interfaces)} if own is not None else set[str]()
         mine = {comparable_url(url) for url in urls}
-        # Instances of one service are one peer: work is delegated to a name.
-        found = {card.name: card for url, card in self._known.items() if url not in mine}
+        # Instances of one service are one peer: work is delegated to a name. The last one wins, so draining ones come first.
+        others = sorted(
+            (each for url, each in self._known.items() if url not in mine), key=lambda each: not each.is_draining
+        )
+        found = {each.card.name: each.card for each in others}
         return sorted(found.values(), key=lambda card: card.name)
 
     async def _follow(self, registry: RegistryClient, complete: asyncio.Event) -> None:
@@ -195,11 +225,11 @@ class Peers:
             complete.set()
 
     def _note(self, change: AgentChange) -> None:
-        card = change.agent.card
+        url = comparable_url(change.agent.card.url)
         if change.kind is AgentChangeKind.UP:
-            self._known[comparable_url(card.url)] = card
+            self._known[url] = change.agent
         elif change.kind.is_named:
-            self._known.pop(comparable_url(card.url), None)
+            self._known.pop(url, None)
 
     async def aclose(self) -> None:
         """Stop following the registry, and let cancellations that are on their way arrive."""
@@ -315,6 +345,9 @@ def marked_session(owner: str, session_id: str) -> str:
 
 
 _MARK = re.compile(r"~[0-9a-f]{32}\Z")
+
+MET_INSTANCES = 16
+"""Instances of one name that an agent remembers to have called."""
 
 FIRST_CARDS_S = 2.0
 """How long a question waits for the registry's first answer."""

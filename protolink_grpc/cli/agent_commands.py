@@ -22,6 +22,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
+from protolink_grpc.wire.cards import features_of
 
 
 def get_card(settings: Settings, agent: str) -> None:
@@ -46,7 +47,8 @@ def show_card(card: AgentCard) -> None:
         ("Protocol", card.protocol_version),
         ("Role", card.role),
         ("Tags", ", ".join(card.tags)),
-        ("Capabilities", ", ".join(card.capabilities.enabled())),
+        ("Features", ", ".join(features_of(card))),
+        ("Max concurrency", str(card.capabilities.max_concurrency or "")),
         ("Security", ", ".join(card.security_schemes or {})),
         ("Metadata", ", ".join(f"{key}={value}" for key, value in card.metadata.items())),
         ("Other URLs", ", ".join(each.url for each in card.interfaces)),

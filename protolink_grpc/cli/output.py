@@ -23,6 +23,7 @@ STYLES = {
     "problem": "red",
     "up": "green",
     "down": "yellow",
+    "draining": "yellow",
     "expired": "red",
     "pending": "yellow",
     "approved": "green",

@@ -7,7 +7,7 @@ from typing import Any, cast
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import registry_client, run, within
 from protolink_grpc.cli.settings import Settings
-from protolink_grpc.wire.registry import AgentChange, AgentFilter, RegisteredAgent
+from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 
 
 def list_agents(settings: Settings, wanted: AgentFilter) -> None:
@@ -21,13 +21,20 @@ def list_agents(settings: Settings, wanted: AgentFilter) -> None:
         (
             agent.card.name,
             agent.card.url,
+            agent.state.value,
+            _load(agent),
             agent.card.role,
             ", ".join(agent.card.tags),
             ", ".join(skill.id for skill in agent.card.skills),
         )
         for agent in agents
     ]
-    output.columns(("NAME", "URL", "ROLE", "TAGS", "SKILLS"), rows)
+    output.columns(("NAME", "URL", "STATE", "RUNS", "ROLE", "TAGS", "SKILLS"), rows)
+
+
+def _load(agent: RegisteredAgent) -> str:
+    """Runs that work, and those that wait for their turn: `2`, or `2+5`."""
+    return f"{agent.running}+{agent.queued}" if agent.queued else str(agent.running)
 
 
 def watch_agents(settings: Settings, wanted: AgentFilter) -> None:
@@ -50,6 +57,8 @@ def _show_change(settings: Settings, change: AgentChange) -> None:
     if settings.json:
         output.json_line({"kind": kind, "revision": change.revision, "agent": _agent_dict(change.agent)})
         return
+    if change.kind is AgentChangeKind.UP:
+        kind = change.agent.state.value
     card = change.agent.card
     clock = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
     output.line(output.one_line(f"{clock} {kind} {card.name} {card.url} {' '.join(card.tags)}", 200), word=kind)
@@ -61,6 +70,11 @@ def _agent_dict(agent: RegisteredAgent) -> dict[str, Any]:
         "revision": agent.revision,
         "register_time": _iso(agent.register_time),
         "expire_time": _iso(agent.expire_time),
+        "instance_id": agent.instance_id,
+        "owner": agent.owner,
+        "state": agent.state.value,
+        "running": agent.running,
+        "queued": agent.queued,
     }
 
 

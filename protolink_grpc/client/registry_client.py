@@ -41,12 +41,15 @@ from protolink_grpc.wire.registry import (
     AgentChange,
     AgentChangeKind,
     AgentFilter,
+    InstanceStatus,
     RegisteredAgent,
     agent_change_from_pb,
     filter_to_pb,
     lease_ttl_from_pb,
     lease_ttl_to_pb,
     registered_agent_from_pb,
+    status_to_pb,
+    target_to_pb,
 )
 from protolink_grpc.wire.tls import TLSConfig
 
@@ -138,8 +141,13 @@ class RegistryClient:
     async def _ask(self, method: Any, request: Message) -> Any:
         return await ask(method, request, self.address, self._options, self.timeout)
 
-    async def register(self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S) -> float:
+    async def register(
+        self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S, instance_id: str = ""
+    ) -> float:
         """Add or replace the card under its URL; returns the length of the lease in seconds.
+
+        Args:
+            instance_id: Identifies this start of the agent. Empty means not stated.
 
         Raises:
             AgentConflictError: The URL or the name belongs to another principal.
@@ -152,14 +160,19 @@ class RegistryClient:
             card=card_to_pb(card),
             lease_ttl=lease_ttl_to_pb(lease_ttl_s),
             lease_id=self._leases.get(url, ""),
+            instance_id=instance_id,
         )
         async with typed_errors(self.address):
             response = await self._ask(self._stub.RegisterAgent, request)
         self._leases[url] = response.lease_id
         return lease_ttl_from_pb(response.lease_ttl)
 
-    async def heartbeat(self, agent_url: str) -> float:
+    async def heartbeat(self, agent_url: str, status: InstanceStatus | None = None) -> float:
         """Renew the lease of a card that this client registered; returns its length in seconds.
+
+        Args:
+            status: State and load of the agent; a ProtoLink registry has no place for them. None leaves the state as it is, and
+                reports no load.
 
         Raises:
             LeaseNotFoundError: The registry does not know the lease: register again.
@@ -171,7 +184,7 @@ class RegistryClient:
         if lease_id is None:
             raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.RenewLease, pb.RenewLeaseRequest(lease_id=lease_id))
+            response = await self._ask(self._stub.RenewLease, status_to_pb(lease_id, status or InstanceStatus()))
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def unregister(self, agent_url: str) -> bool:
@@ -187,7 +200,9 @@ class RegistryClient:
         return bool(response.removed)
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The agent at that URL or of that name; of several instances with one name, the one that was registered last.
+        """The agent at that URL or of that name.
+
+        Of several instances with one name, the one that was registered last and is not draining; a draining one where all are.
 
         Raises:
             AgentNotFoundError: There is none; the message has the nearest name.
@@ -197,7 +212,7 @@ class RegistryClient:
             found: RegisteredAgent = await other.get(name_or_url)
             return found
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.GetAgent, pb.GetAgentRequest(name=name_or_url))
+            response = await self._ask(self._stub.GetAgent, target_to_pb(name_or_url))
         return registered_agent_from_pb(response.agent)
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
@@ -248,12 +263,16 @@ class RegistryClient:
         card: Callable[[], AgentCard],
         *,
         lease_ttl_s: float = DEFAULT_LEASE_TTL_S,
+        instance_id: str = "",
+        status: Callable[[], InstanceStatus] | None = None,
         registered: asyncio.Event | None = None,
     ) -> None:
         """Register and renew until canceled: at a third of the lease, with jitter; again after a registry restart or an expiry.
 
         Args:
             card: The card as it is now; a changed one is registered anew.
+            instance_id: Identifies this start of the agent. Empty means not stated.
+            status: State and load as they are now, reported at each renewal; None reports none.
             registered: Set while the registration stands.
 
         Raises:
@@ -268,9 +287,9 @@ class RegistryClient:
                 latest = card()
                 who = latest.name
                 if latest == current:
-                    ttl_s = await self.heartbeat(latest.url)
+                    ttl_s = await self.heartbeat(latest.url, status() if status is not None else None)
                 else:
-                    ttl_s = await self.register(latest, lease_ttl_s=lease_ttl_s)
+                    ttl_s = await self.register(latest, lease_ttl_s=lease_ttl_s, instance_id=instance_id)
                     current = AgentCard.from_dict(latest.to_dict())
                     log.info("%s registered at %s", latest.name, self.url)
                 if registered is not None:
@@ -362,7 +381,7 @@ class _Follower:
             url = comparable_url(change.agent.card.url)
             snapshot[url] = change.agent
             known = self._known.get(url)
-            if known is None or known.card != change.agent.card:
+            if known is None or not known.is_same_instance(change.agent):
                 news.append(change)
         if revision:
             gone = [agent for url, agent in self._known.items() if url not in snapshot]

@@ -48,7 +48,8 @@ def _snake_keys(data: object) -> dict[str, Any]:
 class AgentCapabilities:
     """What an agent can do. `supports_inference` is None while nobody has said.
 
-    `max_concurrency` tells callers how many tasks at once make sense; `Limits.max_concurrency` is what an agent enforces.
+    `max_concurrency` tells callers how many tasks at once make sense, 0 where that is not stated; `Limits.max_concurrency` is what
+    an agent enforces.
     """
 
     streaming: bool = False
@@ -126,14 +127,18 @@ class AgentSkill:
 
 @dataclass(frozen=True, slots=True)
 class AgentInterface:
-    """One more address of the same agent."""
+    """One more address of the same agent. An empty `protocol_version` is not stated."""
 
     url: str
     transport: str = "grpc"
     protocol_version: str = PROTOCOL_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        return {"url": self.url, "transport": self.transport, "protocolVersion": self.protocol_version}
+        return {
+            "url": self.url,
+            "transport": self.transport,
+            "protocolVersion": self.protocol_version or PROTOCOL_VERSION,
+        }
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -145,9 +150,40 @@ class AgentInterface:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AgentCardSignature:
+    """A JSON Web Signature of a card, as in A2A 1.0: kept and passed on, never verified here.
+
+    Args:
+        protected: Protected header, base64url.
+        signature: Signature, base64url.
+        header: Unprotected header.
+    """
+
+    protected: str
+    signature: str
+    header: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, that of A2A; `header` only when there is one."""
+        found: dict[str, Any] = {"protected": self.protected, "signature": self.signature}
+        return found | ({"header": plain(self.header)} if self.header else {})
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            protected=reader.required_text(source, "protected"),
+            signature=reader.required_text(source, "signature"),
+            header=reader.mapping(source, "header"),
+        )
+
+
 @dataclass(slots=True)
 class AgentCard:
     """The identity of an agent.
+
+    A card that was read from the wire may leave texts and lists empty: they are not stated.
 
     Args:
         transport: How `url` is spoken to. ProtoLink defaults to "http"; here it is "grpc", which this package serves.
@@ -156,6 +192,8 @@ class AgentCard:
         role: Place in the topology, one of AgentRoleType; others are kept.
         interfaces: Further addresses, best first.
         metadata: Free labels for registry queries.
+        features: Words of the contract's `features` that AgentCapabilities has no flag for.
+        signatures: Kept and passed on, never verified here.
     """
 
     name: str
@@ -173,6 +211,8 @@ class AgentCard:
     tags: list[str] = field(default_factory=list)
     interfaces: list[AgentInterface] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    features: list[str] = field(default_factory=list)
+    signatures: list[AgentCardSignature] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         given: object = self.capabilities
@@ -182,26 +222,33 @@ class AgentCard:
             raise TypeError(f"capabilities must be AgentCapabilities or a dict, not {type(given).__name__}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form; `additionalInterfaces` and `metadata` only when there are any."""
+        """The JSON form, with ProtoLink's defaults for what is not stated.
+
+        `additionalInterfaces`, `metadata`, `features` and `signatures` only when there are any: ProtoLink's readers skip them.
+        """
         found: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
             "url": self.url,
             "transport": self.transport,
-            "version": self.version,
-            "protocolVersion": self.protocol_version,
-            "capabilities": self.capabilities.as_dict(),
+            "version": self.version or "1.0.0",
+            "protocolVersion": self.protocol_version or PROTOCOL_VERSION,
+            "capabilities": self.capabilities.as_dict() | {"max_concurrency": self.capabilities.max_concurrency or 1},
             "skills": [skill.to_dict() for skill in self.skills],
-            "inputFormats": list(self.input_formats),
-            "outputFormats": list(self.output_formats),
+            "inputFormats": list(self.input_formats) or ["text/plain"],
+            "outputFormats": list(self.output_formats) or ["text/plain"],
             "securitySchemes": plain(self.security_schemes or {}),
-            "role": self.role,
+            "role": self.role or "worker",
             "tags": list(self.tags),
         }
         if self.interfaces:
             found["additionalInterfaces"] = [each.to_dict() for each in self.interfaces]
         if self.metadata:
             found["metadata"] = dict(self.metadata)
+        if self.features:
+            found["features"] = list(self.features)
+        if self.signatures:
+            found["signatures"] = [each.to_dict() for each in self.signatures]
         return found
 
     @classmethod
@@ -230,6 +277,8 @@ class AgentCard:
             tags=reader.texts(source, "tags"),
             interfaces=reader.items(source, interfaces, AgentInterface.from_dict),
             metadata=reader.text_mapping(source, "metadata"),
+            features=reader.texts(source, "features"),
+            signatures=reader.items(source, "signatures", AgentCardSignature.from_dict),
         )
 
     @staticmethod

@@ -11,6 +11,8 @@ from protolink_grpc.wire.registry import (
     AgentChange,
     AgentChangeKind,
     AgentFilter,
+    InstanceState,
+    InstanceStatus,
     RegisteredAgent,
 )
 
@@ -21,6 +23,8 @@ __all__ = [
     "AgentDirectory",
     "AgentFilter",
     "ChangeBatch",
+    "InstanceState",
+    "InstanceStatus",
     "Page",
     "RegisteredAgent",
     "Registration",

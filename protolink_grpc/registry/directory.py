@@ -5,10 +5,12 @@ asked for, from the token's position, and keeps what has the other keys too: it 
 sorting.
 
 URLs are compared in their canonical form (`canonical_url`). A name belongs to the principal that registered it first (`names`), so
-that all agents of one name are instances of one service; a lookup by name finds the instance that was registered last.
+that all agents of one name are instances of one service; a lookup by name finds the instance that was registered last among
+those that are not draining, and a draining one where there is no other.
 
 Leases are due times on a heap. A renewal moves the entry's due time only; the heap learns of it when the old time comes
-up. An agent whose lease is over is invisible at once, whether or not anybody has removed it yet.
+up. An agent whose lease is over is invisible at once, whether or not anybody has removed it yet. The load that a renewal
+reports is written into the entry and is no change; a new state is one.
 
 A change is made in three steps, so that a disk can stand between the last two: `plan_*` decides and shows nothing (but a
 name is its owner's from then on, so that two plans never give it to two principals),
@@ -29,6 +31,7 @@ from collections.abc import AsyncGenerator, Callable, Container, Iterable, Seque
 from dataclasses import replace
 from itertools import count
 
+from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.errors import (
     AgentConflictError,
     AgentNotFoundError,
@@ -52,6 +55,8 @@ from protolink_grpc.wire.registry import (
     AgentChange,
     AgentChangeKind,
     AgentFilter,
+    InstanceState,
+    InstanceStatus,
     Key,
     RegisteredAgent,
     keys_of,
@@ -61,6 +66,7 @@ DEFAULT_MAX_AGENTS = 10_000
 """Agents that one principal may have registered at a time: far more than a fleet, few enough to hold in memory."""
 
 _ALL = AgentFilter()
+_AS_BEFORE = InstanceStatus()
 
 
 class AgentDirectory:
@@ -112,24 +118,24 @@ class AgentDirectory:
     # Leases
 
     def register(
-        self, card: AgentCard, principal: str, lease_ttl_s: float = DEFAULT_LEASE_TTL_S, lease_id: str = ""
+        self,
+        card: AgentCard,
+        principal: str,
+        lease_ttl_s: float = DEFAULT_LEASE_TTL_S,
+        lease_id: str = "",
+        instance_id: str = "",
     ) -> Registration:
         """Add or replace the card under its URL. Raises like `plan_registration`."""
-        mutation = self.plan_registration(card, principal, lease_ttl_s, lease_id)
+        mutation = self.plan_registration(card, principal, lease_ttl_s, lease_id, instance_id=instance_id)
         self.perform([mutation])
         return mutation.registration
 
-    def renew(self, lease_id: str, principal: str) -> float:
-        """Keep a registration alive; the length of the lease from now, in seconds.
-
-        Raises:
-            LeaseNotFoundError: Unknown, run out, or another principal's.
-        """
-        entry = self._held(lease_id, principal)
-        if entry is None:
-            raise LeaseNotFoundError("the lease is unknown or has run out; register again")
-        entry.due_at = self.now() + entry.stored.lease_ttl_s
-        return entry.stored.lease_ttl_s
+    def renew(self, lease_id: str, principal: str, status: InstanceStatus = _AS_BEFORE) -> float:
+        """Keep a registration alive; the length of the lease from now, in seconds. Raises like `plan_renewal`."""
+        lease_ttl_s, mutation = self.plan_renewal(lease_id, principal, status)
+        if mutation is not None:
+            self.perform([mutation])
+        return lease_ttl_s
 
     def deregister(self, lease_id: str, principal: str) -> bool:
         """Remove a registration; whether there was one of this principal."""
@@ -159,7 +165,9 @@ class AgentDirectory:
     # Reading
 
     def get(self, name_or_url: str) -> RegisteredAgent:
-        """The agent at a URL, or of a name; of several instances with one name, the one that was registered last.
+        """The agent at a URL, or of a name.
+
+        Of several instances with one name, the one that was registered last and is not draining; a draining one where all are.
 
         Raises:
             InvalidArgumentError: Nothing was asked for.
@@ -174,7 +182,7 @@ class AgentDirectory:
         else:
             found = list(self._matching(AgentFilter(name=name_or_url).keys, now))
         if found:
-            return self._view(max(found, key=lambda each: (each.stored.register_time, each.stored.revision)))
+            return self._view(max(found, key=_preference))
         raise self._not_found(name_or_url)
 
     def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
@@ -244,6 +252,7 @@ class AgentDirectory:
         lease_ttl_s: float,
         lease_id: str,
         *,
+        instance_id: str = "",
         is_admin: bool = False,
         max_lease_ttl_s: float = MAX_LEASE_TTL_S,
     ) -> Mutation:
@@ -254,6 +263,7 @@ class AgentDirectory:
         from now on, whatever becomes of the plan.
 
         Args:
+            instance_id: Identifies the start of the agent; empty where it does not say.
             is_admin: The principal may take names and URLs over from others.
 
         Raises:
@@ -286,14 +296,32 @@ class AgentDirectory:
                 lease_ttl_s=lease_ttl_s,
                 register_time=alive.stored.register_time if alive else self._clock(),
                 revision=alive.stored.revision if alive else 0,
+                instance_id=instance_id,
             )
         )
         self.names.claim(card.name, principal)
         if alive is None:
             return Mutation(AgentChangeKind.UP, entry, before)
         alive.due_at = self.now() + alive.stored.lease_ttl_s  # or it could run out before the change is applied
-        visible = alive.stored.card != encoded
+        visible = not alive.stored.is_shown_as(entry.stored)
         return Mutation(AgentChangeKind.UP, entry, before, visible, durable=alive.stored != entry.stored)
+
+    def plan_renewal(self, lease_id: str, principal: str, status: InstanceStatus) -> tuple[float, Mutation | None]:
+        """Renew a lease and note the load, at once; the length of the lease from now in seconds, and the change of state, if any.
+
+        Raises:
+            LeaseNotFoundError: Unknown, run out, or another principal's.
+        """
+        entry = self._held(lease_id, principal)
+        if entry is None:
+            raise LeaseNotFoundError("the lease is unknown or has run out; register again")
+        stored = entry.stored
+        entry.due_at = self.now() + stored.lease_ttl_s
+        entry.running, entry.queued = status.running, status.queued
+        if status.state is None or status.state == stored.state:
+            return stored.lease_ttl_s, None
+        changed = replace(entry, stored=replace(stored, state=status.state))
+        return stored.lease_ttl_s, Mutation(AgentChangeKind.UP, changed, entry)
 
     def plan_evictions(self, name: str, owner: str | None) -> Sequence[Mutation]:
         """Decide about the agents of a name that are not its owner's; None means all of them."""
@@ -431,7 +459,18 @@ class AgentDirectory:
     def _view(self, entry: Entry) -> RegisteredAgent:
         stored = entry.stored
         expire_time = self._clock() + entry.due_at - self.now()
-        return RegisteredAgent(entry.card, stored.revision, stored.register_time, expire_time, stored.card)
+        return RegisteredAgent(
+            entry.card,
+            stored.revision,
+            stored.register_time,
+            expire_time,
+            instance_id=stored.instance_id,
+            owner="" if stored.principal == ANONYMOUS else stored.principal,
+            state=stored.state,
+            running=entry.running,
+            queued=entry.queued,
+            encoded_card=stored.card,
+        )
 
     def _record(self, mutation: Mutation) -> Record:
         entry, before = mutation.entry, mutation.before
@@ -459,3 +498,9 @@ class AgentDirectory:
         if not hint:
             return AgentNotFoundError(f"no agent is called {name!r}", name=name)
         return AgentNotFoundError(f"no agent is called {name!r}; did you mean {hint!r}?", name=name, hint=hint)
+
+
+def _preference(entry: Entry) -> tuple[bool, float, int]:
+    """Which instance of a name is found: the greatest."""
+    stored = entry.stored
+    return stored.state != InstanceState.DRAINING, stored.register_time, stored.revision

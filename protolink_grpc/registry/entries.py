@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.registry.index import Position
-from protolink_grpc.wire.registry import AgentChangeKind, Key
+from protolink_grpc.wire.registry import AgentChangeKind, InstanceState, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class StoredAgent:
-    """What must survive a restart. When the lease was renewed last need not: whoever returns gets a fresh one."""
+    """What must survive a restart. Lease times and load need not: the next heartbeat tells them."""
 
     url: str
     card: bytes = field(repr=False)
@@ -27,17 +27,34 @@ class StoredAgent:
     lease_ttl_s: float
     register_time: float
     revision: int
+    instance_id: str = ""
+    state: InstanceState = InstanceState.UP
+
+    def is_shown_as(self, other: "StoredAgent") -> bool:
+        """Whether readers see the same of both, the revision left aside."""
+        return (self.card, self.principal, self.instance_id, self.state) == (
+            other.card,
+            other.principal,
+            other.instance_id,
+            other.state,
+        )
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """An agent under its lease. Keys and position are those of the card as it came, whatever a reader does to it."""
+    """An agent under its lease. Keys and position are those of the card as it came, whatever a reader does to it.
+
+    Args:
+        running, queued: Its load, as the latest heartbeat said.
+    """
 
     stored: StoredAgent
     card: AgentCard
     keys: frozenset[Key]
     position: Position
     due_at: float = 0.0
+    running: int = 0
+    queued: int = 0
 
     @property
     def url(self) -> str:

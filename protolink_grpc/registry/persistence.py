@@ -13,11 +13,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from protolink_grpc.errors import (
-    InvalidArgumentError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
@@ -25,10 +25,10 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.registry.entries import StoredAgent
 from protolink_grpc.registry.names import NameRecord
-from protolink_grpc.wire.address import canonical_url
+from protolink_grpc.wire.registry import InstanceState
 
-SCHEMA_VERSION = 2
-"""Version 2 added the owners of names, and keeps URLs in their canonical form."""
+SCHEMA_VERSION = 3
+"""Version 3 keeps cards with a list of interfaces, and which instance is in which state. Files of earlier versions are refused."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -39,7 +39,9 @@ CREATE TABLE IF NOT EXISTS agents (
   lease_id TEXT NOT NULL,
   lease_ttl_s REAL NOT NULL,
   register_time REAL NOT NULL,
-  revision INTEGER NOT NULL
+  revision INTEGER NOT NULL,
+  instance_id TEXT NOT NULL,
+  state TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS names (
   name TEXT PRIMARY KEY,
@@ -48,10 +50,12 @@ CREATE TABLE IF NOT EXISTS names (
 ) WITHOUT ROWID;
 """
 # In the order of the fields of StoredAgent.
-_SELECT = "SELECT url, card, principal, lease_id, lease_ttl_s, register_time, revision FROM agents ORDER BY url"
+_SELECT = """
+SELECT url, card, principal, lease_id, lease_ttl_s, register_time, revision, instance_id, state FROM agents ORDER BY url
+"""
 _REPLACE = """
-INSERT OR REPLACE INTO agents (url, card, principal, lease_id, lease_ttl_s, register_time, revision)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT OR REPLACE INTO agents (url, card, principal, lease_id, lease_ttl_s, register_time, revision, instance_id, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 T = TypeVar("T")
@@ -78,7 +82,7 @@ class SQLiteDirectoryFile:
         """Open the file; its agents, sorted by URL, the last revision given out, and the owners of names.
 
         Raises:
-            StoreVersionError: A newer version wrote it.
+            StoreVersionError: Another version wrote it.
             StoreReadOnlyError: It cannot be written to.
             StoreError: It cannot be opened, another registry uses it, or it is no such file.
         """
@@ -135,7 +139,7 @@ class SQLiteDirectoryFile:
             raise
         self._connection = connection
         return (
-            [StoredAgent(*row) for row in rows],
+            list(map(_agent, rows)),
             revision[0] if revision else 0,
             [NameRecord(*row) for row in names],
         )
@@ -157,15 +161,13 @@ class SQLiteDirectoryFile:
             connection.execute(statement)
         connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (SCHEMA_VERSION,))
         version = connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()[0]
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             connection.execute("ROLLBACK")
             raise StoreVersionError(
-                f"the registry's file has version {version}, this program knows up to {SCHEMA_VERSION}",
+                f"the registry's file has version {version}, and this program reads version {SCHEMA_VERSION} only; "
+                "remove the file, and agents that run register again",
                 version=str(version),
             )
-        if version < SCHEMA_VERSION:
-            _use_canonical_urls(connection)
-            connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (SCHEMA_VERSION,))
         connection.execute("COMMIT")
 
     def _write(
@@ -184,7 +186,7 @@ class SQLiteDirectoryFile:
             connection.executemany("DELETE FROM agents WHERE url = ?", ((url,) for url in gone_urls))
             connection.executemany(
                 _REPLACE,
-                ((a.url, a.card, a.principal, a.lease_id, a.lease_ttl_s, a.register_time, a.revision) for a in agents),
+                map(_row, agents),
             )
             connection.executemany("DELETE FROM names WHERE name = ?", ((key,) for key in freed))
             connection.executemany(
@@ -207,13 +209,14 @@ class SQLiteDirectoryFile:
             self._connection = None
 
 
-def _use_canonical_urls(connection: sqlite3.Connection) -> None:
-    """Version 1 kept URLs as the cards spell them; what is no URL could not be called, and goes."""
-    for (url,) in connection.execute("SELECT url FROM agents").fetchall():
-        try:
-            connection.execute("UPDATE OR REPLACE agents SET url = ? WHERE url = ?", (canonical_url(url), url))
-        except InvalidArgumentError:
-            connection.execute("DELETE FROM agents WHERE url = ?", (url,))
+def _agent(row: Sequence[Any]) -> StoredAgent:
+    """The inverse of `_row`."""
+    *values, state = row
+    return StoredAgent(*values, InstanceState(state))  # type: ignore[call-arg]  # mypy counts no values of a row
+
+
+def _row(agent: StoredAgent) -> tuple[object, ...]:
+    return tuple(getattr(agent, each.name) for each in fields(agent))
 
 
 def _translated(work: Callable[[], T]) -> T:

@@ -5,7 +5,7 @@ one task takes whatever is queued, stages it, writes it as one transaction and a
 is acknowledged and seen after its commit, in the order of revisions, and callers that come while the disk is busy share
 the next commit. A URL has one change under way at most; the next caller for it waits and then plans anew.
 
-Renewals and reads never wait for the disk.
+Reads never wait for the disk, and renewals only where they change the state.
 """
 
 import asyncio
@@ -29,12 +29,14 @@ from protolink_grpc.wire.registry import (
     MAX_LEASE_TTL_S,
     AgentChangeKind,
     AgentFilter,
+    InstanceStatus,
     RegisteredAgent,
 )
 
 log = get_logger(__name__)
 
 _ALL = AgentFilter()
+_AS_BEFORE = InstanceStatus()
 
 EXPIRY_PAUSE_S = 0.1
 """Shortest pause between two looks at the leases: thousands of them, spread over time, are then handled in tens.
@@ -139,6 +141,7 @@ class RegistryService:
         principal: str = "",
         lease_ttl_s: float = DEFAULT_LEASE_TTL_S,
         lease_id: str = "",
+        instance_id: str = "",
         is_admin: bool = False,
         max_lease_ttl_s: float = MAX_LEASE_TTL_S,
     ) -> Registration:
@@ -151,7 +154,13 @@ class RegistryService:
             await asyncio.wait([pending])
         former = self._directory.names.owner(card.name)
         mutation = self._directory.plan_registration(
-            card, principal, lease_ttl_s, lease_id, is_admin=is_admin, max_lease_ttl_s=max_lease_ttl_s
+            card,
+            principal,
+            lease_ttl_s,
+            lease_id,
+            instance_id=instance_id,
+            is_admin=is_admin,
+            max_lease_ttl_s=max_lease_ttl_s,
         )
         await self._carry_out(mutation)
         self._leased.set()
@@ -187,9 +196,20 @@ class RegistryService:
             else:
                 await asyncio.wait([pending])
 
-    async def renew(self, lease_id: str, *, principal: str = "") -> float:
-        """Keep a registration alive; the length of the lease from now, in seconds. Raises LeaseNotFoundError."""
-        return self._directory.renew(lease_id, principal)
+    async def renew(self, lease_id: str, *, principal: str = "", status: InstanceStatus = _AS_BEFORE) -> float:
+        """Keep a registration alive; the length of the lease from now, in seconds.
+
+        Raises LeaseNotFoundError, and like `_carry_out` where the state changes; the lease is then renewed all the same.
+        """
+        while True:
+            lease_ttl_s, mutation = self._directory.plan_renewal(lease_id, principal, status)
+            if mutation is None:
+                return lease_ttl_s
+            pending = self._pending.get(mutation.entry.url)
+            if pending is None:
+                await self._carry_out(mutation)
+                return lease_ttl_s
+            await asyncio.wait([pending])
 
     async def deregister(self, lease_id: str, *, principal: str = "", is_admin: bool = False) -> bool:
         """Remove a registration; whether there was one of this principal.

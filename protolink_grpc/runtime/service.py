@@ -229,6 +229,11 @@ class TaskService:
         """Tasks that run or wait for a slot in this process, and are in the store: they can be canceled."""
         return [task_id for task_id, attempt in self._attempts.items() if attempt.live.fold.sequence]
 
+    @property
+    def load(self) -> tuple[int, int]:
+        """Runs that work, and runs that wait for their turn."""
+        return self._slots.busy, self._slots.queued
+
     def attempt(self, task_id: str) -> Attempt | None:
         """The attempt under way at that task in this process."""
         return self._attempts.get(task_id)

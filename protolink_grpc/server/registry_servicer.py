@@ -17,7 +17,10 @@ from protolink_grpc.wire.registry import (
     lease_ttl_from_pb,
     lease_ttl_to_pb,
     registered_agent_to_pb,
+    status_from_pb,
+    target_from_pb,
 )
+from protolink_grpc.wire.tasks import check_id
 
 
 class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
@@ -37,6 +40,7 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
             is_admin=who.is_admin,
             lease_ttl_s=lease_ttl_from_pb(request.lease_ttl),
             lease_id=request.lease_id,
+            instance_id=check_id(request.instance_id, "instance_id"),
         )
         return pb.RegisterAgentResponse(
             lease_id=granted.lease_id, lease_ttl=lease_ttl_to_pb(granted.lease_ttl_s), revision=granted.revision
@@ -44,7 +48,8 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:
         who = self._registrant()
-        ttl_s = await self._service.renew(required_id(request.lease_id, "lease_id"), principal=who.owner)
+        lease_id, status = required_id(request.lease_id, "lease_id"), status_from_pb(request)
+        ttl_s = await self._service.renew(lease_id, principal=who.owner, status=status)
         return pb.RenewLeaseResponse(lease_ttl=lease_ttl_to_pb(ttl_s))
 
     async def DeregisterAgent(self, request: pb.DeregisterAgentRequest, context: Context) -> pb.DeregisterAgentResponse:
@@ -53,7 +58,7 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
         return pb.DeregisterAgentResponse(removed=removed)
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
-        agent = await self._service.get(required_id(request.name, "name"))
+        agent = await self._service.get(target_from_pb(request))
         return pb.GetAgentResponse(agent=registered_agent_to_pb(agent))
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:

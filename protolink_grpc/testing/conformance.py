@@ -35,7 +35,7 @@ from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.runtime.loops import run
 from protolink_grpc.testing.cases import CASES
 from protolink_grpc.testing.vectors import check_vectors
-from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter
+from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter, InstanceState, InstanceStatus
 
 CASE_S = 60.0
 """How long one case may take."""
@@ -249,6 +249,10 @@ async def registry(world: World) -> None:
         await world.registry.register(card)
         up = await following
         expect("the change", (up.kind, up.agent.card.name), (AgentChangeKind.UP, name))
+        for running in (0, 1):  # the second one reports another load, which no watcher is told
+            await world.registry.heartbeat(card.url, InstanceStatus(InstanceState.DRAINING, running))
+        draining = await anext(changes)
+        expect("the state", (draining.kind, draining.agent.state), (AgentChangeKind.UP, InstanceState.DRAINING))
         await world.registry.unregister(card.url)
         down = await anext(changes)
         expect("the change", (down.kind, down.agent.card.name), (AgentChangeKind.DOWN, name))

@@ -3,23 +3,62 @@
 The contract's bounds are checked on the way in only: a card is built step by step and judged when it arrives.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import agent_card_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
+from protolink_grpc.models.json_value import from_json
+from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb, json_value_to_pb
+from protolink_grpc.wire.security import scheme_from_pb, scheme_to_pb
 
 MAX_NAME_BYTES = 128
 MAX_SKILLS = 1_000
 MAX_TAGS = 100
 MAX_METADATA = 100
-# Source of the four bounds: the comments of plgrpc/v1/agent_card.proto.
+MAX_INTERFACES = 100
+MAX_FEATURES = 100
+MAX_SIGNATURES = 10
+# Source of the bounds: the comments of plgrpc/v1/agent_card.proto.
 
-_SCHEME_FIELDS = ("type", "scheme", "description", "metadata")
+FLAGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "streaming": "streaming",
+        "push_notifications": "push_notifications",
+        "state_history": "state_transition_history",
+        "llm": "has_llm",
+        "tools": "tool_calling",
+        "delegation": "delegation",
+        "rag": "rag",
+        "code_execution": "code_execution",
+        "multi_step_reasoning": "multi_step_reasoning",
+        "message_batching": "message_batching",
+        "timeouts": "timeout_support",
+    }
+)
+"""Words of the contract's `features`, with the flag of AgentCapabilities that each is."""
+
+INFERENCE: Final[Mapping[str, bool]] = MappingProxyType({"inference": True, "no_inference": False})
+"""The two words for `supports_inference`; None has none, because it says nothing."""
+
+
+def features_of(card: AgentCard) -> list[str]:
+    """Words for what a card claims: those with a flag in the order of the contract, then its further ones, each once."""
+    capabilities = card.capabilities
+    found = [word for word, flag in FLAGS.items() if getattr(capabilities, flag)]
+    found += [word for word, value in INFERENCE.items() if capabilities.supports_inference is value]
+    return list(dict.fromkeys([*found, *card.features]))
+
+
+def feature_of_flag(flag: str) -> str | None:
+    """The word for a flag of AgentCapabilities that is on; None for what is no flag."""
+    if flag == "supports_inference":
+        return "inference"
+    return next((word for word, known in FLAGS.items() if known == flag), None)
 
 
 def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
@@ -32,25 +71,32 @@ def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
         return pb2.AgentCard(
             name=card.name,
             description=card.description,
-            url=card.url,
-            transport=card.transport,
+            interfaces=[
+                pb2.AgentInterface(url=each.url, transport=each.transport, protocol_version=each.protocol_version)
+                for each in (AgentInterface(card.url, card.transport, card.protocol_version), *card.interfaces)
+            ],
             version=card.version,
             protocol_version=card.protocol_version,
-            capabilities=_capabilities_to_pb(card.capabilities),
+            features=features_of(card),
+            max_concurrency=card.capabilities.max_concurrency,
             skills=[skill_to_pb(skill, f"{field}.skills[{index}]") for index, skill in enumerate(card.skills)],
             input_formats=card.input_formats,
             output_formats=card.output_formats,
             security_schemes={
-                name: _scheme_to_pb(name, scheme, f"{field}.security_schemes[{name}]")
+                name: scheme_to_pb(name, scheme, f"{field}.security_schemes[{name}]")
                 for name, scheme in (card.security_schemes or {}).items()
             },
             role=card.role,
             tags=card.tags,
-            additional_interfaces=[
-                pb2.AgentInterface(url=each.url, transport=each.transport, protocol_version=each.protocol_version)
-                for each in card.interfaces
-            ],
             metadata=card.metadata,
+            signatures=[
+                pb2.AgentCardSignature(
+                    protected=each.protected,
+                    signature=each.signature,
+                    header_json=json_object_to_pb(each.header, f"{field}.signatures[{index}].header_json"),
+                )
+                for index, each in enumerate(card.signatures)
+            ],
         )
     except InvalidArgumentError:
         raise
@@ -59,42 +105,47 @@ def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
 
 
 def card_from_pb(pb: pb2.AgentCard, field: str = "card") -> AgentCard:
-    """The card of a message, with the contract's defaults in place of what is empty.
+    """The card of a message; what is empty there is empty here, because it is not stated.
 
     Raises:
         InvalidArgumentError: Something is missing, over its bound, or not the JSON it should be; names the path.
     """
     _require(pb.name, f"{field}.name")
     _require(pb.description, f"{field}.description")
-    _require(pb.url, f"{field}.url")
     if len(pb.name.encode()) > MAX_NAME_BYTES:
         raise InvalidArgumentError(f"must be at most {MAX_NAME_BYTES} bytes", field=f"{field}.name")
+    if not pb.interfaces:
+        raise InvalidArgumentError("must have at least one entry", field=f"{field}.interfaces")
+    _bound(len(pb.interfaces), MAX_INTERFACES, f"{field}.interfaces")
+    _bound(len(pb.features), MAX_FEATURES, f"{field}.features")
     _bound(len(pb.skills), MAX_SKILLS, f"{field}.skills")
     _bound(len(pb.tags), MAX_TAGS, f"{field}.tags")
     _bound(len(pb.metadata), MAX_METADATA, f"{field}.metadata")
-    version = pb.protocol_version or PROTOCOL_VERSION
+    _bound(len(pb.signatures), MAX_SIGNATURES, f"{field}.signatures")
+    if pb.max_concurrency < 0:
+        raise InvalidArgumentError("must not be negative", field=f"{field}.max_concurrency")
+    first, *others = (_interface_from_pb(each, f"{field}.interfaces[{i}]") for i, each in enumerate(pb.interfaces))
     return AgentCard(
         name=pb.name,
         description=pb.description,
-        url=pb.url,
-        transport=pb.transport or "grpc",
-        version=pb.version or "1.0.0",
-        protocol_version=version,
-        capabilities=_capabilities_from_pb(pb.capabilities, f"{field}.capabilities"),
+        url=first.url,
+        transport=first.transport,
+        version=pb.version,
+        protocol_version=pb.protocol_version or first.protocol_version,
+        capabilities=_capabilities_of(pb.features, pb.max_concurrency),
         skills=_skills_from_pb(pb.skills, f"{field}.skills"),
-        input_formats=list(pb.input_formats) or ["text/plain"],
-        output_formats=list(pb.output_formats) or ["text/plain"],
+        input_formats=list(pb.input_formats),
+        output_formats=list(pb.output_formats),
         security_schemes={
-            name: _scheme_from_pb(scheme, f"{field}.security_schemes[{name}]")
+            name: scheme_from_pb(scheme, f"{field}.security_schemes[{name}]")
             for name, scheme in pb.security_schemes.items()
         },
-        role=pb.role or "worker",
+        role=pb.role,
         tags=list(pb.tags),
-        interfaces=[
-            _interface_from_pb(each, version, f"{field}.additional_interfaces[{index}]")
-            for index, each in enumerate(pb.additional_interfaces)
-        ],
+        interfaces=others,
         metadata=dict(pb.metadata),
+        features=_further_features(pb.features),
+        signatures=[_signature_from_pb(each, f"{field}.signatures[{i}]") for i, each in enumerate(pb.signatures)],
     )
 
 
@@ -112,52 +163,35 @@ def card_from_bytes(data: bytes, field: str = "card") -> AgentCard:
     return card_from_pb(pb, field)
 
 
-def _capabilities_to_pb(value: AgentCapabilities) -> pb2.AgentCapabilities:
-    return pb2.AgentCapabilities(
-        streaming=value.streaming,
-        push_notifications=value.push_notifications,
-        state_transition_history=value.state_transition_history,
-        has_llm=value.has_llm,
-        max_concurrency=value.max_concurrency,
-        message_batching=value.message_batching,
-        tool_calling=value.tool_calling,
-        multi_step_reasoning=value.multi_step_reasoning,
-        timeout_support=value.timeout_support,
-        delegation=value.delegation,
-        rag=value.rag,
-        code_execution=value.code_execution,
-        supports_inference=value.supports_inference,
-    )
-
-
-def _capabilities_from_pb(pb: pb2.AgentCapabilities, field: str) -> AgentCapabilities:
-    if pb.max_concurrency < 0:
-        raise InvalidArgumentError("must be at least 1", field=f"{field}.max_concurrency")
+def _capabilities_of(features: Iterable[str], max_concurrency: int) -> AgentCapabilities:
+    words = set(features)
     return AgentCapabilities(
-        streaming=pb.streaming,
-        push_notifications=pb.push_notifications,
-        state_transition_history=pb.state_transition_history,
-        has_llm=pb.has_llm,
-        max_concurrency=pb.max_concurrency or 1,
-        message_batching=pb.message_batching,
-        tool_calling=pb.tool_calling,
-        multi_step_reasoning=pb.multi_step_reasoning,
-        timeout_support=pb.timeout_support,
-        delegation=pb.delegation,
-        rag=pb.rag,
-        code_execution=pb.code_execution,
-        supports_inference=pb.supports_inference if pb.HasField("supports_inference") else None,
+        **{flag: word in words for word, flag in FLAGS.items()},
+        supports_inference=next((value for word, value in INFERENCE.items() if word in words), None),
+        max_concurrency=max_concurrency,
     )
+
+
+def _further_features(features: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(word for word in features if word not in FLAGS and word not in INFERENCE))
+
+
+def _signature_from_pb(pb: pb2.AgentCardSignature, field: str) -> AgentCardSignature:
+    _require(pb.protected, f"{field}.protected")
+    _require(pb.signature, f"{field}.signature")
+    return AgentCardSignature(pb.protected, pb.signature, json_object_from_pb(pb.header_json, f"{field}.header_json"))
 
 
 def skill_to_pb(skill: AgentSkill, field: str) -> pb2.AgentSkill:
     return pb2.AgentSkill(
         id=skill.id,
         description=skill.description,
-        input_schema_json=_object_to_json(skill.input_schema, f"{field}.input_schema_json"),
-        output_schema_json=_object_to_json(skill.output_schema, f"{field}.output_schema_json"),
+        input_schema_json=json_object_to_pb(skill.input_schema, f"{field}.input_schema_json"),
+        output_schema_json=json_object_to_pb(skill.output_schema, f"{field}.output_schema_json"),
         tags=skill.tags,
-        examples_json=[_to_json(item, f"{field}.examples_json[{index}]") for index, item in enumerate(skill.examples)],
+        examples_json=[
+            json_value_to_pb(item, f"{field}.examples_json[{index}]") for index, item in enumerate(skill.examples)
+        ],
     )
 
 
@@ -178,8 +212,8 @@ def _skill_from_pb(pb: pb2.AgentSkill, field: str) -> AgentSkill:
     return AgentSkill(
         id=pb.id,
         description=pb.description,
-        input_schema=_object_from_json(pb.input_schema_json, f"{field}.input_schema_json"),
-        output_schema=_object_from_json(pb.output_schema_json, f"{field}.output_schema_json"),
+        input_schema=json_object_from_pb(pb.input_schema_json, f"{field}.input_schema_json"),
+        output_schema=json_object_from_pb(pb.output_schema_json, f"{field}.output_schema_json"),
         tags=list(pb.tags),
         examples=[
             from_json(text, field=f"{field}.examples_json[{index}]") for index, text in enumerate(pb.examples_json)
@@ -187,54 +221,10 @@ def _skill_from_pb(pb: pb2.AgentSkill, field: str) -> AgentSkill:
     )
 
 
-def _scheme_to_pb(name: str, scheme: dict[str, Any], field: str) -> pb2.SecurityScheme:
-    """A scheme without a type is of the type that its name says; facts without a field of their own join the metadata."""
-    further = {key: value for key, value in scheme.items() if key not in _SCHEME_FIELDS}
-    metadata = further | (scheme.get("metadata") or {})
-    return pb2.SecurityScheme(
-        type=scheme.get("type") or name,
-        scheme=scheme.get("scheme") or "",
-        description=scheme.get("description") or "",
-        metadata_json=_object_to_json(metadata, f"{field}.metadata_json"),
-    )
-
-
-def _scheme_from_pb(pb: pb2.SecurityScheme, field: str) -> dict[str, Any]:
-    _require(pb.type, f"{field}.type")
-    return {
-        "type": pb.type,
-        "scheme": pb.scheme or None,
-        "description": pb.description,
-        "metadata": _object_from_json(pb.metadata_json, f"{field}.metadata_json"),
-    }
-
-
-def _interface_from_pb(pb: pb2.AgentInterface, version: str, field: str) -> AgentInterface:
+def _interface_from_pb(pb: pb2.AgentInterface, field: str) -> AgentInterface:
     _require(pb.url, f"{field}.url")
     _require(pb.transport, f"{field}.transport")
-    return AgentInterface(url=pb.url, transport=pb.transport, protocol_version=pb.protocol_version or version)
-
-
-def _object_to_json(value: dict[str, Any], field: str) -> str:
-    return _to_json(value, field) if value else ""
-
-
-def _to_json(value: object, field: str) -> str:
-    try:
-        return to_json(value)
-    except InvalidArgumentError as error:
-        raise error.within(field) from None
-    except TypeError as error:
-        raise InvalidArgumentError(str(error), field=field) from None
-
-
-def _object_from_json(text: str, field: str) -> dict[str, Any]:
-    if not text:
-        return {}
-    value = from_json(text, field=field)
-    if not isinstance(value, dict):
-        raise InvalidArgumentError("must be a JSON object", field=field)
-    return value
+    return AgentInterface(url=pb.url, transport=pb.transport, protocol_version=pb.protocol_version)
 
 
 def _require(text: str, field: str) -> None:

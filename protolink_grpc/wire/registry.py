@@ -13,10 +13,11 @@ from plgrpc.v1 import agent_card_pb2, registry_service_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
-from protolink_grpc.models.card import AgentCapabilities, AgentCard
+from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.open_enum import OpenEnum
-from protolink_grpc.wire.cards import card_from_pb, card_to_pb
+from protolink_grpc.wire.cards import FLAGS, card_from_pb, card_to_pb, feature_of_flag, features_of
 from protolink_grpc.wire.scalars import EnumNumbers
+from protolink_grpc.wire.tasks import check_required_id
 
 DEFAULT_LEASE_TTL_S = 30.0
 MIN_LEASE_TTL_S = 1.0
@@ -25,9 +26,6 @@ MAX_LEASE_TTL_S = 3600.0
 
 Key = tuple[str, ...]
 """One fact that an agent can be found by: (kind, value), for metadata (kind, key, value)."""
-
-# `max_concurrency` is a number, never on or off.
-_SWITCHES = tuple(name for name in AgentCapabilities().as_dict() if name != "max_concurrency")
 
 
 @checks_arguments
@@ -39,10 +37,7 @@ class AgentFilter:
         tags: Tags that an agent must all have.
         skills: Ids of skills that an agent must all have.
         metadata: Pairs that an agent must all have.
-        capabilities: Names of capabilities that must all be on.
-
-    Raises:
-        InvalidArgumentError: A capability that nobody can switch on.
+        features: Words of the contract's `features` that an agent must all claim.
     """
 
     name: str = ""
@@ -50,13 +45,7 @@ class AgentFilter:
     tags: Sequence[str] = ()
     skills: Sequence[str] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    capabilities: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        for index, name in enumerate(self.capabilities):
-            if name not in _SWITCHES:
-                known = ", ".join(_SWITCHES)
-                raise InvalidArgumentError(f"must be one of {known}", field=f"capabilities[{index}]")
+    features: Sequence[str] = ()
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -66,7 +55,7 @@ class AgentFilter:
             found.add(("role", self.role))
         found.update(("tag", tag) for tag in self.tags)
         found.update(("skill", skill) for skill in self.skills)
-        found.update(("capability", name) for name in self.capabilities)
+        found.update(("feature", word) for word in self.features)
         found.update(("metadata", key, value) for key, value in self.metadata.items())
         return frozenset(found)
 
@@ -75,7 +64,9 @@ class AgentFilter:
 
     @classmethod
     def from_dict(cls, data: object, *, field: str = "filter_by") -> Self:
-        """The filter of `discover(filter_by=...)`: lists may be a single text, capabilities also `{"streaming": True}`.
+        """The filter of `discover(filter_by=...)`: lists may be a single text.
+
+        `capabilities` are ProtoLink's names, as a list or as `{"has_llm": True}`; `features` are the contract's words.
 
         Raises:
             InvalidArgumentError: An unknown key, or a value of the wrong kind; names its path.
@@ -93,23 +84,50 @@ class AgentFilter:
                 tags=_texts(found.get("tags", ()), "tags"),
                 skills=_texts(found.get("skills", ()), "skills"),
                 metadata=_pairs(found.get("metadata", {}), "metadata"),
-                capabilities=_switched_on(found.get("capabilities", ()), "capabilities"),
+                features=(
+                    *_texts(found.get("features", ()), "features"),
+                    *_switched_on(found.get("capabilities", ()), "capabilities"),
+                ),
             )
         except InvalidArgumentError as error:
             raise error.within(field) from None
 
 
-_FILTER_KEYS = ("name", "role", "tags", "skills", "metadata", "capabilities")
+_FILTER_KEYS = ("name", "role", "tags", "skills", "metadata", "features", "capabilities")
 
 
 def keys_of(card: AgentCard) -> frozenset[Key]:
     """Every fact that an agent can be found by."""
-    found: set[Key] = {("name", card.name), ("role", card.role)}
+    found: set[Key] = {("name", card.name)}
+    if card.role:
+        found.add(("role", card.role))
     found.update(("tag", tag) for tag in card.tags)
     found.update(("skill", skill.id) for skill in card.skills)
-    found.update(("capability", name) for name in _SWITCHES if getattr(card.capabilities, name))
+    found.update(("feature", word) for word in features_of(card))
     found.update(("metadata", key, value) for key, value in card.metadata.items())
     return frozenset(found)
+
+
+class InstanceState(OpenEnum):
+    """UP: takes work. DRAINING: finishes the work that it has, and takes no new one."""
+
+    UP = "up"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """What a heartbeat reports.
+
+    Args:
+        state: None means as before.
+        running: Runs that work now.
+        queued: Runs that wait for their turn now.
+    """
+
+    state: InstanceState | None = None
+    running: int = 0
+    queued: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +135,12 @@ class RegisteredAgent:
     """A card under a lease, as it was when somebody asked. The card is shared: read it, never change it.
 
     Args:
-        revision: Revision of the latest change to the card.
+        revision: Revision of the latest change to the card, the instance or the state.
         register_time: When it was registered first, seconds since the epoch.
         expire_time: When the lease runs out unless it is renewed, seconds since the epoch.
+        instance_id: Identifies one start of the agent; empty where it does not say.
+        owner: Principal that the registration belongs to; empty where callers are not authenticated.
+        running, queued: Runs that work, and that wait for their turn, as of the latest heartbeat.
         encoded_card: The card as bytes where they are at hand, so that an edge need not convert it again.
     """
 
@@ -127,7 +148,26 @@ class RegisteredAgent:
     revision: int
     register_time: float
     expire_time: float
+    instance_id: str = ""
+    owner: str = ""
+    state: InstanceState = InstanceState.UP
+    running: int = 0
+    queued: int = 0
     encoded_card: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether another instance should be called, where there is one."""
+        return self.state == InstanceState.DRAINING
+
+    def is_same_instance(self, other: "RegisteredAgent") -> bool:
+        """Whether both show the same thing to a watcher; load and lease do not count."""
+        return (self.card, self.instance_id, self.owner, self.state) == (
+            other.card,
+            other.instance_id,
+            other.owner,
+            other.state,
+        )
 
 
 class AgentChangeKind(OpenEnum):
@@ -158,6 +198,17 @@ _KINDS: Final = EnumNumbers(
 )
 
 
+_STATES: Final = EnumNumbers(
+    InstanceState,
+    {
+        InstanceState.UP: registry_service_pb2.INSTANCE_STATE_UP,
+        InstanceState.DRAINING: registry_service_pb2.INSTANCE_STATE_DRAINING,
+    },
+    field="state",
+    unset=InstanceState.UP,
+)
+
+
 def filter_to_pb(wanted: AgentFilter) -> registry_service_pb2.AgentFilter:
     return registry_service_pb2.AgentFilter(
         name=wanted.name,
@@ -165,23 +216,60 @@ def filter_to_pb(wanted: AgentFilter) -> registry_service_pb2.AgentFilter:
         tags=wanted.tags,
         skills=wanted.skills,
         metadata=wanted.metadata,
-        capabilities=wanted.capabilities,
+        features=wanted.features,
     )
 
 
-def filter_from_pb(pb: registry_service_pb2.AgentFilter, field: str = "filter") -> AgentFilter:
-    """Raises InvalidArgumentError for a capability that nobody can switch on; names its path."""
-    try:
-        return AgentFilter(
-            name=pb.name,
-            role=pb.role,
-            tags=tuple(pb.tags),
-            skills=tuple(pb.skills),
-            metadata=dict(pb.metadata),
-            capabilities=tuple(pb.capabilities),
-        )
-    except InvalidArgumentError as error:
-        raise error.within(field) from None
+def filter_from_pb(pb: registry_service_pb2.AgentFilter) -> AgentFilter:
+    return AgentFilter(
+        name=pb.name,
+        role=pb.role,
+        tags=tuple(pb.tags),
+        skills=tuple(pb.skills),
+        metadata=dict(pb.metadata),
+        features=tuple(pb.features),
+    )
+
+
+def target_to_pb(name_or_url: str) -> registry_service_pb2.GetAgentRequest:
+    """A request for a name or a URL; no name contains `://`."""
+    if "://" in name_or_url:
+        return registry_service_pb2.GetAgentRequest(url=name_or_url)
+    return registry_service_pb2.GetAgentRequest(name=name_or_url)
+
+
+def target_from_pb(pb: registry_service_pb2.GetAgentRequest) -> str:
+    """The name or URL.
+
+    Raises:
+        InvalidArgumentError: There is none, or it is in the field of the other; names the field.
+    """
+    match pb.WhichOneof("target"):
+        case "url":
+            if "://" not in pb.url:
+                raise InvalidArgumentError("must be a URL, like grpc://127.0.0.1:50051", field="url")
+            return pb.url
+        case "name" if "://" in pb.name:
+            raise InvalidArgumentError("is a URL; set url", field="name")
+        case _:
+            return check_required_id(pb.name, "name")
+
+
+def status_to_pb(lease_id: str, status: InstanceStatus) -> registry_service_pb2.RenewLeaseRequest:
+    return registry_service_pb2.RenewLeaseRequest(
+        lease_id=lease_id,
+        state=_STATES[status.state] if status.state is not None else registry_service_pb2.INSTANCE_STATE_UNSPECIFIED,
+        running=status.running,
+        queued=status.queued,
+    )
+
+
+def status_from_pb(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceStatus:
+    """Raises InvalidArgumentError for an unknown state or a negative number; names the field."""
+    for name, count in (("running", pb.running), ("queued", pb.queued)):
+        if count < 0:
+            raise InvalidArgumentError("must not be negative", field=name)
+    return InstanceStatus(_STATES.asked(pb.state, "state") if pb.state else None, pb.running, pb.queued)
 
 
 def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.RegisteredAgent:
@@ -192,6 +280,11 @@ def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.Regis
         revision=agent.revision,
         register_time=_time_to_pb(agent.register_time),
         expire_time=_time_to_pb(agent.expire_time),
+        instance_id=agent.instance_id,
+        owner=agent.owner,
+        state=_STATES[agent.state],
+        running=agent.running,
+        queued=agent.queued,
     )
 
 
@@ -202,6 +295,11 @@ def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: st
         revision=pb.revision,
         register_time=_time_from_pb(pb.register_time),
         expire_time=_time_from_pb(pb.expire_time),
+        instance_id=pb.instance_id,
+        owner=pb.owner,
+        state=_STATES.read(pb.state),
+        running=pb.running,
+        queued=pb.queued,
     )
 
 
@@ -260,9 +358,17 @@ def _pairs(value: object, field: str) -> dict[str, str]:
 
 
 def _switched_on(value: object, field: str) -> tuple[str, ...]:
-    if not isinstance(value, Mapping):
-        return _texts(value, field)
-    for name, wanted in value.items():
-        if wanted is not True:
-            raise InvalidArgumentError("can only be asked for with true", field=f"{field}.{name}")
-    return _texts(list(value), field)
+    """The contract's words for capabilities that ProtoLink's names ask for."""
+    if isinstance(value, Mapping):
+        for name, wanted in value.items():
+            if wanted is not True:
+                raise InvalidArgumentError("can only be asked for with true", field=f"{field}.{name}")
+        value = list(value)
+    return tuple(_word_of(name, f"{field}[{index}]") for index, name in enumerate(_texts(value, field)))
+
+
+def _word_of(name: str, field: str) -> str:
+    word = feature_of_flag(name)
+    if word is None:
+        raise InvalidArgumentError(f"must be one of {', '.join((*FLAGS.values(), 'supports_inference'))}", field=field)
+    return word

@@ -47,9 +47,25 @@ def set_time(message: Message, name: str, field: str) -> str:
     return timestamp_from_pb(getattr(message, name), f"{field}.{name}") if message.HasField(name) else utc_now()
 
 
-def json_object_to_pb(value: dict[str, Any] | None) -> str:
-    """JSON text, empty for an empty object."""
-    return to_json(value) if value else ""
+def json_object_to_pb(value: dict[str, Any] | None, field: str | None = None) -> str:
+    """JSON text, empty for an empty object. With a `field`, raises like `json_value_to_pb`."""
+    if not value:
+        return ""
+    return to_json(value) if field is None else json_value_to_pb(value, field)
+
+
+def json_value_to_pb(value: object, field: str) -> str:
+    """JSON text.
+
+    Raises:
+        InvalidArgumentError: The value has no JSON form, or is too deep; names `field`.
+    """
+    try:
+        return to_json(value)
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
+    except TypeError as error:
+        raise InvalidArgumentError(str(error), field=field) from None
 
 
 def json_object_from_pb(text: str, field: str) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def log(sent: task_pb2.Task) -> list[event_pb2.RunEvent]:
 
 class FixedAgent(rpc.AgentServiceServicer):
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: object) -> pb.GetAgentCardResponse:
-        card = agent_card_pb2.AgentCard(name="fixed", description="answers", url="grpc://127.0.0.1:0")
+        card = agent_card_pb2.AgentCard(
+            name="fixed", description="answers", interfaces=[{"url": "grpc://127.0.0.1:0", "transport": "grpc"}]
+        )
         return pb.GetAgentCardResponse(card=told(card))
 
     async def SendTask(self, request: pb.SendTaskRequest, context: object) -> pb.SendTaskResponse:

@@ -90,7 +90,7 @@ async def registry(channel: Callable[[str], grpc.aio.Channel]) -> AsyncIterator[
     async with Registry() as running:
         found = Edge(channel(running.url))
         yield found
-        good = rpb.RegisterAgentRequest(card=agent_card_pb2.AgentCard(name="a", description="b", url="grpc://h:1"))
+        good = rpb.RegisterAgentRequest(card=card())
         answer = rpb.RegisterAgentResponse.FromString(await found.call(f"{REGISTRY}RegisterAgent", good))
         assert answer.lease_id
 
@@ -297,14 +297,18 @@ async def test_a_method_that_is_not_in_the_contract_is_unimplemented(edge: Edge)
 
 
 def card(**fields: Any) -> agent_card_pb2.AgentCard:
-    return agent_card_pb2.AgentCard(**{"name": "a", "description": "b", "url": "grpc://h:1", **fields})
+    first = agent_card_pb2.AgentInterface(url="grpc://h:1", transport="grpc")
+    return agent_card_pb2.AgentCard(**{"name": "a", "description": "b", "interfaces": [first], **fields})
 
 
 BAD_CARDS = {
     "no card": (rpb.RegisterAgentRequest(), "card.name"),
     "no name": (rpb.RegisterAgentRequest(card=card(name="")), "card.name"),
     "no description": (rpb.RegisterAgentRequest(card=card(description="")), "card.description"),
-    "no url": (rpb.RegisterAgentRequest(card=card(url="")), "card.url"),
+    "no interface": (rpb.RegisterAgentRequest(card=card(interfaces=[])), "card.interfaces"),
+    "no url": (rpb.RegisterAgentRequest(card=card(interfaces=[{"transport": "grpc"}])), "card.interfaces[0].url"),
+    "no transport": (rpb.RegisterAgentRequest(card=card(interfaces=[{"url": "u"}])), "card.interfaces[0].transport"),
+    "long instance": (rpb.RegisterAgentRequest(card=card(), instance_id="i" * 129), "instance_id"),
     "long name": (rpb.RegisterAgentRequest(card=card(name="\u00e4" * 65)), "card.name"),
     "skill without id": (rpb.RegisterAgentRequest(card=card(skills=[{}])), "card.skills[0].id"),
     "schema no JSON": (
@@ -317,8 +321,8 @@ BAD_CARDS = {
     ),
     "a skill twice": (rpb.RegisterAgentRequest(card=card(skills=[{"id": "s"}] * 2)), "card.skills[1].id"),
     "negative concurrency": (
-        rpb.RegisterAgentRequest(card=card(capabilities={"max_concurrency": -1})),
-        "card.capabilities.max_concurrency",
+        rpb.RegisterAgentRequest(card=card(max_concurrency=-1)),
+        "card.max_concurrency",
     ),
     "negative lease": (rpb.RegisterAgentRequest(card=card(), lease_ttl={"seconds": -1}), "lease_ttl"),
 }
@@ -342,7 +346,10 @@ async def test_other_bad_requests_to_the_registry_are_refused_by_their_field(reg
     (await registry.refused(f"{REGISTRY}RenewLease", rpb.RenewLeaseRequest())).must_name("lease_id")
     (await registry.refused(f"{REGISTRY}GetAgent", rpb.GetAgentRequest())).must_name("name")
     (await registry.refused(f"{REGISTRY}ListAgents", rpb.ListAgentsRequest(page_size=-1))).must_name("page_size")
-    wish = rpb.ListAgentsRequest(filter={"capabilities": ["telepathy"]})
-    (await registry.refused(f"{REGISTRY}ListAgents", wish)).must_name("filter.capabilities[0]")
+    (await registry.refused(f"{REGISTRY}GetAgent", rpb.GetAgentRequest(name="grpc://h:1"))).must_name("name")
+    (await registry.refused(f"{REGISTRY}GetAgent", rpb.GetAgentRequest(url="h:1"))).must_name("url")
+    for field, value in (("running", -1), ("queued", -1), ("state", 99)):
+        beat = rpb.RenewLeaseRequest(lease_id="l", **{field: value})
+        (await registry.refused(f"{REGISTRY}RenewLease", beat)).must_name(field)
     watch = rpb.WatchAgentsRequest(after_revision=-1)
     (await registry.refused(f"{REGISTRY}WatchAgents", watch)).must_name("after_revision")

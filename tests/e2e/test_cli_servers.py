@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 from cli_world import END_S, first_document, plgrpc, running
 
-from protolink_grpc import Agent, AgentCard, Registry
+from protolink_grpc import Agent, AgentCard, InstanceState, InstanceStatus, Registry, RegistryClient
 
 MODULE = """
     from protolink_grpc import Agent, AgentCard
@@ -97,6 +97,19 @@ def test_an_agent_listens_where_it_is_told_to_and_registers_the_url_that_others_
         assert url in plgrpc("agents", "list", registry=registry).out
         assert plgrpc("call", "hotel", "book", "nights=3", registry=registry).out == "3 nights\n"
         assert stopped(process, signal.SIGTERM)[0] == 0
+
+
+def test_the_list_of_agents_shows_state_and_load_on_80_columns(registry: str) -> None:
+    client = RegistryClient(registry).sync
+    card = AgentCard(name="hotel", description="d", url="grpc://127.0.0.1:50051", tags=["vacation"])
+    client.register(card, instance_id="i-1")
+    client.heartbeat(card.url, InstanceStatus(InstanceState.DRAINING, running=2, queued=5))
+    heads, row = plgrpc("agents", "list", registry=registry).out.splitlines()
+    assert heads.split() == ["NAME", "URL", "STATE", "RUNS", "ROLE", "TAGS", "SKILLS"]
+    assert row.split() == ["hotel", card.url, "draining", "2+5", "worker", "vacation"]
+    assert max(len(heads), len(row)) <= 80
+    (shown,) = plgrpc("agents", "list", "-o", "json", registry=registry).document["agents"]
+    assert (shown["instance_id"], shown["state"], shown["running"], shown["queued"]) == ("i-1", "draining", 2, 5)
 
 
 def test_an_address_that_nobody_can_call_is_not_registered(folder: Path, registry: str) -> None:

@@ -576,7 +576,8 @@ async def registry_page() -> AsyncIterator[Page]:
 
 
 def registering(name: str) -> registry_service_pb2.RegisterAgentRequest:
-    card = agent_card_pb2.AgentCard(name=name, description=name, url=f"grpc://{name}.example:1", tags=["temporary"])
+    where = {"url": f"grpc://{name}.example:1", "transport": "grpc"}
+    card = agent_card_pb2.AgentCard(name=name, description=name, interfaces=[where], tags=["temporary"])
     return registry_service_pb2.RegisterAgentRequest(card=card)
 
 
@@ -584,7 +585,9 @@ async def test_a_registry_is_asked_the_same_way() -> None:
     async with registry_page() as page:
         lease = (await page.call("RegisterAgent", registering("ann"))).messages[0]
         found = (await page.call("GetAgent", registry_service_pb2.GetAgentRequest(name="ann"))).messages[0]
-        assert found.agent.card.url == "grpc://ann.example:1"
+        assert [each.url for each in found.agent.card.interfaces] == ["grpc://ann.example:1"]
+        by_url = registry_service_pb2.GetAgentRequest(url="grpc://ann.example:1")
+        assert (await page.call("GetAgent", by_url)).messages == [found]
         tagged = registry_service_pb2.ListAgentsRequest(filter={"tags": ["temporary"]})
         assert [each.card.name for each in (await page.call("ListAgents", tagged)).messages[0].agents] == ["ann"]
         leaving = registry_service_pb2.DeregisterAgentRequest(lease_id=lease.lease_id)

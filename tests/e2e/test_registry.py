@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import logging
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +11,7 @@ from typing import Any, Self
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from plgrpc.v1 import registry_service_pb2 as pb
 
 from protolink_grpc import (
     AddressInUseError,
@@ -16,10 +19,14 @@ from protolink_grpc import (
     AgentCard,
     AgentChange,
     AgentChangeKind,
+    AgentClient,
     AgentFilter,
     AgentNotFoundError,
     AgentSkill,
+    InstanceState,
+    InstanceStatus,
     InvalidArgumentError,
+    Limits,
     Message,
     Registry,
     RegistryClient,
@@ -203,7 +210,7 @@ async def test_after_the_start_a_registration_is_kept_whatever_happens(
     monkeypatch.setattr("protolink_grpc.client.registry_client.FIRST_PAUSE_S", 0.001)
     renew, failing = RegistryClient.heartbeat, [failure]
 
-    async def heartbeat(client: RegistryClient, url: str) -> float:
+    async def heartbeat(client: RegistryClient, url: str, status: InstanceStatus | None = None) -> float:
         if failing:
             raise failing.pop()
         kept.set()
@@ -478,6 +485,105 @@ def test_a_registry_in_the_background_is_used_without_a_loop() -> None:
     assert not registry.is_running
 
 
+# -- instances ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_each_start_of_an_agent_is_an_instance_of_its_own(registry: Registry) -> None:
+    restless = agent("restless", registry)
+    seen = []
+    for _ in range(2):
+        async with restless:
+            seen.append((await registry.client.get("restless")).instance_id)
+            await registry.client.heartbeat(restless.card.url)
+    assert len({*seen, ""}) == 3
+
+
+class Slow(Agent):
+    """Works until it is told to end."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.may_end = asyncio.Event()
+
+    async def handle_task(self, task: Task) -> Task:
+        await self.may_end.wait()
+        return task.complete("done")
+
+
+def slow(registry: Registry, **options: Any) -> Slow:
+    return Slow(card("slow", 0), registry=registry, lease_ttl_s=LEASE_S, **options)
+
+
+async def test_heartbeats_report_the_runs_and_those_that_wait_and_are_no_change(registry: Registry) -> None:
+    async with slow(registry, limits=Limits(max_concurrency=1)) as worker, asyncio.timeout(WAIT_S):
+        revision = (await registry.client.get("slow")).revision
+        runs = [asyncio.create_task(worker.run_task("work")) for _ in range(3)]
+        while True:
+            found = await registry.client.get("slow")
+            if (found.running, found.queued) == (1, 2):
+                break
+            await asyncio.sleep(0.05)  # heartbeats are no event of anybody's
+        assert (found.state, found.revision) == (InstanceState.UP, revision)
+        worker.may_end.set()
+        await asyncio.gather(*runs)
+
+
+async def test_an_agent_that_goes_down_is_listed_as_draining_until_its_runs_have_ended(registry: Registry) -> None:
+    async with Watcher(registry.client) as watcher:
+        worker = slow(registry, grace_s=WAIT_S)
+        await worker.serve()
+        assert await watcher.heard() == (UP, "slow")
+        run = asyncio.create_task(worker.run_task("work"))
+        while not worker.active_task_ids:
+            await asyncio.sleep(0)
+        leaving = asyncio.create_task(worker.aclose())
+        change = await watcher.next()
+        assert (change.kind, change.agent.state, change.agent.running) == (UP, InstanceState.DRAINING, 1)
+        assert (await registry.client.get("slow")).is_draining
+        worker.may_end.set()
+        assert (await run).state is TaskState.COMPLETED
+        assert await watcher.heard() == (DOWN, "slow")
+        await leaving
+
+
+@pytest.mark.parametrize("grace_s", [0.0, WAIT_S])
+async def test_an_agent_without_work_or_grace_leaves_without_draining(registry: Registry, grace_s: float) -> None:
+    async with Watcher(registry.client) as watcher:
+        worker = slow(registry)
+        await worker.serve()
+        assert await watcher.heard() == (UP, "slow")
+        run = asyncio.create_task(worker.run_task("work")) if not grace_s else None
+        while run is not None and not worker.active_task_ids:
+            await asyncio.sleep(0)
+        await worker.aclose(grace_s)
+        assert await watcher.heard() == (DOWN, "slow")
+        if run is not None:
+            await asyncio.wait([run])
+
+
+async def test_no_log_line_has_the_id_of_a_lease(
+    registry: Registry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granted: list[str] = []
+    make_id = secrets.token_urlsafe
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda size: granted.append(make_id(size)) or granted[-1])  # type: ignore[func-returns-value]
+    caplog.set_level(logging.DEBUG)
+    client = RegistryClient(registry.url)
+    async with agent("logged", client):
+        assert (await client.get("logged")).card.name == "logged"
+        await client.heartbeat((await client.get("logged")).card.url, InstanceStatus(InstanceState.DRAINING, 1))
+        wrong = pb.RenewLeaseRequest(lease_id=granted[0], running=-1)
+        for request in (wrong, pb.RenewLeaseRequest(lease_id=granted[0][:-1])):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await client._stub.RenewLease(request)
+            assert granted[0][:-1] not in str(refused.value)
+    assert granted
+    assert caplog.records
+    for record in caplog.records:
+        line = logging.Formatter().format(record)
+        assert not any(lease_id in line or lease_id[:-1] in line for lease_id in granted), line
+
+
 # -- peers -------------------------------------------------------------------------------------------------------------------
 
 
@@ -574,3 +680,56 @@ async def test_a_peer_is_found_again_after_it_has_moved(pair: tuple[Worker, Agen
     await worker.serve()
     assert worker.card.url != before
     assert (await peer.send_message("again")).text == "again"
+
+
+@pytest.fixture
+async def twins(registry: Registry) -> AsyncIterator[tuple[list[Worker], Agent]]:
+    """Two instances of a worker, and an agent that calls them by their name."""
+    given = AgentCard(name="worker", description="d", url="grpc://127.0.0.1:0")
+    async with (
+        Worker(given, registry=RegistryClient(registry.url)) as first,
+        Worker(given, registry=RegistryClient(registry.url)) as second,
+        Agent(name="asker", registry=registry.url) as asker,
+    ):
+        yield [first, second], asker
+
+
+async def say_draining(worker: Agent) -> None:
+    assert worker._registry is not None
+    await worker._registry.heartbeat(worker.card.url, InstanceStatus(InstanceState.DRAINING))
+
+
+@pytest.mark.parametrize("is_following", [False, True])
+async def test_a_peer_that_drains_is_left_for_another_instance(
+    twins: tuple[list[Worker], Agent], is_following: bool
+) -> None:
+    workers, asker = twins
+    if is_following:
+        await asker._peers.cards()
+    assert (await asker.peer("worker").card()).url == workers[1].card.url
+    await say_draining(workers[1])
+    async with asyncio.timeout(WAIT_S):
+        while (await asker.peer("worker").card()).url != workers[0].card.url:
+            await asyncio.sleep(0.01)  # the watch tells it soon
+    await say_draining(workers[0])
+    assert (await asker.peer("worker").send_message("hello")).text == "hello"
+
+
+@pytest.mark.parametrize("is_following", [False, True])
+async def test_a_task_that_an_instance_has_begun_stays_with_it_while_it_drains(
+    twins: tuple[list[Worker], Agent], is_following: bool
+) -> None:
+    workers, asker = twins
+    if is_following:
+        await asker._peers.cards()
+    peer = asker.peer("worker")
+    waiting = await peer.run_task(Task.create("ask"))
+    await say_draining(workers[1])
+    async with asyncio.timeout(WAIT_S):
+        while (await peer.card()).url != workers[0].card.url:
+            await asyncio.sleep(0.01)  # the watch tells it soon
+    waiting.add_message(Message.user("that one"))
+    done = await peer.run_task(waiting)
+    assert (done.id, done.state) == (waiting.id, TaskState.COMPLETED)
+    there = AgentClient(url=workers[1].card.url)
+    assert (await there.get_task(waiting.id)).state is TaskState.COMPLETED

@@ -15,11 +15,16 @@ from protolink_grpc.wire.registry import AgentFilter, agent_change_from_pb, filt
 VALID = agent_card_pb2.AgentCard(
     name="n",
     description="d",
-    url="u",
-    capabilities=agent_card_pb2.AgentCapabilities(max_concurrency=2),
+    features=["streaming", "inference", "x"],
+    max_concurrency=2,
     skills=[agent_card_pb2.AgentSkill(id="s", input_schema_json='{"a":[1]}', examples_json=["[]"])],
-    security_schemes={"http": agent_card_pb2.SecurityScheme(type="http", metadata_json="{}")},
-    additional_interfaces=[agent_card_pb2.AgentInterface(url="u", transport="grpc")],
+    security_schemes={
+        "http": agent_card_pb2.SecurityScheme(http={"scheme": "basic"}, metadata_json="{}"),
+        "custom": agent_card_pb2.SecurityScheme(custom={"type": "t", "content_json": '{"a":1}'}),
+        "oauth2": agent_card_pb2.SecurityScheme(oauth2={"implicit": {"token_url": "u"}}),
+    },
+    interfaces=[agent_card_pb2.AgentInterface(url="u", transport="grpc")] * 2,
+    signatures=[agent_card_pb2.AgentCardSignature(protected="p", signature="s", header_json="{}")],
     metadata={"k": "v"},
 ).SerializeToString()
 
@@ -65,7 +70,10 @@ json_like = st.recursive(
 )
 
 
-@given(json_like | st.dictionaries(st.sampled_from(["name", "tags", "skills", "metadata", "capabilities"]), json_like))
+@given(
+    json_like
+    | st.dictionaries(st.sampled_from(["name", "tags", "skills", "metadata", "features", "capabilities"]), json_like)
+)
 def test_any_json_as_a_filter_gives_a_filter_or_one_error(data):
     with suppress(InvalidArgumentError):
         assert isinstance(AgentFilter.from_dict(data), AgentFilter)

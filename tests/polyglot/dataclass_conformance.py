@@ -212,7 +212,8 @@ def respond(world: World, task_id: str, *, approved: bool) -> None:
 def registry(world: World) -> None:
     with typed_errors():
         found = world.registry.get_agent(v1.GetAgentRequest(name="conformance")).agent
-        expect("the URL by name", found and found.card and found.card.url, world.url)
+        expect("the URL by name", found and found.card and found.card.interfaces[0].url, world.url)
+        expect("the state", found and found.state, v1.InstanceState.UP)
         tagged = world.registry.list_agents(v1.ListAgentsRequest(filter=v1.AgentFilter(tags=["scripted"])))
         expect("the names by tag", [each.card and each.card.name for each in tagged.agents], ["conformance"])
         expect_watched(world.registry, f"temp-{uuid.uuid4().hex[:8]}")
@@ -244,17 +245,23 @@ def tool(world: World) -> None:
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
     expect("what is there at first", next(watch).changes, [])
-    card = v1.AgentCard(name=name, description="Comes and goes.", url=f"grpc://{name}.invalid:1")
+    where = v1.AgentInterface(url=f"grpc://{name}.invalid:1", transport="grpc")
+    card = v1.AgentCard(name=name, description="Comes and goes.", interfaces=[where])
     lease = registry.register_agent(v1.RegisterAgentRequest(card=card))
-    expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name))
+    expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name, v1.InstanceState.UP))
+    for running in (0, 1):  # the second one reports another load, which no watcher is told
+        draining = v1.InstanceState.DRAINING
+        registry.renew_lease(v1.RenewLeaseRequest(lease_id=lease.lease_id, state=draining, running=running))
+    expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name, draining))
     registry.deregister_agent(v1.DeregisterAgentRequest(lease_id=lease.lease_id))
-    expect("the change", next_change(watch), (v1.AgentChangeKind.DOWN, name))
+    expect("the change", next_change(watch), (v1.AgentChangeKind.DOWN, name, draining))
     del watch  # which cancels the call
 
 
-def next_change(watch: Iterator[v1.WatchAgentsResponse]) -> tuple[v1.AgentChangeKind, str]:
+def next_change(watch: Iterator[v1.WatchAgentsResponse]) -> tuple[v1.AgentChangeKind, str, v1.InstanceState]:
     (change,) = next(response.changes for response in watch if response.changes)
-    return change.kind, change.agent.card.name if change.agent and change.agent.card else ""
+    agent = change.agent or v1.RegisteredAgent()
+    return change.kind, agent.card.name if agent.card else "", agent.state
 
 
 def unknown_event(world: World) -> None:

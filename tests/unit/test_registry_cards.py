@@ -1,15 +1,32 @@
 """Cards between values and messages: nothing is lost, and what the contract forbids is refused by its path."""
 
 import string
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plgrpc.v1 import agent_card_pb2 as pb2
 
+from protolink_grpc.a2a.card import dual_card_json
+from protolink_grpc.a2a.values import PublicCard
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from protolink_grpc.wire.cards import card_from_bytes, card_from_pb, card_to_bytes, card_to_pb
+from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
+from protolink_grpc.wire.cards import FLAGS, card_from_bytes, card_from_pb, card_to_bytes, card_to_pb
+
+SCHEME_KEYS = [
+    "type",
+    "scheme",
+    "description",
+    "metadata",
+    "in",
+    "name",
+    "bearerFormat",
+    "flows",
+    "openIdConnectUrl",
+    "x",
+]
 
 text = st.text(max_size=20)
 filled = st.text(string.ascii_letters, min_size=1, max_size=20)
@@ -22,7 +39,7 @@ objects = st.dictionaries(text, json_values, max_size=3)
 capabilities = st.builds(
     AgentCapabilities,
     **{name: st.booleans() for name, value in AgentCapabilities().as_dict().items() if isinstance(value, bool)},
-    max_concurrency=st.integers(1, 2**31 - 1),
+    max_concurrency=st.integers(0, 2**31 - 1),
     supports_inference=st.none() | st.booleans(),
 )
 skills = st.lists(
@@ -38,35 +55,65 @@ skills = st.lists(
     max_size=3,
     unique_by=lambda skill: skill.id,
 )
-schemes = st.dictionaries(
-    text,
-    st.fixed_dictionaries(
-        {"type": filled, "scheme": st.none() | filled, "description": text, "metadata": objects},
-    ),
-    max_size=2,
+scopes = st.dictionaries(text, text, max_size=2)
+flow = st.fixed_dictionaries(
+    {"scopes": scopes},
+    optional={
+        **dict.fromkeys(("authorizationUrl", "tokenUrl", "deviceAuthorizationUrl", "refreshUrl"), filled),
+        "pkceRequired": st.just(True),
+    },
 )
+FLOWS = ("authorizationCode", "clientCredentials", "implicit", "password", "deviceCode")
+flows = st.fixed_dictionaries({}, optional=dict.fromkeys(FLOWS, flow)).filter(bool)
+
+
+def of_type(kind: str, **facts: st.SearchStrategy) -> st.SearchStrategy:
+    """Schemes as the wire gives them: ProtoLink's four keys, and those of the type that are stated."""
+    scheme = st.none() | filled if kind == "http" else st.none()
+    four = {"type": st.just(kind), "scheme": scheme, "description": text, "metadata": objects}
+    return st.fixed_dictionaries(four, optional=facts)
+
+
+KNOWN_SCHEMES = {
+    "apiKey": of_type("apiKey", **{"in": st.sampled_from(["header", "query", "cookie", "unknown-7"]), "name": filled}),
+    "http": of_type("http", bearerFormat=filled),
+    "oauth2": of_type("oauth2", flows=flows, oauth2MetadataUrl=filled),
+    "openIdConnect": of_type("openIdConnect", openIdConnectUrl=filled),
+    "mutualTLS": of_type("mutualTLS"),
+}
+custom = st.builds(
+    lambda kind, facts, four: {**facts, **four, "type": f"x-{kind}"},
+    filled,
+    objects,
+    st.fixed_dictionaries({"scheme": st.none() | filled, "description": text, "metadata": objects}),
+)
+schemes = st.dictionaries(text, st.one_of(custom, *KNOWN_SCHEMES.values()), max_size=2)
+signatures = st.lists(st.builds(AgentCardSignature, filled, filled, objects), max_size=2)
 cards = st.builds(
     AgentCard,
     name=filled,
     description=filled,
     url=filled,
     transport=filled,
-    version=filled,
+    version=text,
     protocol_version=filled,
     capabilities=capabilities,
     skills=skills,
-    input_formats=st.lists(text, min_size=1, max_size=3),
-    output_formats=st.lists(text, min_size=1, max_size=3),
+    input_formats=st.lists(text, max_size=3),
+    output_formats=st.lists(text, max_size=3),
     security_schemes=schemes,
-    role=filled,
+    role=text,
     tags=st.lists(text, max_size=3),
-    interfaces=st.lists(st.builds(AgentInterface, filled, filled, filled), max_size=2),
+    interfaces=st.lists(st.builds(AgentInterface, filled, filled, text), max_size=2),
     metadata=st.dictionaries(text, text, max_size=3),
+    features=st.lists(filled.map("x-{}".format), max_size=3, unique=True),
+    signatures=signatures,
 )
 
 
 def minimal(**fields: object) -> pb2.AgentCard:
-    return pb2.AgentCard(**({"name": "n", "description": "d", "url": "grpc://h:1"} | fields))
+    first = pb2.AgentInterface(url="grpc://h:1", transport="grpc")
+    return pb2.AgentCard(**({"name": "n", "description": "d", "interfaces": [first]} | fields))
 
 
 @given(cards)
@@ -82,48 +129,158 @@ def test_the_same_card_gives_the_same_bytes_after_any_number_of_hops(card):
 
 
 def test_every_field_of_the_contract_is_carried():
-    scheme = {"type": "http", "scheme": "bearer", "description": "d", "metadata": {"a": 1}}
-    skill = AgentSkill("s", "d", {"type": "object"}, {"type": "string"}, ["t"], ["e"])
-    switches = dict.fromkeys(AgentCapabilities().as_dict(), True) | {"max_concurrency": 2}
+    flow = {
+        "authorizationUrl": "a",
+        "tokenUrl": "t",
+        "deviceAuthorizationUrl": "d",
+        "refreshUrl": "r",
+        "scopes": {"s": "S"},
+        "pkceRequired": True,
+    }
     card = AgentCard(
         name="n",
         description="d",
         url="u",
-        capabilities=AgentCapabilities(**switches),
-        skills=[skill],
-        security_schemes={"http": scheme},
+        capabilities=AgentCapabilities(**dict.fromkeys(AgentCapabilities().as_dict(), True) | {"max_concurrency": 2}),
+        skills=[AgentSkill("s", "d", {"type": "object"}, {"type": "string"}, ["t"], ["e"])],
+        security_schemes={
+            "key": {"type": "apiKey", "in": "header", "name": "X-Key", "description": "d", "metadata": {"a": 1}},
+            "http": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            "oauth2": {"type": "oauth2", "flows": dict.fromkeys(FLOWS, flow), "oauth2MetadataUrl": "m"},
+            "oidc": {"type": "openIdConnect", "openIdConnectUrl": "o"},
+            "custom": {"type": "smoke", "colour": "white"},
+        },
         tags=["t"],
         interfaces=[AgentInterface("u2")],
         metadata={"k": "v"},
+        signatures=[AgentCardSignature("p", "s", {"kid": "k"})],
     )
     pb = card_to_pb(card)
-    for message in (pb, pb.capabilities, pb.skills[0], pb.security_schemes["http"], pb.additional_interfaces[0]):
+    found = pb.security_schemes
+    oauth2 = found["oauth2"].oauth2
+    messages = [pb, pb.skills[0], pb.signatures[0], *pb.interfaces, found["key"].api_key, found["http"].http]
+    messages += [oauth2, *(flow for _, flow in oauth2.ListFields()[:5]), found["oidc"].open_id_connect]
+    messages.append(found["custom"].custom)
+    for message in messages:
         unset = {field.name for field in message.DESCRIPTOR.fields} - {field.name for field, _ in message.ListFields()}
         assert unset == set()
+    assert (found["key"].description, found["key"].metadata_json) == ("d", '{"a":1}')
 
 
-def test_what_is_empty_takes_the_defaults_of_the_contract():
-    card = card_from_pb(minimal(additional_interfaces=[pb2.AgentInterface(url="u", transport="http")]))
-    assert (card.transport, card.version, card.protocol_version, card.role) == ("grpc", "1.0.0", "1.0", "worker")
-    assert (card.input_formats, card.output_formats) == (["text/plain"], ["text/plain"])
-    assert card.capabilities == AgentCapabilities(delegation=False)
-    assert card.interfaces == [AgentInterface("u", "http", "1.0")]
+def test_what_is_empty_is_not_stated_and_stays_empty():
+    card = card_from_pb(minimal())
+    assert (card.version, card.protocol_version, card.role) == ("", "", "")
+    assert (card.input_formats, card.output_formats) == ([], [])
+    assert card.capabilities == AgentCapabilities(delegation=False, max_concurrency=0)
+    assert card_to_pb(card) == minimal()
 
 
-def test_an_interface_without_a_version_speaks_the_version_of_its_card():
-    pb = minimal(protocol_version="2.0", additional_interfaces=[pb2.AgentInterface(url="u", transport="http")])
-    assert card_from_pb(pb).interfaces[0].protocol_version == "2.0"
+def test_what_is_not_stated_has_protolinks_defaults_in_its_json():
+    shown = card_from_pb(minimal()).to_dict()
+    assert (shown["version"], shown["protocolVersion"], shown["role"]) == ("1.0.0", "1.0", "worker")
+    assert (shown["inputFormats"], shown["outputFormats"]) == (["text/plain"], ["text/plain"])
+    assert shown["capabilities"]["max_concurrency"] == 1
 
 
-def test_a_scheme_takes_its_type_from_its_name_and_keeps_facts_without_a_field():
-    card = AgentCard("n", "d", "u", security_schemes={"apiKey": {"in": "header", "metadata": {"name": "X-Key"}}})
-    expected = {
-        "type": "apiKey",
-        "scheme": None,
-        "description": "",
-        "metadata": {"in": "header", "name": "X-Key"},
-    }
-    assert card_from_pb(card_to_pb(card)).security_schemes == {"apiKey": expected}
+def test_the_first_interface_is_the_url_and_the_others_follow_in_their_order():
+    urls = ["grpc://h:1", "http://h:2", "http://h:3"]
+    pb = minimal(interfaces=[pb2.AgentInterface(url=url, transport=url[:4], protocol_version=url[-1]) for url in urls])
+    card = card_from_pb(pb)
+    assert (card.url, card.transport, card.protocol_version) == ("grpc://h:1", "grpc", "1")
+    assert card.interfaces == [AgentInterface("http://h:2", "http", "2"), AgentInterface("http://h:3", "http", "3")]
+
+
+@pytest.mark.parametrize(("word", "flag"), FLAGS.items())
+def test_a_flag_of_protolink_is_a_word_of_the_contract(word, flag):
+    none = AgentCapabilities(delegation=False)
+    assert list(card_to_pb(AgentCard("n", "d", "u", capabilities=none)).features) == []
+    card = AgentCard("n", "d", "u", capabilities=replace(none, **{flag: True}))
+    assert list(card_to_pb(card).features) == [word]
+    assert card_from_pb(minimal(features=[word])).capabilities == replace(none, max_concurrency=0, **{flag: True})
+
+
+def test_every_flag_of_protolink_has_a_word():
+    flags = set(AgentCapabilities().as_dict()) - {"max_concurrency", "supports_inference"}
+    assert set(FLAGS.values()) == flags
+
+
+@pytest.mark.parametrize(
+    ("features", "answers_prompts"),
+    [
+        ([], None),
+        (["inference"], True),
+        (["no_inference"], False),
+        (["no_inference", "inference"], True),
+    ],
+)
+def test_inference_is_claimed_denied_or_not_stated(features, answers_prompts):
+    card = card_from_pb(minimal(features=features))
+    assert card.capabilities.supports_inference is answers_prompts
+    assert card_from_pb(card_to_pb(card)) == card
+
+
+def test_a_feature_that_nobody_here_knows_survives_the_wire_and_protolinks_json():
+    card = card_from_pb(minimal(features=["teleport", "streaming", "teleport"]))
+    assert (card.features, card.capabilities.streaming) == (["teleport"], True)
+    again = AgentCard.from_dict(card.to_dict())
+    assert list(card_to_pb(again).features) == ["streaming", "teleport"]
+
+
+@given(st.one_of(*KNOWN_SCHEMES.values()))
+def test_a2a_shows_the_same_security_before_and_after_the_wire(scheme):
+    card = AgentCard("n", "d", "grpc://h:1", security_schemes={"one": scheme})
+    before, after = (dual_card_json(PublicCard(each)) for each in (card, card_from_pb(card_to_pb(card))))
+    assert before == after
+
+
+@given(st.dictionaries(text, st.dictionaries(st.sampled_from(SCHEME_KEYS), json_values, max_size=4), max_size=3))
+def test_any_dict_of_a_scheme_has_a_message_that_stays_the_same(schemes):
+    with suppress(InvalidArgumentError):
+        pb = card_to_pb(AgentCard("n", "d", "grpc://h:1", security_schemes=schemes))
+        with suppress(InvalidArgumentError):  # a type of white space
+            assert card_to_pb(card_from_pb(pb)).security_schemes == pb.security_schemes
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [
+        # The name is the type; facts without a field join the metadata.
+        (
+            {"in": "header", "colour": "red", "metadata": {"a": 1}},
+            {"in": "header", "metadata": {"colour": "red", "a": 1}},
+        ),
+        ({"type": "apiKey", "in": "body", "name": "k"}, {"name": "k", "metadata": {"in": "body"}}),
+        ({"type": "apiKey", "in": 5}, {"metadata": {"in": 5}}),
+        ({"type": "http", "scheme": 5}, {"type": "http", "metadata": {"scheme": 5}}),
+        ({"type": "http", "bearer_format": "JWT"}, {"type": "http", "bearerFormat": "JWT"}),
+        (
+            {"type": "oauth2", "flows": {"client_credentials": {"token_url": "t"}, "telepathy": {}}},
+            {
+                "type": "oauth2",
+                "flows": {"clientCredentials": {"tokenUrl": "t", "scopes": {}}},
+                "metadata": {"flows": {"telepathy": {}}},
+            },
+        ),
+        (
+            {"type": "oauth2", "flows": {"implicit": {"tokenUrl": "t", "colour": 1}}},
+            {"type": "oauth2", "metadata": {"flows": {"implicit": {"tokenUrl": "t", "colour": 1}}}},
+        ),
+        ({"type": "smoke", "scheme": "white", "in": "air"}, {"type": "smoke", "scheme": "white", "in": "air"}),
+    ],
+)
+def test_no_fact_of_a_scheme_is_lost(scheme, expected):
+    card = AgentCard("n", "d", "u", security_schemes={"apiKey": scheme})
+    four = {"type": "apiKey", "scheme": None, "description": "", "metadata": {}}
+    assert card_from_pb(card_to_pb(card)).security_schemes == {"apiKey": four | expected}
+
+
+def test_a_scheme_of_an_unknown_kind_goes_back_as_it_came():
+    later = pb2.SecurityScheme(description="From the future").SerializeToString() + b"\xfa\x07\x03new"
+    pb = minimal(security_schemes={"new": pb2.SecurityScheme.FromString(later)})
+    card = card_from_pb(pb)
+    assert card.security_schemes["new"]["type"] == "unknown"
+    again = card_to_pb(AgentCard.from_dict(card.to_dict()))
+    assert again.security_schemes["new"].SerializeToString() == later
 
 
 def test_no_security_schemes_at_all_means_none_of_them():
@@ -137,7 +294,16 @@ def test_no_security_schemes_at_all_means_none_of_them():
         ({"name": " \n"}, "card.name"),
         ({"name": "é" * 65}, "card.name"),
         ({"description": ""}, "card.description"),
-        ({"url": ""}, "card.url"),
+        ({"interfaces": []}, "card.interfaces"),
+        ({"interfaces": [pb2.AgentInterface(url="u", transport="grpc")] * 101}, "card.interfaces"),
+        ({"features": [str(n) for n in range(101)]}, "card.features"),
+        ({"signatures": [pb2.AgentCardSignature(protected="p", signature="s")] * 11}, "card.signatures"),
+        ({"signatures": [pb2.AgentCardSignature(signature="s")]}, "card.signatures[0].protected"),
+        ({"signatures": [pb2.AgentCardSignature(protected="p")]}, "card.signatures[0].signature"),
+        (
+            {"signatures": [pb2.AgentCardSignature(protected="p", signature="s", header_json="[]")]},
+            "card.signatures[0].header_json",
+        ),
         ({"tags": ["t"] * 101}, "card.tags"),
         ({"metadata": {str(n): "" for n in range(101)}}, "card.metadata"),
         ({"skills": [pb2.AgentSkill(id=str(n)) for n in range(1_001)]}, "card.skills"),
@@ -150,14 +316,18 @@ def test_no_security_schemes_at_all_means_none_of_them():
             {"skills": [pb2.AgentSkill(id="a", examples_json=["[" * 101 + "]" * 101])]},
             "card.skills[0].examples_json[0]",
         ),
-        ({"security_schemes": {"x": pb2.SecurityScheme()}}, "card.security_schemes[x].type"),
         (
-            {"security_schemes": {"x": pb2.SecurityScheme(type="http", metadata_json="1")}},
-            "card.security_schemes[x].metadata_json",
+            {"security_schemes": {"x": pb2.SecurityScheme(custom=pb2.CustomSecurity())}},
+            "card.security_schemes[x].custom.type",
         ),
-        ({"capabilities": pb2.AgentCapabilities(max_concurrency=-1)}, "card.capabilities.max_concurrency"),
-        ({"additional_interfaces": [pb2.AgentInterface(transport="grpc")]}, "card.additional_interfaces[0].url"),
-        ({"additional_interfaces": [pb2.AgentInterface(url="u")]}, "card.additional_interfaces[0].transport"),
+        (
+            {"security_schemes": {"x": pb2.SecurityScheme(custom=pb2.CustomSecurity(type="t", content_json="1"))}},
+            "card.security_schemes[x].custom.content_json",
+        ),
+        ({"security_schemes": {"x": pb2.SecurityScheme(metadata_json="1")}}, "card.security_schemes[x].metadata_json"),
+        ({"max_concurrency": -1}, "card.max_concurrency"),
+        ({"interfaces": [pb2.AgentInterface(transport="grpc")]}, "card.interfaces[0].url"),
+        ({"interfaces": [pb2.AgentInterface(url="u")]}, "card.interfaces[0].transport"),
     ],
 )
 def test_what_the_contract_forbids_is_refused_by_its_path(fields, path):
@@ -178,8 +348,8 @@ def test_the_bounds_themselves_are_allowed():
 
 def test_the_path_begins_where_the_caller_says():
     with pytest.raises(InvalidArgumentError) as caught:
-        card_from_pb(minimal(url=""), field="agents[3].card")
-    assert caught.value.field == "agents[3].card.url"
+        card_from_pb(minimal(interfaces=[]), field="agents[3].card")
+    assert caught.value.field == "agents[3].card.interfaces"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from protolink_grpc.errors import (
     ResourceExhaustedError,
 )
 from protolink_grpc.models.card import AgentCapabilities, AgentCard
-from protolink_grpc.registry import AgentDirectory, AgentFilter
+from protolink_grpc.registry import AgentDirectory, AgentFilter, InstanceState, InstanceStatus
 
 
 class Clock:
@@ -477,8 +477,8 @@ def test_roles_and_capabilities_are_found_too(directory):
     directory.register(card("b"), "alice")
     assert names(directory.list(AgentFilter(role="gateway"))) == ["a"]
     assert names(directory.list(AgentFilter(role="worker"))) == ["b"]
-    assert names(directory.list(AgentFilter(capabilities=["rag"]))) == ["a"]
-    assert names(directory.list(AgentFilter(capabilities=["rag"], role="worker"))) == []
+    assert names(directory.list(AgentFilter(features=["rag"]))) == ["a"]
+    assert names(directory.list(AgentFilter(features=["rag"], role="worker"))) == []
 
 
 def pages(directory, wanted, page_size):
@@ -583,3 +583,64 @@ def test_no_secret_shows_in_a_dump(directory):
     granted = directory.register(card("a"), "alice")
     planned = directory.plan_removal(granted.lease_id, "alice")
     assert granted.lease_id not in repr(granted) + repr(planned) + repr(directory.get("a"))
+
+
+DRAINING = InstanceStatus(InstanceState.DRAINING)
+
+
+def test_a_heartbeat_that_reports_load_is_shown_and_is_no_change(directory):
+    granted = directory.register(card("a"), "alice")
+    assert directory.renew(granted.lease_id, "alice", InstanceStatus(InstanceState.UP, 3, 5)) == 30.0
+    found = directory.get("a")
+    assert (found.running, found.queued, found.revision) == (3, 5, granted.revision)
+    assert directory.revision == granted.revision
+
+
+def test_a_change_of_state_is_a_change_and_keeps_lease_load_and_registration(directory, clock):
+    granted = directory.register(card("a"), "alice", instance_id="i-1")
+    clock.now += 10
+    directory.renew(granted.lease_id, "alice", InstanceStatus(InstanceState.DRAINING, 2, 1))
+    found = directory.get("a")
+    assert (found.state, found.is_draining, found.running, found.queued) == (InstanceState.DRAINING, True, 2, 1)
+    assert found.revision == directory.revision == granted.revision + 1
+    assert (found.register_time, found.expire_time, found.instance_id) == (1_000.0, 1_040.0, "i-1")
+    directory.renew(granted.lease_id, "alice", DRAINING)
+    directory.renew(granted.lease_id, "alice")
+    assert (directory.revision, directory.get("a").state) == (granted.revision + 1, InstanceState.DRAINING)
+    assert directory.deregister(granted.lease_id, "alice")
+
+
+def test_an_agent_that_registers_again_is_up_and_without_load(directory):
+    granted = directory.register(card("a"), "alice")
+    directory.renew(granted.lease_id, "alice", InstanceStatus(InstanceState.DRAINING, 2, 1))
+    directory.register(card("a"), "alice", lease_id=granted.lease_id)
+    found = directory.get("a")
+    assert (found.state, found.running, found.queued) == (InstanceState.UP, 0, 0)
+
+
+@pytest.mark.parametrize(("instance_id", "changes"), [("i-1", 0), ("i-2", 1)])
+def test_another_start_under_the_same_url_is_a_change(directory, instance_id, changes):
+    before = directory.register(card("a"), "alice", instance_id="i-1")
+    again = directory.register(card("a"), "alice", instance_id=instance_id)
+    assert again.revision - before.revision == changes
+    assert directory.get("a").instance_id == instance_id
+
+
+@pytest.mark.parametrize(("principal", "owner"), [("alice", "alice"), ("anonymous", "")])
+def test_a_registration_shows_its_owner(directory, principal, owner):
+    directory.register(card("a"), principal)
+    assert directory.get("a").owner == owner
+
+
+def test_a_name_leads_to_an_instance_that_is_not_draining(directory, clock):
+    leases = []
+    for port in (1, 2):
+        clock.now += 1
+        leases.append(directory.register(card("a", port), "alice").lease_id)
+    assert directory.get("a").card.url == "grpc://a:2"
+    directory.renew(leases[1], "alice", DRAINING)
+    assert directory.get("a").card.url == "grpc://a:1"
+    assert directory.get("grpc://a:2").is_draining
+    assert names(directory.list(AgentFilter(name="a"))) == ["a", "a"]
+    directory.renew(leases[0], "alice", DRAINING)
+    assert directory.get("a").card.url == "grpc://a:2"

@@ -13,6 +13,7 @@ from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentSkill
 from protolink_grpc.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 from protolink_grpc.wire import registry as wire
 from protolink_grpc.wire.cards import card_to_bytes
+from protolink_grpc.wire.registry import InstanceState, InstanceStatus
 
 CARD = AgentCard(
     name="weather",
@@ -23,8 +24,19 @@ CARD = AgentCard(
     skills=[AgentSkill("forecast"), AgentSkill("history")],
     capabilities=AgentCapabilities(streaming=True, supports_inference=True, delegation=False),
     metadata={"zone": "eu-1", "tier": "gold"},
+    features=["teleport"],
 )
-AGENT = RegisteredAgent(CARD, 7, 1_700_000_000.25, 1_700_000_030.125)
+AGENT = RegisteredAgent(
+    CARD,
+    7,
+    1_700_000_000.25,
+    1_700_000_030.125,
+    instance_id="i-1",
+    owner="alice",
+    state=InstanceState.DRAINING,
+    running=2,
+    queued=3,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +55,11 @@ AGENT = RegisteredAgent(CARD, 7, 1_700_000_000.25, 1_700_000_030.125)
         ({"metadata": {"zone": "eu-1", "tier": "gold"}}, True),
         ({"metadata": {"zone": "eu-1", "tier": "tin"}}, False),
         ({"metadata": {"gold": "tier"}}, False),
-        ({"capabilities": ["streaming", "supports_inference"]}, True),
-        ({"capabilities": ["streaming", "delegation"]}, False),
-        ({"name": "weather", "role": "observer", "tags": ["eu"], "capabilities": ["rag"]}, False),
+        ({"features": ["streaming", "inference"]}, True),
+        ({"features": ["streaming", "delegation"]}, False),
+        ({"features": ["teleport", "streaming"]}, True),
+        ({"features": ["no_inference"]}, False),
+        ({"name": "weather", "role": "observer", "tags": ["eu"], "features": ["rag"]}, False),
     ],
 )
 def test_what_is_set_must_all_match(wanted, matches):
@@ -59,11 +73,13 @@ def test_discover_may_give_one_text_for_a_list_and_switches_as_an_object():
             "role": None,
             "tags": "eu",
             "skills": ["forecast"],
-            "capabilities": {"streaming": True},
+            "capabilities": {"streaming": True, "supports_inference": True},
+            "features": "teleport",
             "metadata": {"zone": "eu-1"},
         }
     )
-    expected = AgentFilter("weather", "", ("eu",), ("forecast",), {"zone": "eu-1"}, ("streaming",))
+    words = ("teleport", "streaming", "inference")
+    expected = AgentFilter("weather", "", ("eu",), ("forecast",), {"zone": "eu-1"}, words)
     assert wanted == expected
     assert wanted.matches(CARD)
 
@@ -103,7 +119,7 @@ filters = st.builds(
     tags=texts,
     skills=texts,
     metadata=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
-    capabilities=st.lists(st.sampled_from(["streaming", "rag", "supports_inference"]), max_size=3).map(tuple),
+    features=texts,
 )
 
 
@@ -117,10 +133,51 @@ def test_every_field_of_the_filter_is_carried():
     assert len(pb.ListFields()) == len(pb.DESCRIPTOR.fields)
 
 
-def test_a_filter_from_the_wire_names_the_unknown_capability():
+def test_a_state_of_a_later_version_is_kept_and_refused_in_a_heartbeat():
+    agent = pb2.RegisteredAgent.FromString(wire.registered_agent_to_pb(AGENT).SerializeToString())
+    agent.state = 99
+    kept = wire.registered_agent_from_pb(agent)
+    assert (kept.state, kept.is_draining) == ("unknown-99", False)
+    assert wire.registered_agent_to_pb(kept) == agent
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.filter_from_pb(pb2.AgentFilter(capabilities=["rag", "flying"]))
-    assert caught.value.field == "filter.capabilities[1]"
+        wire.status_from_pb(pb2.RenewLeaseRequest(state=99))
+    assert caught.value.field == "state"
+
+
+@pytest.mark.parametrize("field", ["running", "queued"])
+def test_a_load_is_not_negative(field):
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.status_from_pb(pb2.RenewLeaseRequest(**{field: -1}))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("state", [None, *InstanceState])
+def test_a_heartbeat_survives_the_wire(state):
+    status = InstanceStatus(state, 1, 2)
+    assert wire.status_from_pb(wire.status_to_pb("lease", status)) == status
+
+
+@pytest.mark.parametrize("target", ["weather", "grpc://h:1"])
+def test_a_name_or_a_url_survives_the_wire(target):
+    request = wire.target_to_pb(target)
+    assert request.WhichOneof("target") == ("url" if "://" in target else "name")
+    assert wire.target_from_pb(request) == target
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "path"),
+    [
+        ({}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "grpc://h:1"}, "name"),
+        ({"url": ""}, "url"),
+        ({"url": "h:1"}, "url"),
+    ],
+)
+def test_a_target_is_refused_that_is_missing_or_of_the_other_kind(request_fields, path):
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.target_from_pb(pb2.GetAgentRequest(**request_fields))
+    assert caught.value.field == path
 
 
 @pytest.mark.parametrize("kind", AgentChangeKind)
@@ -143,8 +200,16 @@ def test_a_change_of_a_later_version_is_kept():
 
 
 def test_an_agent_with_its_bytes_at_hand_looks_the_same_on_the_wire():
-    encoded = RegisteredAgent(CARD, 7, AGENT.register_time, AGENT.expire_time, card_to_bytes(CARD))
-    assert wire.registered_agent_to_pb(encoded) == wire.registered_agent_to_pb(AGENT)
+    encoded = RegisteredAgent(CARD, 7, AGENT.register_time, AGENT.expire_time, encoded_card=card_to_bytes(CARD))
+    plain = RegisteredAgent(CARD, 7, AGENT.register_time, AGENT.expire_time)
+    assert wire.registered_agent_to_pb(encoded) == wire.registered_agent_to_pb(plain)
+
+
+def test_an_agent_that_is_not_authenticated_has_no_owner_and_is_up():
+    pb = wire.registered_agent_to_pb(RegisteredAgent(CARD, 1, 1.0, 2.0))
+    assert (pb.owner, pb.state) == ("", pb2.INSTANCE_STATE_UP)
+    pb.state = pb2.INSTANCE_STATE_UNSPECIFIED
+    assert wire.registered_agent_from_pb(pb).state is InstanceState.UP
 
 
 def test_a_registered_agent_without_a_card_is_refused_by_its_path():

@@ -27,7 +27,7 @@ filters = st.builds(
     tags=few,
     skills=few,
     metadata=st.dictionaries(words, words, max_size=1),
-    capabilities=st.lists(st.sampled_from(["streaming", "rag"]), max_size=2),
+    features=st.lists(st.sampled_from(["streaming", "rag"]), max_size=2),
 )
 
 
@@ -39,7 +39,7 @@ def has_all(card, wanted):
         and all(tag in card.tags for tag in wanted.tags)
         and all(any(skill.id == each for skill in card.skills) for each in wanted.skills)
         and all(card.metadata.get(key) == value for key, value in wanted.metadata.items())
-        and all(getattr(card.capabilities, name) for name in wanted.capabilities)
+        and all(getattr(card.capabilities, name) for name in wanted.features)
     )
 
 

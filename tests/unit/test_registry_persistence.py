@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError
 from protolink_grpc.registry.entries import StoredAgent
 from protolink_grpc.registry.names import NameRecord
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
+from protolink_grpc.wire.registry import InstanceState
 
 
 def stored(url, card=b"card", revision=1):
@@ -77,15 +79,26 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
     assert await reread(path) == ([stored("a"), stored("d")], 2, [])
 
 
-async def test_a_file_of_a_newer_version_is_left_alone(path):
+@pytest.mark.parametrize("version", [1, 2, 4])
+async def test_a_file_of_another_version_is_refused_and_left_alone(path, version):
     await reread(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE meta SET value = 3 WHERE key = 'schema_version'")
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match="version 3"):
+    with pytest.raises(StoreVersionError, match=f"has version {version}.*remove the file"):
         await reread(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("state", InstanceState)
+async def test_instance_and_state_survive_a_restart(path, state):
+    file = SQLiteDirectoryFile(path)
+    await file.load()
+    agent = replace(stored("a"), instance_id="i-1", state=state)
+    await file.write([agent], [], 1)
+    await file.aclose()
+    assert (await reread(path))[0] == [agent]
 
 
 async def test_a_read_only_file_says_so(path):
@@ -161,18 +174,3 @@ async def test_names_are_freed_before_they_are_given_again(path):
     await file.write([], [], 4, names=[NameRecord("a", "bob", 2.0)], freed=["a", "b", "never there"])
     await file.aclose()
     assert await reread(path) == ([], 5, [NameRecord("a", "bob", 2.0)])
-
-
-async def test_a_file_of_version_1_is_read_and_its_urls_become_canonical(path):
-    await reread(path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE names")
-        connection.execute("UPDATE meta SET value = 1 WHERE key = 'schema_version'")
-        for url in ("GRPC://A:1/", "grpc://b:1", "nowhere"):
-            connection.execute(
-                "INSERT INTO agents VALUES (?, ?, 'alice', ?, 30.0, 1.0, 1)", (url, b"card", f"lease of {url}")
-            )
-    connection.close()
-    agents, _, names = await reread(path)
-    assert ([each.url for each in agents], names) == (["grpc://a:1", "grpc://b:1"], [])
-    assert (await reread(path))[0] == agents

@@ -7,7 +7,7 @@ import pytest
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.registry import AgentChangeKind, AgentDirectory, AgentFilter
+from protolink_grpc.registry import AgentChangeKind, AgentDirectory, AgentFilter, InstanceState, InstanceStatus
 
 UP, DOWN, EXPIRED = AgentChangeKind
 
@@ -225,3 +225,19 @@ async def test_a_watcher_that_left_is_forgotten(directory):
         await anext(watch)
         assert len(directory._wakeups) == 1
     assert directory._wakeups == set()
+
+
+async def test_a_watcher_is_told_of_a_state_and_not_of_a_load(directory):
+    lease_id = directory.register(card("a"), "alice").lease_id
+    async with aclosing(directory.watch(AgentFilter(name="a"))) as watch:
+        await anext(watch)
+        following = asyncio.ensure_future(anext(watch))
+        for status in (InstanceStatus(None, 1, 2), InstanceStatus(InstanceState.UP, 3, 4)):
+            directory.renew(lease_id, "alice", status)
+            await asyncio.sleep(0)
+        assert not following.done()
+        directory.renew(lease_id, "alice", InstanceStatus(InstanceState.DRAINING, 5, 6))
+        batch = await following
+    assert told(batch) == [(UP, "a")]
+    agent = batch.changes[0].agent
+    assert (agent.state, agent.running, agent.queued) == (InstanceState.DRAINING, 5, 6)

@@ -257,8 +257,10 @@ def empty_ones() -> Iterator[Vector]:
     yield Vector("presence.run_budget", budget, ["max_steps", "max_llm_calls", "max_runtime_seconds"])
     route = part_pb2.RouteDecision(route_key="r", confidence=0.0)
     yield Vector("presence.route_decision", route, ["confidence", "reason"])
-    unknown_inference = agent_card_pb2.AgentCapabilities(supports_inference=False)
-    yield Vector("presence.agent_capabilities", unknown_inference, ["supports_inference", "streaming"])
+    certificate = agent_card_pb2.SecurityScheme(mutual_tls=agent_card_pb2.MutualTlsSecurity())
+    yield Vector("presence.security_scheme", certificate, ["scheme", "description", "metadata_json"])
+    target = registry_service_pb2.GetAgentRequest(url="")
+    yield Vector("presence.get_agent_request", target, ["target", "url"])
     call = event_pb2.LlmCallCompleted(call_id="c-1", input_tokens=0)
     yield Vector("presence.llm_call_completed", call, ["input_tokens", "output_tokens", "cost_micros"])
     state = control_service_pb2.CompactStateRequest(preserve_recent=0)
@@ -334,6 +336,9 @@ def from_elsewhere() -> Iterator[Vector]:
     task = task_pb2.Task(id="t-1")
     inside = task.SerializeToString() + length_delimited(3, message)
     yield Vector("unknown.inside", task, ["messages.0.parts.0.text"], data=inside, unknown_fields=True)
+    scheme = agent_card_pb2.SecurityScheme(description="From the future")
+    later_scheme = scheme.SerializeToString() + kind
+    yield Vector("unknown.security_scheme", scheme, ["description", "scheme"], data=later_scheme, unknown_fields=True)
     yield Vector("unknown.only", part_pb2.Part(), ["content"], data=kind, unknown_fields=True)
     yield Vector("unknown.enum_value", task_pb2.Task(id="t-1", state=99), ["state"])  # type: ignore[arg-type]  # on purpose
     states = agent_service_pb2.ListTasksRequest(states=[2, 99, 5])  # type: ignore[list-item]  # on purpose

@@ -1,6 +1,6 @@
 // Package agent serves a plgrpc agent written in Go: a card that says who it is, and a handler that does the work.
 //
-//	card := &pb.AgentCard{Name: "greeter", Description: "Says hello.", Url: "grpc://127.0.0.1:50051"}
+//	card := agent.Card("greeter", "Says hello.", "grpc://127.0.0.1:50051")
 //	err := agent.Serve(ctx, card, func(ctx context.Context, run *agent.Run) error {
 //		run.Say("Hello, " + run.Text())
 //		return nil
@@ -20,6 +20,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,6 +30,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/google/uuid"
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
@@ -47,6 +49,9 @@ const (
 
 	// DefaultGrace is how long runs may finish when the agent stops.
 	DefaultGrace = 5 * time.Second
+
+	// protocolVersion is the version of the contract.
+	protocolVersion = "1.0"
 
 	// maxRequestBytes bounds what a caller may send.
 	maxRequestBytes = 64 << 20
@@ -103,9 +108,15 @@ func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
 }
 
+// Card returns a card with one interface at url, to be completed by its user and by [Listen].
+func Card(name, description, url string) *pb.AgentCard {
+	return &pb.AgentCard{Name: name, Description: description, Interfaces: []*pb.AgentInterface{{Url: url, Transport: "grpc"}}}
+}
+
 // Server is an agent that has its port.
 type Server struct {
 	card     *pb.AgentCard
+	instance string // identifies this start of the agent
 	options  options
 	listener net.Listener
 	grpc     *grpc.Server
@@ -122,16 +133,18 @@ func Serve(ctx context.Context, card *pb.AgentCard, handler Handler, options ...
 	return server.Serve(ctx)
 }
 
-// Listen takes the port that the card's URL names, or any free one where that is 0; it does not answer calls yet. The handler may be nil where
-// there are tools ([WithTools]): messages are then tool calls.
+// Listen takes the port that the URL of the card's first interface names, or any free one where that is 0; it does not answer calls yet. What the
+// card does not state is filled in: versions, formats, role, features, and skills from the tools. The handler may be nil where there are
+// tools ([WithTools]): messages are then tool calls.
 func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, error) {
 	all := options{grace: DefaultGrace, log: slog.Default()}
 	for _, option := range chosen {
 		option(&all)
 	}
-	where, err := url.Parse(card.GetUrl())
+	configured := plgrpc.URL(card)
+	where, err := url.Parse(configured)
 	if err != nil || where.Hostname() == "" || where.Port() == "" || where.Scheme != "grpc" && where.Scheme != "grpcs" {
-		return nil, fmt.Errorf("agent: the card's URL %q is not like grpc://127.0.0.1:50051", card.GetUrl())
+		return nil, fmt.Errorf("agent: the card's URL %q is not like grpc://127.0.0.1:50051", configured)
 	}
 	transport, err := all.transport(where.Scheme)
 	if err != nil {
@@ -155,7 +168,7 @@ func Listen(card *pb.AgentCard, handler Handler, chosen ...Option) (*Server, err
 	where.Host = net.JoinHostPort(where.Hostname(), port)
 	card = complete(card, where.String(), tools)
 
-	s := &Server{card: card, options: all, listener: listener, health: health.NewServer()}
+	s := &Server{card: card, instance: uuid.NewString(), options: all, listener: listener, health: health.NewServer()}
 	s.service = newService(card, handler, all.log)
 	s.grpc = grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(transport),
@@ -190,27 +203,37 @@ func (o *options) transport(scheme string) (credentials.TransportCredentials, er
 
 func complete(card *pb.AgentCard, url string, tools *toolbox) *pb.AgentCard {
 	card = proto.CloneOf(card)
-	card.Url = url
 	if len(card.Skills) == 0 {
 		card.Skills = tools.skills()
 	}
-	if card.Transport == "" {
-		card.Transport = "grpc"
+	if len(card.Features) == 0 {
+		card.Features = []string{"streaming"}
+		if len(card.Skills) > 0 {
+			card.Features = append(card.Features, "tools")
+		}
 	}
-	if card.Capabilities == nil {
-		card.Capabilities = &pb.AgentCapabilities{Streaming: true, ToolCalling: len(card.Skills) > 0}
+	if len(card.InputFormats) == 0 {
+		card.InputFormats = []string{"text/plain"}
 	}
-	if card.Capabilities.MaxConcurrency == 0 {
-		card.Capabilities.MaxConcurrency = DefaultConcurrency
+	if len(card.OutputFormats) == 0 {
+		card.OutputFormats = []string{"text/plain"}
 	}
+	card.Version = cmp.Or(card.Version, "1.0.0")
+	card.ProtocolVersion = cmp.Or(card.ProtocolVersion, protocolVersion)
+	card.Role = cmp.Or(card.Role, "worker")
+	card.MaxConcurrency = cmp.Or(card.MaxConcurrency, DefaultConcurrency)
+	first := card.Interfaces[0]
+	first.Url = url
+	first.Transport = cmp.Or(first.Transport, "grpc")
+	first.ProtocolVersion = cmp.Or(first.ProtocolVersion, card.ProtocolVersion)
 	return card
 }
 
 // URL is where the agent can be reached, the port included.
-func (s *Server) URL() string { return s.card.GetUrl() }
+func (s *Server) URL() string { return plgrpc.URL(s.card) }
 
-// Serve answers calls until ctx ends. Then it says good-bye to the registry, takes no more tasks, gives runs their grace, and returns
-// nil. It fails when the registry refuses the card; a registry that is away is tried again. Call it once.
+// Serve answers calls until ctx ends. Then it takes no more tasks, gives runs their grace, and returns nil. It leaves the registry first; where there
+// are runs, it says there that it is draining, and leaves when they have ended. It fails when the registry refuses the card; a registry that is away is tried again. Call it once.
 func (s *Server) Serve(ctx context.Context) error {
 	serving := make(chan error, 1)
 	go func() { serving <- s.grpc.Serve(s.listener) }()

@@ -62,8 +62,8 @@ func scripted(ctx context.Context, run *Run) error {
 // start serves an agent until the test is over, or until stop is called, which waits for its end.
 func start(t *testing.T, handler Handler, options ...Option) (client *plgrpc.Client, stop func() error) {
 	t.Helper()
-	card := &pb.AgentCard{Name: "scripted", Description: "Does what it is told.", Url: "grpc://127.0.0.1:0"}
-	card.Capabilities = &pb.AgentCapabilities{Streaming: true, MaxConcurrency: 4}
+	card := Card("scripted", "Does what it is told.", "grpc://127.0.0.1:0")
+	card.MaxConcurrency = 4
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	server, err := Listen(card, handler, append([]Option{WithLogger(quiet), WithGrace(time.Second)}, options...)...)
 	if err != nil {
@@ -326,7 +326,7 @@ func TestAnAgentThatStopsRecordsWhatItDidNotFinish(t *testing.T) {
 }
 
 func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
-	s := newService(&pb.AgentCard{Capabilities: &pb.AgentCapabilities{MaxConcurrency: 1}}, scripted, slog.Default())
+	s := newService(&pb.AgentCard{MaxConcurrency: 1}, scripted, slog.Default())
 	ask := func(text string) *pb.Task {
 		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text(text), RequestId: newID()})
 		if err != nil {
@@ -346,7 +346,7 @@ func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
 }
 
 func TestARequestIsKnownWhenItsTaskIsForgotten(t *testing.T) {
-	s := newService(&pb.AgentCard{Capabilities: &pb.AgentCapabilities{MaxConcurrency: 1}}, scripted, slog.Default())
+	s := newService(&pb.AgentCard{MaxConcurrency: 1}, scripted, slog.Default())
 	ask := func(request string) (string, error) {
 		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text("echo"), RequestId: request})
 		s.runs.Wait()
@@ -476,6 +476,11 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "skills", len(card.GetSkills()), 2)
+	expect(t, "features", strings.Join(card.GetFeatures(), " "), "streaming tools")
+	stated := []string{card.GetVersion(), card.GetProtocolVersion(), card.GetRole(), card.GetInputFormats()[0], card.GetOutputFormats()[0]}
+	expect(t, "what is stated", strings.Join(stated, " "), "1.0.0 1.0 worker text/plain text/plain")
+	first := card.GetInterfaces()[0]
+	expect(t, "the interface", first.GetTransport()+" "+first.GetProtocolVersion(), "grpc 1.0")
 
 	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1,"b":2}`, CallId: "c"}, RequestId: "once", TaskId: "mine"}
 	var tasks []string
@@ -531,7 +536,7 @@ func TestWhatAnAgentCannotServeIsRefused(t *testing.T) {
 		"two tools of one name":        {"grpc://127.0.0.1:0", nil, []Option{WithTools(tool, tool)}},
 		"a URL without a port":         {"grpc://127.0.0.1", scripted, nil},
 	} {
-		card := &pb.AgentCard{Name: "a", Description: "An agent.", Url: c.url}
+		card := Card("a", "An agent.", c.url)
 		if server, err := Listen(card, c.handler, c.options...); err == nil {
 			server.listener.Close()
 			t.Errorf("%s is not refused", name)
@@ -541,7 +546,7 @@ func TestWhatAnAgentCannotServeIsRefused(t *testing.T) {
 
 func TestAnAgentBehindTLS(t *testing.T) {
 	certificate := selfSigned(t)
-	card := &pb.AgentCard{Name: "a", Description: "An agent.", Url: "grpcs://127.0.0.1:0"}
+	card := Card("a", "An agent.", "grpcs://127.0.0.1:0")
 	server, err := Listen(card, scripted, WithTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	if err != nil {
 		t.Fatal(err)

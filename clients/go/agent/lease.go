@@ -50,13 +50,38 @@ func (s *Server) stayRegistered(ctx context.Context) error {
 		}
 	}
 	if lease != "" {
-		farewell, cancel := context.WithTimeout(context.Background(), farewellTimeout)
-		defer cancel()
-		if _, err := stub.DeregisterAgent(farewell, &pb.DeregisterAgentRequest{LeaseId: lease}); err != nil {
-			s.options.log.Warn("agent: the registry will forget it when its lease runs out", "registry", s.options.registry, "error", err)
-		}
+		s.leave(stub, lease)
 	}
 	return nil
+}
+
+// leave gives the lease back. Where there are runs it says first that the agent is draining, and waits for them.
+func (s *Server) leave(stub pb.RegistryServiceClient, lease string) {
+	if s.service.running() > 0 && s.options.grace > 0 {
+		s.farewell(func(ctx context.Context) error {
+			_, err := stub.RenewLease(ctx, s.report(lease, pb.InstanceState_INSTANCE_STATE_DRAINING))
+			return err
+		})
+		s.health.Shutdown()
+		s.service.drain(s.options.grace)
+	}
+	s.farewell(func(ctx context.Context) error {
+		_, err := stub.DeregisterAgent(ctx, &pb.DeregisterAgentRequest{LeaseId: lease})
+		return err
+	})
+}
+
+func (s *Server) farewell(say func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTimeout)
+	defer cancel()
+	if err := say(ctx); err != nil {
+		s.options.log.Warn("agent: the registry will forget it when its lease runs out", "registry", s.options.registry, "error", err)
+	}
+}
+
+// report is a heartbeat: how the agent is now.
+func (s *Server) report(lease string, state pb.InstanceState) *pb.RenewLeaseRequest {
+	return &pb.RenewLeaseRequest{LeaseId: lease, State: state, Running: s.service.running()}
 }
 
 // beat renews the lease, or takes one where there is none, and returns how long it lasts.
@@ -65,10 +90,10 @@ func (s *Server) beat(ctx context.Context, stub pb.RegistryServiceClient, lease 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTimeout)
 	defer cancel()
 	if *lease != "" {
-		renewed, err := stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: *lease})
+		renewed, err := stub.RenewLease(ctx, s.report(*lease, pb.InstanceState_INSTANCE_STATE_UP))
 		return renewed.GetLeaseTtl().AsDuration(), err
 	}
-	registered, err := stub.RegisterAgent(ctx, &pb.RegisterAgentRequest{Card: s.card})
+	registered, err := stub.RegisterAgent(ctx, &pb.RegisterAgentRequest{Card: s.card, InstanceId: s.instance})
 	*lease = registered.GetLeaseId()
 	return registered.GetLeaseTtl().AsDuration(), err
 }

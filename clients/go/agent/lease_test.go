@@ -23,6 +23,9 @@ type directory struct {
 	pb.UnimplementedRegistryServiceServer
 	mu    sync.Mutex
 	asked []string
+	// What the agent says of itself.
+	instances []string
+	reports   chan *pb.RenewLeaseRequest
 	again chan struct{} // closed when somebody registers a second time
 }
 
@@ -43,13 +46,21 @@ func (d *directory) RegisterAgent(_ context.Context, request *pb.RegisterAgentRe
 	if request.GetCard().GetName() == "refused" {
 		return nil, failure(codes.AlreadyExists, plgrpc.ErrAgentConflict, "another agent has that URL")
 	}
+	d.mu.Lock()
+	d.instances = append(d.instances, request.GetInstanceId())
+	d.mu.Unlock()
 	if d.note("register") == 2 {
 		close(d.again)
 	}
 	return &pb.RegisterAgentResponse{LeaseId: "lease", LeaseTtl: durationpb.New(30 * time.Millisecond)}, nil
 }
 
-func (d *directory) RenewLease(context.Context, *pb.RenewLeaseRequest) (*pb.RenewLeaseResponse, error) {
+func (d *directory) RenewLease(_ context.Context, report *pb.RenewLeaseRequest) (*pb.RenewLeaseResponse, error) {
+	if d.reports != nil {
+		d.note("renew")
+		d.reports <- report
+		return &pb.RenewLeaseResponse{LeaseTtl: durationpb.New(30 * time.Millisecond)}, nil
+	}
 	if d.note("renew")%2 == 0 {
 		return nil, failure(codes.NotFound, plgrpc.ErrLeaseNotFound, "there is no such lease")
 	}
@@ -89,11 +100,50 @@ func TestAnAgentStaysRegisteredAndSaysGoodBye(t *testing.T) {
 	if !slices.Equal(d.asked[:4], want) || d.asked[len(d.asked)-1] != "deregister" {
 		t.Errorf("asked %v, want %v, and deregister at the end", d.asked, want)
 	}
+	if d.instances[0] == "" || d.instances[0] != d.instances[1] {
+		t.Errorf("instances %v of one start", d.instances)
+	}
+}
+
+func TestHeartbeatsReportRunsAndThatTheAgentDrainsUntilTheyHaveEnded(t *testing.T) {
+	d, url := registryAt(t)
+	d.reports = make(chan *pb.RenewLeaseRequest, 1000)
+	release := make(chan struct{})
+	client, stop := start(t, func(context.Context, *Run) error { <-release; return nil }, WithRegistry(url), WithGrace(10*time.Second))
+	sent := make(chan error, 1)
+	go func() { _, err := client.Send(context.Background(), plgrpc.Text("work")); sent <- err }()
+	until := func(state pb.InstanceState, running int32) {
+		t.Helper()
+		for deadline := time.After(10 * time.Second); ; {
+			select {
+			case report := <-d.reports:
+				if report.GetState() == state && report.GetRunning() == running {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("no report of %v with %d runs", state, running)
+			}
+		}
+	}
+	until(pb.InstanceState_INSTANCE_STATE_UP, 1)
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	until(pb.InstanceState_INSTANCE_STATE_DRAINING, 1)
+	if d.note("the run ends"); slices.Contains(d.asked, "deregister") {
+		t.Error("it left the registry before its run had ended")
+	}
+	close(release)
+	if err := errors.Join(<-sent, <-stopped); err != nil {
+		t.Error(err)
+	}
+	if last := d.asked[len(d.asked)-1]; last != "deregister" {
+		t.Errorf("at the end it asked for %s", last)
+	}
 }
 
 func TestACardThatIsRefusedEndsTheAgent(t *testing.T) {
 	_, url := registryAt(t)
-	card := &pb.AgentCard{Name: "refused", Description: "Is refused.", Url: "grpc://127.0.0.1:0"}
+	card := Card("refused", "Is refused.", "grpc://127.0.0.1:0")
 	quiet := WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	err := Serve(t.Context(), card, scripted, WithRegistry(url), quiet)
 	if !errors.Is(err, plgrpc.ErrAgentConflict) {

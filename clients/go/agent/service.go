@@ -40,6 +40,7 @@ type service struct {
 	requests map[string]accepted // by request id
 	recent   []recent            // what is in requests, oldest first
 	draining bool
+	drained  sync.Once
 	runs     sync.WaitGroup
 	slots    chan struct{} // one for each run under way
 	stopping context.Context
@@ -62,7 +63,7 @@ type recent struct {
 func newService(card *pb.AgentCard, handler Handler, log *slog.Logger) *service {
 	s := &service{
 		card: card, handler: handler, log: log, tasks: map[string]*taskLog{}, requests: map[string]accepted{},
-		slots: make(chan struct{}, card.Capabilities.MaxConcurrency),
+		slots: make(chan struct{}, card.MaxConcurrency),
 	}
 	s.stopping, s.stopRuns = context.WithCancel(context.Background())
 	return s
@@ -317,8 +318,15 @@ func (s *service) forget() {
 	}
 }
 
-// drain takes no more tasks, gives runs their grace, and records those that are not done by then as failed.
+// running is how many runs there are now. None waits for its turn: there is a slot, or the task is refused.
+func (s *service) running() int32 { return int32(len(s.slots)) }
+
+// drain takes no more tasks, gives runs their grace, and records those that are not done by then as failed. Later calls do nothing.
 func (s *service) drain(grace time.Duration) {
+	s.drained.Do(func() { s.drainOnce(grace) })
+}
+
+func (s *service) drainOnce(grace time.Duration) {
 	s.mu.Lock()
 	s.draining = true
 	s.mu.Unlock()

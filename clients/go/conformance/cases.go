@@ -269,7 +269,7 @@ func registry(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := expect("the URL by name", found.GetCard().GetUrl(), s.url); err != nil {
+	if err := expect("the URL by name", plgrpc.URL(found.GetCard()), s.url); err != nil {
 		return err
 	}
 	var names []string
@@ -335,24 +335,34 @@ func tool(ctx context.Context, s *stage) error {
 func watchOneComeAndGo(ctx context.Context, s *stage) error {
 	stub := pb.NewRegistryServiceClient(s.registry.Conn())
 	name := "temp-" + uuid.NewString()[:8]
-	card := &pb.AgentCard{Name: name, Description: "Comes and goes.", Url: "grpc://" + name + ".invalid:1"}
-	wanted := []string{"UP conformance", "UP " + name, "DOWN " + name}
+	where := &pb.AgentInterface{Url: "grpc://" + name + ".invalid:1", Transport: "grpc"}
+	card := &pb.AgentCard{Name: name, Description: "Comes and goes.", Interfaces: []*pb.AgentInterface{where}}
+	wanted := []string{"UP conformance UP", "UP " + name + " UP", "UP " + name + " DRAINING", "DOWN " + name + " DRAINING"}
 	var lease string
 	for change, err := range s.registry.Watch(ctx, nil) {
 		if err != nil {
 			return err
 		}
 		kind := strings.TrimPrefix(change.GetKind().String(), "AGENT_CHANGE_KIND_")
-		if err := expect("the change", kind+" "+change.GetAgent().GetCard().GetName(), wanted[0]); err != nil {
+		state := strings.TrimPrefix(change.GetAgent().GetState().String(), "INSTANCE_STATE_")
+		if err := expect("the change", kind+" "+change.GetAgent().GetCard().GetName()+" "+state, wanted[0]); err != nil {
 			return err
 		}
 		switch wanted = wanted[1:]; len(wanted) {
-		case 2:
+		case 3:
 			response, err := stub.RegisterAgent(ctx, &pb.RegisterAgentRequest{Card: card})
 			if err != nil {
 				return err
 			}
 			lease = response.GetLeaseId()
+		case 2:
+			// The second heartbeat reports another load, which no watcher is told.
+			for running := range int32(2) {
+				report := &pb.RenewLeaseRequest{LeaseId: lease, State: pb.InstanceState_INSTANCE_STATE_DRAINING, Running: running}
+				if _, err := stub.RenewLease(ctx, report); err != nil {
+					return err
+				}
+			}
 		case 1:
 			if _, err := stub.DeregisterAgent(ctx, &pb.DeregisterAgentRequest{LeaseId: lease}); err != nil {
 				return err

@@ -88,7 +88,7 @@ func find(ctx context.Context, registryURL, name string) (*plgrpc.Client, error)
 	if err != nil {
 		return nil, err
 	}
-	return plgrpc.Dial(found.GetCard().GetUrl())
+	return plgrpc.Dial(plgrpc.URL(found.GetCard()))
 }
 
 // line is an event in one line: kinds that this program has not heard of are shown by type and summary.

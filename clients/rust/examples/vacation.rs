@@ -10,7 +10,7 @@
 use std::env;
 
 use plgrpc_client::v1::{ApprovalRequest, ListApprovalsRequest, RunEvent, run_event::Payload};
-use plgrpc_client::{Client, Error, RegistryClient, Submission, text_of};
+use plgrpc_client::{Client, Error, RegistryClient, Submission, text_of, url};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("name the registry: vacation URL [TO] [--yes], or set PLGRPC_REGISTRY")?;
     let to = arguments.get(1).map_or("Santorini", String::as_str);
     let found = RegistryClient::connect(registry)?.lookup("coordinator").await?;
-    let coordinator = Client::connect(found.card.unwrap_or_default().url)?;
+    let coordinator = Client::connect(url(&found.card.unwrap_or_default()))?;
 
     let wish = format!(r#"{{"to": {to:?}, "nights": 5, "guests": 2}}"#);
     let mut events = coordinator.stream(Submission::json(wish));

@@ -44,7 +44,7 @@ pub use feed::Feed;
 pub use headers::Headers;
 pub use parts::text_of;
 pub use plgrpc_protocol::v1;
-pub use registry::RegistryClient;
+pub use registry::{RegistryClient, url};
 pub use submission::{Submission, output};
 pub use tonic::{self, Code, Status, transport};
 

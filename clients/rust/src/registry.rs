@@ -10,10 +10,11 @@ use tonic::Status;
 use crate::client::present;
 use crate::connection::{Connection, MAX_MESSAGE_BYTES, method};
 use crate::feed::{Batches, Source};
+use crate::v1::get_agent_request::Target;
 use crate::v1::registry_service_client::RegistryServiceClient;
 use crate::v1::{
-    AgentChange, AgentChangeKind, AgentFilter, GetAgentRequest, ListAgentsRequest, RegisteredAgent, WatchAgentsRequest,
-    WatchAgentsResponse,
+    AgentCard, AgentChange, AgentChangeKind, AgentFilter, GetAgentRequest, ListAgentsRequest, RegisteredAgent,
+    WatchAgentsRequest, WatchAgentsResponse,
 };
 use crate::{Builder, Error, Feed, Transport};
 
@@ -63,15 +64,19 @@ impl RegistryClient {
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// The one agent of that name or URL.
+    /// The agent of that name or URL; [`url`] says where to call it. Of several instances with one name it is one that is
+    /// not draining, if there is any.
     ///
     /// # Errors
     ///
     /// [`AGENT_NOT_FOUND`](crate::reason::AGENT_NOT_FOUND), [`AGENT_AMBIGUOUS`](crate::reason::AGENT_AMBIGUOUS).
     pub async fn lookup(&self, name_or_url: impl Into<String>) -> Result<RegisteredAgent, Error> {
-        let request = GetAgentRequest {
-            name: name_or_url.into(),
+        let name_or_url = name_or_url.into();
+        let target = match name_or_url.contains("://") {
+            true => Target::Url(name_or_url),
+            false => Target::Name(name_or_url),
         };
+        let request = GetAgentRequest { target: Some(target) };
         let answer = self
             .connection
             .unary(request, method!(self.registry(), get_agent))
@@ -123,6 +128,11 @@ impl fmt::Debug for RegistryClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RegistryClient") // what goes with its calls is secret
     }
+}
+
+/// Where the agent of a card is called: the URL of its first interface, empty where it has none.
+pub fn url(card: &AgentCard) -> &str {
+    card.interfaces.first().map_or("", |each| &each.url)
 }
 
 /// Agents as they come and go.
@@ -193,7 +203,7 @@ impl Roster {
     /// Takes a change in; false where the reader knows it already.
     fn is_news(&mut self, change: &AgentChange) -> bool {
         let agent = change.agent.clone().unwrap_or_default();
-        let url = agent.card.as_ref().map(|card| card.url.clone()).unwrap_or_default();
+        let url = agent.card.as_ref().map(url).unwrap_or_default().to_owned();
         if change.kind() != AgentChangeKind::Up {
             self.agents.remove(&url);
             return true;
@@ -208,18 +218,24 @@ impl Roster {
                 self.agents.insert(url, agent.clone())
             }
         };
-        before.is_none_or(|before| before.card != agent.card)
+        // Load and lease do not count.
+        let shown = |agent: RegisteredAgent| (agent.card, agent.instance_id, agent.owner, agent.state);
+        before.is_none_or(|before| shown(before) != shown(agent))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::AgentCard;
+    use crate::v1::AgentInterface;
 
     fn change(kind: AgentChangeKind, url: &str) -> AgentChange {
-        let card = AgentCard {
+        let first = AgentInterface {
             url: url.into(),
+            ..Default::default()
+        };
+        let card = AgentCard {
+            interfaces: vec![first],
             ..Default::default()
         };
         let agent = RegisteredAgent {
@@ -245,7 +261,7 @@ mod tests {
             snapshot,
             revision,
         });
-        let url = |each: &AgentChange| each.agent.clone().unwrap().card.unwrap().url;
+        let url = |each: &AgentChange| super::url(each.agent.as_ref().unwrap().card.as_ref().unwrap()).to_owned();
         news.iter().map(|each| (each.kind, url(each))).collect()
     }
 

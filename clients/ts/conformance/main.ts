@@ -17,10 +17,11 @@ import {
   ProtolinkError,
   type Registry,
   textOf,
+  urlOf,
 } from "@protolink-grpc/client";
 import { connect, connectRegistry } from "@protolink-grpc/client/node";
 import { connect as connectWeb } from "@protolink-grpc/client/web";
-import { AgentChangeKind, type RunEvent, type Task, TaskState } from "@protolink-grpc/protocol";
+import { AgentChangeKind, InstanceState, type RunEvent, type Task, TaskState } from "@protolink-grpc/protocol";
 
 import { checkVectors } from "./vectors.js";
 
@@ -272,25 +273,32 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async registry({ registry, agentUrl }) {
-    assert.equal((await registry.lookup("conformance")).card?.url, agentUrl);
+    assert.equal(urlOf((await registry.lookup("conformance")).card), agentUrl);
     const tagged = await registry.list({ tags: ["scripted"] });
     assert.deepEqual(
       tagged.map(({ card }) => card?.name),
       ["conformance"],
     );
     const name = `temp-${randomUUID().slice(0, 8)}`;
-    const card = { name, description: "Comes and goes.", url: `grpc://${name}.invalid:1` };
+    const interfaces = [{ url: `grpc://${name}.invalid:1`, transport: "grpc" }];
+    const card = { name, description: "Comes and goes.", interfaces };
     const changes = registry.watch();
     const next = async () => {
       const { value } = await changes.next();
-      return value && [AgentChangeKind[value.kind], value.agent?.card?.name];
+      const state = InstanceState[value?.agent?.state ?? InstanceState.UNSPECIFIED];
+      return value && [AgentChangeKind[value.kind], value.agent?.card?.name, state];
     };
     try {
-      assert.deepEqual(await next(), ["UP", "conformance"]);
+      assert.deepEqual(await next(), ["UP", "conformance", "UP"]);
       const { leaseId } = await registry.stub.registerAgent({ card });
-      assert.deepEqual(await next(), ["UP", name]);
+      assert.deepEqual(await next(), ["UP", name, "UP"]);
+      // The second heartbeat reports another load, which no watcher is told.
+      for (const running of [0, 1]) {
+        await registry.stub.renewLease({ leaseId, state: InstanceState.DRAINING, running });
+      }
+      assert.deepEqual(await next(), ["UP", name, "DRAINING"]);
       await registry.stub.deregisterAgent({ leaseId });
-      assert.deepEqual(await next(), ["DOWN", name]);
+      assert.deepEqual(await next(), ["DOWN", name, "DRAINING"]);
     } finally {
       await changes.return();
     }

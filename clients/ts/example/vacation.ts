@@ -12,6 +12,7 @@ import {
   jsonPart,
   outputText,
   type TaskInput,
+  urlOf,
 } from "@protolink-grpc/client/node";
 import { type RunEvent, TaskState } from "@protolink-grpc/protocol";
 
@@ -60,7 +61,7 @@ const registry = connectRegistry(registryUrl);
 const { card } = await registry.lookup("coordinator");
 registry.close();
 
-const coordinator = connect(card!.url);
+const coordinator = connect(urlOf(card));
 let taskId = "";
 for await (const event of coordinator.stream(wish(destination))) {
   taskId = event.taskId;

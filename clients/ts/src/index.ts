@@ -36,5 +36,5 @@ export {
   type ToolOutputRead,
   toolOutputsOf,
 } from "./parts.js";
-export { type AgentFilter, Registry } from "./registry.js";
+export { type AgentFilter, Registry, urlOf } from "./registry.js";
 export { type Content, newTask, outputText, type TaskInput, userMessage } from "./tasks.js";

@@ -8,6 +8,7 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import {
+  type AgentCard,
   AgentChangeKind,
   AgentChangeSchema,
   type AgentChange,
@@ -30,8 +31,8 @@ export interface AgentFilter {
   tags?: string[];
   /** Skills with all of these ids. */
   skills?: string[];
-  /** All of these capabilities, for instance `streaming`. */
-  capabilities?: string[];
+  /** All of these features, for instance `streaming`: words of `AgentCard.features`. */
+  features?: string[];
   /** All of this metadata. */
   metadata?: Record<string, string>;
 }
@@ -63,9 +64,13 @@ export class Registry {
     this.#close();
   }
 
-  /** The one agent of a name or URL. Fails with AGENT_NOT_FOUND, or AGENT_AMBIGUOUS where there are several. */
+  /**
+   * The agent of a name or URL; `urlOf` says where to call it. Of several instances with one name it is one that is not draining, if
+   * there is any. Fails with AGENT_NOT_FOUND, or AGENT_AMBIGUOUS.
+   */
   async lookup(nameOrUrl: string, options?: CallOptions): Promise<RegisteredAgent> {
-    const { agent } = await this.#caller.answer((call) => this.stub.getAgent({ name: nameOrUrl }, call), options);
+    const target = { case: nameOrUrl.includes("://") ? ("url" as const) : ("name" as const), value: nameOrUrl };
+    const { agent } = await this.#caller.answer((call) => this.stub.getAgent({ target }, call), options);
     return agent ?? create(RegisteredAgentSchema);
   }
 
@@ -105,6 +110,11 @@ export class Registry {
   }
 }
 
+/** Where the agent of a card is called: the URL of its first interface, empty where it has none. */
+export function urlOf(card: AgentCard | undefined): string {
+  return card?.interfaces[0]?.url ?? "";
+}
+
 /** What a watcher knows, through all its connections. */
 export class KnownAgents {
   /** Revision up to which it is informed; 0 before the first one. */
@@ -134,7 +144,7 @@ export class KnownAgents {
   }
 
   #isNews({ kind, agent }: AgentChange): boolean {
-    const url = agent?.card?.url ?? "";
+    const url = urlOf(agent?.card);
     if (kind !== AgentChangeKind.UP || !agent) {
       this.#agents.delete(url);
       return true;

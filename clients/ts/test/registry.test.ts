@@ -9,7 +9,7 @@ import { Registry } from "../src/index.js";
 const { UP, DOWN } = AgentChangeKind;
 
 function change(kind: AgentChangeKind, name: string, revision: bigint) {
-  return { kind, revision, agent: { revision, card: { name, url: `grpc://${name}:1` } } };
+  return { kind, revision, agent: { revision, card: { name, interfaces: [{ url: `grpc://${name}:1` }] } } };
 }
 
 test("a watch goes on after a cut from where it was, and finds out from a snapshot who has gone", async () => {

@@ -18,7 +18,6 @@ import (
 	"syscall"
 
 	"github.com/protolink-grpc/protolink-grpc/clients/go/agent"
-	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
 const (
@@ -61,13 +60,9 @@ func serve(ctx context.Context, url, registry string) error {
 		agent.NewTool("best_start", "The first day of the next month that suits the destination; of the best one where none does.",
 			bestStartSchema, bestStart),
 	}
-	card := &pb.AgentCard{
-		Name:        "weather",
-		Description: "Knows the weather at the destinations, and when to go.",
-		Url:         url,
-		Tags:        []string{"vacation"},
-		Metadata:    map[string]string{"language": "Go"},
-	}
+	card := agent.Card("weather", "Knows the weather at the destinations, and when to go.", url)
+	card.Tags = []string{"vacation"}
+	card.Metadata = map[string]string{"language": "Go"}
 	options := []agent.Option{agent.WithTools(tools...)}
 	if registry != "" {
 		options = append(options, agent.WithRegistry(registry))

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use plgrpc_client::v1::run_event::Payload;
 use plgrpc_client::v1::{
-    AgentCard, AgentChange, AgentChangeKind, AgentFilter, CallToolRequest, DeregisterAgentRequest,
-    ListApprovalsRequest, ListToolsRequest, RegisterAgentRequest, RunEvent, TaskState,
+    AgentCard, AgentChange, AgentChangeKind, AgentFilter, AgentInterface, CallToolRequest, DeregisterAgentRequest,
+    InstanceState, ListApprovalsRequest, ListToolsRequest, RegisterAgentRequest, RenewLeaseRequest, RunEvent,
+    TaskState,
 };
-use plgrpc_client::{Client, Code, Error, Feed, Submission, output, parts, reason, text_of};
+use plgrpc_client::{Client, Code, Error, Feed, Submission, output, parts, reason, text_of, url};
 use uuid::Uuid;
 
 use crate::{Outcome, World, expect};
@@ -240,7 +241,7 @@ async fn respond(agent: &Client, task_id: String, approved: bool) -> Outcome {
 
 pub async fn registry(world: &World) -> Outcome {
     let found = world.registry.lookup("conformance").await?.card.unwrap_or_default();
-    expect("the URL by name", found.url, std::env::var("PLGRPC_AGENT")?)?;
+    expect("the URL by name", url(&found), std::env::var("PLGRPC_AGENT")?.as_str())?;
     let mut tagged = world.registry.list(AgentFilter {
         tags: vec!["scripted".into()],
         ..Default::default()
@@ -259,11 +260,15 @@ pub async fn registry(world: &World) -> Outcome {
         (AgentChangeKind::Up, "conformance".into()),
     )?;
     let mut stub = world.registry.registry();
-    let url = format!("grpc://{name}.invalid:1");
+    let first = AgentInterface {
+        url: format!("grpc://{name}.invalid:1"),
+        transport: "grpc".into(),
+        ..Default::default()
+    };
     let card = AgentCard {
         name: name.clone(),
         description: "Comes and goes.".into(),
-        url,
+        interfaces: vec![first],
         ..Default::default()
     };
     let registered = stub
@@ -278,6 +283,20 @@ pub async fn registry(world: &World) -> Outcome {
         (AgentChangeKind::Up, name.clone()),
     )?;
     let lease_id = registered.into_inner().lease_id;
+    // The second heartbeat reports another load, which no watcher is told.
+    for running in 0..2 {
+        stub.renew_lease(RenewLeaseRequest {
+            lease_id: lease_id.clone(),
+            state: InstanceState::Draining.into(),
+            running,
+            ..Default::default()
+        })
+        .await?;
+    }
+    let draining = changes.try_next().await?.unwrap_or_default();
+    let state = draining.agent.as_ref().map(|agent| agent.state());
+    expect("the state", state, Some(InstanceState::Draining))?;
+    expect("the change", told(Some(draining)), (AgentChangeKind::Up, name.clone()))?;
     stub.deregister_agent(DeregisterAgentRequest { lease_id }).await?;
     expect(
         "the change",

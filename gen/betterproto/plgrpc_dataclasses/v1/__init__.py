@@ -9,14 +9,16 @@ __all__ = (
     "ActionPolicyEvaluated",
     "ActionRequested",
     "ActionStarted",
-    "AgentCapabilities",
     "AgentCard",
+    "AgentCardSignature",
     "AgentChange",
     "AgentChangeKind",
     "AgentFilter",
     "AgentInterface",
     "AgentServiceStub",
     "AgentSkill",
+    "ApiKeyLocation",
+    "ApiKeySecurity",
     "Approval",
     "ApprovalDecided",
     "ApprovalDecision",
@@ -41,6 +43,7 @@ __all__ = (
     "ControlServiceStub",
     "CustomContent",
     "CustomEvent",
+    "CustomSecurity",
     "Delta",
     "DeregisterAgentRequest",
     "DeregisterAgentResponse",
@@ -61,8 +64,10 @@ __all__ = (
     "GetRunReportResponse",
     "GetTaskRequest",
     "GetTaskResponse",
+    "HttpSecurity",
     "Infer",
     "InferOutput",
+    "InstanceState",
     "ListAgentsRequest",
     "ListAgentsResponse",
     "ListApprovalsRequest",
@@ -75,6 +80,10 @@ __all__ = (
     "LlmCallStarted",
     "LlmStep",
     "Message",
+    "MutualTlsSecurity",
+    "OAuth2Security",
+    "OAuthFlow",
+    "OpenIdConnectSecurity",
     "Part",
     "Payload",
     "PayloadRef",
@@ -242,6 +251,50 @@ class AgentChangeKind(betterproto2.Enum):
             "AGENT_CHANGE_KIND_UP": 1,
             "AGENT_CHANGE_KIND_DOWN": 2,
             "AGENT_CHANGE_KIND_EXPIRED": 3,
+        }
+
+
+class ApiKeyLocation(betterproto2.Enum):
+    """
+    ApiKeyLocation is where an API key travels. Open, as TaskState.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set: not stated.
+    """
+
+    HEADER = 1
+    """
+    In a header, or in gRPC metadata of that name.
+    """
+
+    QUERY = 2
+    """
+    In a query parameter.
+    """
+
+    COOKIE = 3
+    """
+    In a cookie.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "API_KEY_LOCATION_UNSPECIFIED",
+            1: "API_KEY_LOCATION_HEADER",
+            2: "API_KEY_LOCATION_QUERY",
+            3: "API_KEY_LOCATION_COOKIE",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "API_KEY_LOCATION_UNSPECIFIED": 0,
+            "API_KEY_LOCATION_HEADER": 1,
+            "API_KEY_LOCATION_QUERY": 2,
+            "API_KEY_LOCATION_COOKIE": 3,
         }
 
 
@@ -903,6 +956,43 @@ class FailureCategory(betterproto2.Enum):
         }
 
 
+class InstanceState(betterproto2.Enum):
+    """
+    InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set. In a request: as before.
+    """
+
+    UP = 1
+    """
+    It takes work.
+    """
+
+    DRAINING = 2
+    """
+    It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "INSTANCE_STATE_UNSPECIFIED",
+            1: "INSTANCE_STATE_UP",
+            2: "INSTANCE_STATE_DRAINING",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "INSTANCE_STATE_UNSPECIFIED": 0,
+            "INSTANCE_STATE_UP": 1,
+            "INSTANCE_STATE_DRAINING": 2,
+        }
+
+
 class PolicyEffect(betterproto2.Enum):
     """
     PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
@@ -1377,84 +1467,12 @@ default_message_pool.register_message("plgrpc.v1", "ActionStarted", ActionStarte
 
 
 @dataclass(eq=False, repr=False)
-class AgentCapabilities(betterproto2.Message):
-    """
-    AgentCapabilities says what an agent supports. Everything is set by the agent.
-    """
-
-    streaming: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
-    """
-    Streams events of a task.
-    """
-
-    push_notifications: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
-    """
-    Sends webhooks.
-    """
-
-    state_transition_history: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
-    """
-    Keeps the history of state changes.
-    """
-
-    has_llm: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
-    """
-    Has a language model.
-    """
-
-    max_concurrency: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
-    """
-    Tasks at the same time that the agent advertises. It bounds nothing: the agent's own limits do. At least 1; 0 means 1.
-    """
-
-    message_batching: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
-    """
-    Takes several messages per request.
-    """
-
-    tool_calling: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
-    """
-    Has tools.
-    """
-
-    multi_step_reasoning: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
-    """
-    Reasons in several steps.
-    """
-
-    timeout_support: "bool" = betterproto2.field(9, betterproto2.TYPE_BOOL)
-    """
-    Ends its work when a timeout that the caller gives has passed.
-    """
-
-    delegation: "bool" = betterproto2.field(10, betterproto2.TYPE_BOOL)
-    """
-    May delegate to other agents.
-    """
-
-    rag: "bool" = betterproto2.field(11, betterproto2.TYPE_BOOL)
-    """
-    Retrieves documents before it answers.
-    """
-
-    code_execution: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
-    """
-    Runs code in a sandbox.
-    """
-
-    supports_inference: "bool | None" = betterproto2.field(13, betterproto2.TYPE_BOOL, optional=True)
-    """
-    Answers inference requests. Unset means unknown.
-    """
-
-
-default_message_pool.register_message("plgrpc.v1", "AgentCapabilities", AgentCapabilities)
-
-
-@dataclass(eq=False, repr=False)
 class AgentCard(betterproto2.Message):
     """
     AgentCard describes one agent. Fields that a reader does not know are ignored.
+
+    Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+    formats and role included.
     """
 
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -1467,29 +1485,46 @@ class AgentCard(betterproto2.Message):
     What it is for, in a sentence or two. Set by the agent. Required.
     """
 
-    url: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    interfaces: "list[AgentInterface]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-    """
-
-    transport: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-    """
-    Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+    Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+    the agent. Required, 1 to 100.
     """
 
-    version: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    version: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Version of the agent. Set by the agent. Empty means `1.0.0`.
-    """
-
-    protocol_version: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
-    """
-    Version of the protocol. Set by the agent. Empty means `1.0`.
+    Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
     """
 
-    capabilities: "AgentCapabilities | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
+    protocol_version: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    What it supports. Set by the agent.
+    Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
+    """
+
+    features: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
+    """
+    What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+    at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+
+    - `streaming`: streams the events of a task.
+    - `push_notifications`: calls webhooks when a task changes.
+    - `state_history`: keeps the history of a task's states.
+    - `llm`: has a language model.
+    - `tools`: has tools that callers may run by name.
+    - `delegation`: may give work to other agents.
+    - `inference`: answers prompts in natural language.
+    - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+    - `rag`: retrieves documents before it answers.
+    - `code_execution`: runs code in a sandbox.
+    - `multi_step_reasoning`: reasons in several steps.
+    - `message_batching`: takes several messages in one request.
+    - `timeouts`: ends its work when a timeout that the caller gives has passed.
+    """
+
+    max_concurrency: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+    """
+    Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+    stated.
     """
 
     skills: "list[AgentSkill]" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -1499,24 +1534,25 @@ class AgentCard(betterproto2.Message):
 
     input_formats: "list[str]" = betterproto2.field(9, betterproto2.TYPE_STRING, repeated=True)
     """
-    Media types that it reads. Set by the agent. Empty means `text/plain`.
+    Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
     """
 
     output_formats: "list[str]" = betterproto2.field(10, betterproto2.TYPE_STRING, repeated=True)
     """
-    Media types that it writes. Set by the agent. Empty means `text/plain`.
+    Media types that it writes. Set by the agent. Empty means not stated.
     """
 
     security_schemes: "dict[str, SecurityScheme]" = betterproto2.field(
         11, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_MESSAGE)
     )
     """
-    Ways to authenticate, by name. Set by the agent.
+    Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
     """
 
     role: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
     """
-    Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+    Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+    Empty means not stated.
     """
 
     tags: "list[str]" = betterproto2.field(13, betterproto2.TYPE_STRING, repeated=True)
@@ -1524,20 +1560,46 @@ class AgentCard(betterproto2.Message):
     Words to be found by. Set by the agent. At most 100.
     """
 
-    additional_interfaces: "list[AgentInterface]" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, repeated=True)
-    """
-    Further endpoints of the same agent. Set by the agent.
-    """
-
     metadata: "dict[str, str]" = betterproto2.field(
-        15, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_STRING)
+        14, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_STRING)
     )
     """
     Free facts to be found by. Set by the agent. At most 100 entries.
     """
 
+    signatures: "list[AgentCardSignature]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+    verify them. At most 10.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "AgentCard", AgentCard)
+
+
+@dataclass(eq=False, repr=False)
+class AgentCardSignature(betterproto2.Message):
+    """
+    AgentCardSignature is a JSON Web Signature (RFC 7515) of an agent card, as in A2A 1.0.
+    """
+
+    protected: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Protected header, base64url of a JSON object. Set by the signer. Required.
+    """
+
+    signature: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Signature, base64url. Set by the signer. Required.
+    """
+
+    header_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Unprotected header, a JSON object. Set by the signer. Empty means none.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "AgentCardSignature", AgentCardSignature)
 
 
 @dataclass(eq=False, repr=False)
@@ -1598,9 +1660,9 @@ class AgentFilter(betterproto2.Message):
     Metadata that an agent must have, key by key. Set by the caller. Empty means any.
     """
 
-    capabilities: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
+    features: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
     """
-    Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+    Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
     """
 
 
@@ -1610,22 +1672,23 @@ default_message_pool.register_message("plgrpc.v1", "AgentFilter", AgentFilter)
 @dataclass(eq=False, repr=False)
 class AgentInterface(betterproto2.Message):
     """
-    AgentInterface is one more endpoint of an agent.
+    AgentInterface is one endpoint of an agent.
     """
 
     url: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Where it listens. Set by the agent. Required.
+    Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
     """
 
     transport: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Transport behind the URL. Set by the agent. Required.
+    Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+    agent. Required.
     """
 
     protocol_version: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Version of the protocol spoken there. Set by the agent. Empty means the card's.
+    Version of the protocol spoken there. Set by the agent. Empty means not stated.
     """
 
 
@@ -1670,6 +1733,28 @@ class AgentSkill(betterproto2.Message):
 
 
 default_message_pool.register_message("plgrpc.v1", "AgentSkill", AgentSkill)
+
+
+@dataclass(eq=False, repr=False)
+class ApiKeySecurity(betterproto2.Message):
+    """
+    ApiKeySecurity is a key that the caller sends with each call.
+    """
+
+    location: "ApiKeyLocation" = betterproto2.field(
+        1, betterproto2.TYPE_ENUM, default_factory=lambda: ApiKeyLocation(0)
+    )
+    """
+    Where the key travels. Set by the agent.
+    """
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Name of the header, parameter or cookie. Set by the agent. Empty means not stated.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "ApiKeySecurity", ApiKeySecurity)
 
 
 @dataclass(eq=False, repr=False)
@@ -2382,6 +2467,26 @@ default_message_pool.register_message("plgrpc.v1", "CustomEvent", CustomEvent)
 
 
 @dataclass(eq=False, repr=False)
+class CustomSecurity(betterproto2.Message):
+    """
+    CustomSecurity is a scheme of a type that the contract has no message for.
+    """
+
+    type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Type, a word of the application. Set by the agent. Required.
+    """
+
+    content_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Its facts, a JSON object. Set by the agent. Empty means none.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "CustomSecurity", CustomSecurity)
+
+
+@dataclass(eq=False, repr=False)
 class Delta(betterproto2.Message):
     """
     Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
@@ -2451,7 +2556,7 @@ class DeregisterAgentRequest(betterproto2.Message):
 
     lease_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The lease. Set by the caller. Required.
+    The lease. A secret: keep it out of logs. Set by the caller. Required.
     """
 
 
@@ -2698,11 +2803,19 @@ default_message_pool.register_message("plgrpc.v1", "GetAgentCardResponse", GetAg
 class GetAgentRequest(betterproto2.Message):
     """
     GetAgentRequest names an agent.
+
+    Oneofs:
+        - target: What to look for. Set by the caller. Required.
     """
 
-    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    name: "str | None" = betterproto2.field(1, betterproto2.TYPE_STRING, optional=True, group="target")
     """
-    Name or URL. Set by the caller. Required.
+    Name of the agent.
+    """
+
+    url: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True, group="target")
+    """
+    URL of its first interface.
     """
 
 
@@ -2792,6 +2905,27 @@ class GetTaskResponse(betterproto2.Message):
 
 
 default_message_pool.register_message("plgrpc.v1", "GetTaskResponse", GetTaskResponse)
+
+
+@dataclass(eq=False, repr=False)
+class HttpSecurity(betterproto2.Message):
+    """
+    HttpSecurity is a scheme of the HTTP header `authorization`.
+    """
+
+    scheme: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Name of the scheme, for instance `bearer` or `basic`. Source: IANA's registry of HTTP authentication schemes. Set by the agent.
+    Empty means not stated.
+    """
+
+    bearer_format: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Format of a bearer token, for instance `JWT`. Set by the agent. Empty means not stated.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "HttpSecurity", HttpSecurity)
 
 
 @dataclass(eq=False, repr=False)
@@ -3237,6 +3371,115 @@ default_message_pool.register_message("plgrpc.v1", "Message", Message)
 
 
 @dataclass(eq=False, repr=False)
+class MutualTlsSecurity(betterproto2.Message):
+    """
+    MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+    """
+
+    pass
+
+
+default_message_pool.register_message("plgrpc.v1", "MutualTlsSecurity", MutualTlsSecurity)
+
+
+@dataclass(eq=False, repr=False)
+class OAuth2Security(betterproto2.Message):
+    """
+    OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+    """
+
+    authorization_code: "OAuthFlow | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Authorization code. Has `authorization_url` and `token_url`.
+    """
+
+    client_credentials: "OAuthFlow | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Client credentials. Has `token_url`.
+    """
+
+    implicit: "OAuthFlow | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+    """
+
+    password: "OAuthFlow | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+    """
+
+    device_code: "OAuthFlow | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Device code (RFC 8628). Has `device_authorization_url` and `token_url`.
+    """
+
+    metadata_url: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    URL of the authorization server's metadata (RFC 8414). Set by the agent. Empty means not stated.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OAuth2Security", OAuth2Security)
+
+
+@dataclass(eq=False, repr=False)
+class OAuthFlow(betterproto2.Message):
+    """
+    OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+    """
+
+    authorization_url: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    URL of the authorization endpoint.
+    """
+
+    token_url: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    URL of the token endpoint.
+    """
+
+    device_authorization_url: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    URL of the device authorization endpoint.
+    """
+
+    refresh_url: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    URL at which tokens are refreshed.
+    """
+
+    scopes: "dict[str, str]" = betterproto2.field(
+        5, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_STRING)
+    )
+    """
+    Scopes by name, each with a description for people.
+    """
+
+    pkce_required: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
+    """
+    Whether PKCE (RFC 7636) is required. False, the default, means not stated.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OAuthFlow", OAuthFlow)
+
+
+@dataclass(eq=False, repr=False)
+class OpenIdConnectSecurity(betterproto2.Message):
+    """
+    OpenIdConnectSecurity is OpenID Connect.
+    """
+
+    url: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    URL of the discovery document. Set by the agent. Empty means not stated.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OpenIdConnectSecurity", OpenIdConnectSecurity)
+
+
+@dataclass(eq=False, repr=False)
 class Part(betterproto2.Message):
     """
     Part is one atomic piece of content. Exactly one content kind is set.
@@ -3453,7 +3696,7 @@ class RegisterAgentRequest(betterproto2.Message):
 
     card: "AgentCard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The card; name, description and URL are required. Set by the caller.
+    The card; name, description and an interface are required. Set by the caller.
     """
 
     lease_ttl: "datetime.timedelta | None" = betterproto2.field(
@@ -3465,7 +3708,12 @@ class RegisterAgentRequest(betterproto2.Message):
 
     lease_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+    Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
+    """
+
+    instance_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
     """
 
 
@@ -3502,7 +3750,7 @@ default_message_pool.register_message("plgrpc.v1", "RegisterAgentResponse", Regi
 @dataclass(eq=False, repr=False)
 class RegisteredAgent(betterproto2.Message):
     """
-    RegisteredAgent is a card under a lease.
+    RegisteredAgent is a card under a lease: one instance of an agent.
     """
 
     card: "AgentCard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3512,7 +3760,7 @@ class RegisteredAgent(betterproto2.Message):
 
     revision: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Revision of the latest change to the card. Set by the registry.
+    Revision of the latest change to the card, the instance or the state. Set by the registry.
     """
 
     register_time: "datetime.datetime | None" = betterproto2.field(
@@ -3529,6 +3777,32 @@ class RegisteredAgent(betterproto2.Message):
     When the lease runs out unless it is renewed, UTC. Set by the registry.
     """
 
+    instance_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+    not stated.
+    """
+
+    owner: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+    """
+
+    state: "InstanceState" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: InstanceState(0))
+    """
+    Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+    """
+
+    running: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+    """
+    Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    """
+
+    queued: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
+    """
+    Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "RegisteredAgent", RegisteredAgent)
 
@@ -3536,12 +3810,27 @@ default_message_pool.register_message("plgrpc.v1", "RegisteredAgent", Registered
 @dataclass(eq=False, repr=False)
 class RenewLeaseRequest(betterproto2.Message):
     """
-    RenewLeaseRequest names a lease.
+    RenewLeaseRequest names a lease, and says how the agent is.
     """
 
     lease_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The lease. Set by the caller. Required.
+    The lease. A secret: keep it out of logs. Set by the caller. Required.
+    """
+
+    state: "InstanceState" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: InstanceState(0))
+    """
+    Whether the agent takes work. Set by the caller. Unset means as before.
+    """
+
+    running: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+    """
+
+    queued: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
     """
 
 
@@ -4114,27 +4403,54 @@ default_message_pool.register_message("plgrpc.v1", "RunEvent", RunEvent)
 @dataclass(eq=False, repr=False)
 class SecurityScheme(betterproto2.Message):
     """
-    SecurityScheme is one way to authenticate.
+    SecurityScheme is one way to authenticate. All of it is set by the agent.
+
+    Oneofs:
+        - scheme: The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
     """
 
-    type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    description: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-    """
-
-    scheme: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-    """
-    HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
+    For people. Empty means none.
     """
 
-    description: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    api_key: "ApiKeySecurity | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
     """
-    For people. Set by the agent.
+    A key in a header, a query parameter or a cookie.
     """
 
-    metadata_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    http: "HttpSecurity | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
     """
-    Further facts, a JSON object. Set by the agent. Empty means none.
+    A scheme of the HTTP header `authorization`.
+    """
+
+    oauth2: "OAuth2Security | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
+    """
+    OAuth 2.0.
+    """
+
+    open_id_connect: "OpenIdConnectSecurity | None" = betterproto2.field(
+        5, betterproto2.TYPE_MESSAGE, optional=True, group="scheme"
+    )
+    """
+    OpenID Connect.
+    """
+
+    mutual_tls: "MutualTlsSecurity | None" = betterproto2.field(
+        6, betterproto2.TYPE_MESSAGE, optional=True, group="scheme"
+    )
+    """
+    A client certificate.
+    """
+
+    custom: "CustomSecurity | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
+    """
+    Anything else.
+    """
+
+    metadata_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
     """
 
 
@@ -5218,6 +5534,7 @@ class RegistryServiceStub:
     RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
@@ -5226,7 +5543,7 @@ class RegistryServiceStub:
 
     def register_agent(self, message: "RegisterAgentRequest") -> "RegisterAgentResponse":
         """
-        RegisterAgent adds or replaces the card under its URL and grants a lease.
+        RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
         """
@@ -5239,9 +5556,10 @@ class RegistryServiceStub:
 
     def renew_lease(self, message: "RenewLeaseRequest") -> "RenewLeaseResponse":
         """
-        RenewLease keeps a registration alive: the heartbeat of an agent.
+        RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+        the registry.
 
-        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
         return self._channel.unary_unary(
@@ -5263,9 +5581,10 @@ class RegistryServiceStub:
 
     def get_agent(self, message: "GetAgentRequest") -> "GetAgentResponse":
         """
-        GetAgent returns the one agent of a name or URL.
+        GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+        any, and of these the one that was registered last.
 
-        Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
         """
 
         return self._channel.unary_unary(

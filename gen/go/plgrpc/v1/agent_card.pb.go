@@ -23,39 +23,118 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ApiKeyLocation is where an API key travels. Open, as TaskState.
+type ApiKeyLocation int32
+
+const (
+	// Not set: not stated.
+	ApiKeyLocation_API_KEY_LOCATION_UNSPECIFIED ApiKeyLocation = 0
+	// In a header, or in gRPC metadata of that name.
+	ApiKeyLocation_API_KEY_LOCATION_HEADER ApiKeyLocation = 1
+	// In a query parameter.
+	ApiKeyLocation_API_KEY_LOCATION_QUERY ApiKeyLocation = 2
+	// In a cookie.
+	ApiKeyLocation_API_KEY_LOCATION_COOKIE ApiKeyLocation = 3
+)
+
+// Enum value maps for ApiKeyLocation.
+var (
+	ApiKeyLocation_name = map[int32]string{
+		0: "API_KEY_LOCATION_UNSPECIFIED",
+		1: "API_KEY_LOCATION_HEADER",
+		2: "API_KEY_LOCATION_QUERY",
+		3: "API_KEY_LOCATION_COOKIE",
+	}
+	ApiKeyLocation_value = map[string]int32{
+		"API_KEY_LOCATION_UNSPECIFIED": 0,
+		"API_KEY_LOCATION_HEADER":      1,
+		"API_KEY_LOCATION_QUERY":       2,
+		"API_KEY_LOCATION_COOKIE":      3,
+	}
+)
+
+func (x ApiKeyLocation) Enum() *ApiKeyLocation {
+	p := new(ApiKeyLocation)
+	*p = x
+	return p
+}
+
+func (x ApiKeyLocation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ApiKeyLocation) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_agent_card_proto_enumTypes[0].Descriptor()
+}
+
+func (ApiKeyLocation) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_agent_card_proto_enumTypes[0]
+}
+
+func (x ApiKeyLocation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ApiKeyLocation.Descriptor instead.
+func (ApiKeyLocation) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{0}
+}
+
 // AgentCard describes one agent. Fields that a reader does not know are ignored.
+//
+// Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+// formats and role included.
 type AgentCard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for, in a sentence or two. Set by the agent. Required.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
-	Transport string `protobuf:"bytes,4,opt,name=transport,proto3" json:"transport,omitempty"`
-	// Version of the agent. Set by the agent. Empty means `1.0.0`.
-	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	// Version of the protocol. Set by the agent. Empty means `1.0`.
-	ProtocolVersion string `protobuf:"bytes,6,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	// What it supports. Set by the agent.
-	Capabilities *AgentCapabilities `protobuf:"bytes,7,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+	// the agent. Required, 1 to 100.
+	Interfaces []*AgentInterface `protobuf:"bytes,3,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	// Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
+	ProtocolVersion string `protobuf:"bytes,5,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
+	// What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+	// at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+	//
+	// - `streaming`: streams the events of a task.
+	// - `push_notifications`: calls webhooks when a task changes.
+	// - `state_history`: keeps the history of a task's states.
+	// - `llm`: has a language model.
+	// - `tools`: has tools that callers may run by name.
+	// - `delegation`: may give work to other agents.
+	// - `inference`: answers prompts in natural language.
+	// - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+	// - `rag`: retrieves documents before it answers.
+	// - `code_execution`: runs code in a sandbox.
+	// - `multi_step_reasoning`: reasons in several steps.
+	// - `message_batching`: takes several messages in one request.
+	// - `timeouts`: ends its work when a timeout that the caller gives has passed.
+	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
+	// Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+	// stated.
+	MaxConcurrency int32 `protobuf:"varint,7,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
 	// What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
 	Skills []*AgentSkill `protobuf:"bytes,8,rep,name=skills,proto3" json:"skills,omitempty"`
-	// Media types that it reads. Set by the agent. Empty means `text/plain`.
+	// Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
 	InputFormats []string `protobuf:"bytes,9,rep,name=input_formats,json=inputFormats,proto3" json:"input_formats,omitempty"`
-	// Media types that it writes. Set by the agent. Empty means `text/plain`.
+	// Media types that it writes. Set by the agent. Empty means not stated.
 	OutputFormats []string `protobuf:"bytes,10,rep,name=output_formats,json=outputFormats,proto3" json:"output_formats,omitempty"`
-	// Ways to authenticate, by name. Set by the agent.
+	// Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
 	SecuritySchemes map[string]*SecurityScheme `protobuf:"bytes,11,rep,name=security_schemes,json=securitySchemes,proto3" json:"security_schemes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+	// Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+	// Empty means not stated.
 	Role string `protobuf:"bytes,12,opt,name=role,proto3" json:"role,omitempty"`
 	// Words to be found by. Set by the agent. At most 100.
 	Tags []string `protobuf:"bytes,13,rep,name=tags,proto3" json:"tags,omitempty"`
-	// Further endpoints of the same agent. Set by the agent.
-	AdditionalInterfaces []*AgentInterface `protobuf:"bytes,14,rep,name=additional_interfaces,json=additionalInterfaces,proto3" json:"additional_interfaces,omitempty"`
 	// Free facts to be found by. Set by the agent. At most 100 entries.
-	Metadata      map[string]string `protobuf:"bytes,15,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metadata map[string]string `protobuf:"bytes,14,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+	// verify them. At most 10.
+	Signatures    []*AgentCardSignature `protobuf:"bytes,15,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,18 +183,11 @@ func (x *AgentCard) GetDescription() string {
 	return ""
 }
 
-func (x *AgentCard) GetUrl() string {
+func (x *AgentCard) GetInterfaces() []*AgentInterface {
 	if x != nil {
-		return x.Url
+		return x.Interfaces
 	}
-	return ""
-}
-
-func (x *AgentCard) GetTransport() string {
-	if x != nil {
-		return x.Transport
-	}
-	return ""
+	return nil
 }
 
 func (x *AgentCard) GetVersion() string {
@@ -132,11 +204,18 @@ func (x *AgentCard) GetProtocolVersion() string {
 	return ""
 }
 
-func (x *AgentCard) GetCapabilities() *AgentCapabilities {
+func (x *AgentCard) GetFeatures() []string {
 	if x != nil {
-		return x.Capabilities
+		return x.Features
 	}
 	return nil
+}
+
+func (x *AgentCard) GetMaxConcurrency() int32 {
+	if x != nil {
+		return x.MaxConcurrency
+	}
+	return 0
 }
 
 func (x *AgentCard) GetSkills() []*AgentSkill {
@@ -181,13 +260,6 @@ func (x *AgentCard) GetTags() []string {
 	return nil
 }
 
-func (x *AgentCard) GetAdditionalInterfaces() []*AgentInterface {
-	if x != nil {
-		return x.AdditionalInterfaces
-	}
-	return nil
-}
-
 func (x *AgentCard) GetMetadata() map[string]string {
 	if x != nil {
 		return x.Metadata
@@ -195,14 +267,22 @@ func (x *AgentCard) GetMetadata() map[string]string {
 	return nil
 }
 
-// AgentInterface is one more endpoint of an agent.
+func (x *AgentCard) GetSignatures() []*AgentCardSignature {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
+// AgentInterface is one endpoint of an agent.
 type AgentInterface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it listens. Set by the agent. Required.
+	// Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// Transport behind the URL. Set by the agent. Required.
+	// Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+	// agent. Required.
 	Transport string `protobuf:"bytes,2,opt,name=transport,proto3" json:"transport,omitempty"`
-	// Version of the protocol spoken there. Set by the agent. Empty means the card's.
+	// Version of the protocol spoken there. Set by the agent. Empty means not stated.
 	ProtocolVersion string `protobuf:"bytes,3,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -259,160 +339,6 @@ func (x *AgentInterface) GetProtocolVersion() string {
 	return ""
 }
 
-// AgentCapabilities says what an agent supports. Everything is set by the agent.
-type AgentCapabilities struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Streams events of a task.
-	Streaming bool `protobuf:"varint,1,opt,name=streaming,proto3" json:"streaming,omitempty"`
-	// Sends webhooks.
-	PushNotifications bool `protobuf:"varint,2,opt,name=push_notifications,json=pushNotifications,proto3" json:"push_notifications,omitempty"`
-	// Keeps the history of state changes.
-	StateTransitionHistory bool `protobuf:"varint,3,opt,name=state_transition_history,json=stateTransitionHistory,proto3" json:"state_transition_history,omitempty"`
-	// Has a language model.
-	HasLlm bool `protobuf:"varint,4,opt,name=has_llm,json=hasLlm,proto3" json:"has_llm,omitempty"`
-	// Tasks at the same time that the agent advertises. It bounds nothing: the agent's own limits do. At least 1; 0 means 1.
-	MaxConcurrency int32 `protobuf:"varint,5,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
-	// Takes several messages per request.
-	MessageBatching bool `protobuf:"varint,6,opt,name=message_batching,json=messageBatching,proto3" json:"message_batching,omitempty"`
-	// Has tools.
-	ToolCalling bool `protobuf:"varint,7,opt,name=tool_calling,json=toolCalling,proto3" json:"tool_calling,omitempty"`
-	// Reasons in several steps.
-	MultiStepReasoning bool `protobuf:"varint,8,opt,name=multi_step_reasoning,json=multiStepReasoning,proto3" json:"multi_step_reasoning,omitempty"`
-	// Ends its work when a timeout that the caller gives has passed.
-	TimeoutSupport bool `protobuf:"varint,9,opt,name=timeout_support,json=timeoutSupport,proto3" json:"timeout_support,omitempty"`
-	// May delegate to other agents.
-	Delegation bool `protobuf:"varint,10,opt,name=delegation,proto3" json:"delegation,omitempty"`
-	// Retrieves documents before it answers.
-	Rag bool `protobuf:"varint,11,opt,name=rag,proto3" json:"rag,omitempty"`
-	// Runs code in a sandbox.
-	CodeExecution bool `protobuf:"varint,12,opt,name=code_execution,json=codeExecution,proto3" json:"code_execution,omitempty"`
-	// Answers inference requests. Unset means unknown.
-	SupportsInference *bool `protobuf:"varint,13,opt,name=supports_inference,json=supportsInference,proto3,oneof" json:"supports_inference,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *AgentCapabilities) Reset() {
-	*x = AgentCapabilities{}
-	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AgentCapabilities) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AgentCapabilities) ProtoMessage() {}
-
-func (x *AgentCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AgentCapabilities.ProtoReflect.Descriptor instead.
-func (*AgentCapabilities) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *AgentCapabilities) GetStreaming() bool {
-	if x != nil {
-		return x.Streaming
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetPushNotifications() bool {
-	if x != nil {
-		return x.PushNotifications
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetStateTransitionHistory() bool {
-	if x != nil {
-		return x.StateTransitionHistory
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetHasLlm() bool {
-	if x != nil {
-		return x.HasLlm
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetMaxConcurrency() int32 {
-	if x != nil {
-		return x.MaxConcurrency
-	}
-	return 0
-}
-
-func (x *AgentCapabilities) GetMessageBatching() bool {
-	if x != nil {
-		return x.MessageBatching
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetToolCalling() bool {
-	if x != nil {
-		return x.ToolCalling
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetMultiStepReasoning() bool {
-	if x != nil {
-		return x.MultiStepReasoning
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetTimeoutSupport() bool {
-	if x != nil {
-		return x.TimeoutSupport
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetDelegation() bool {
-	if x != nil {
-		return x.Delegation
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetRag() bool {
-	if x != nil {
-		return x.Rag
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetCodeExecution() bool {
-	if x != nil {
-		return x.CodeExecution
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetSupportsInference() bool {
-	if x != nil && x.SupportsInference != nil {
-		return *x.SupportsInference
-	}
-	return false
-}
-
 // AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
 type AgentSkill struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -434,7 +360,7 @@ type AgentSkill struct {
 
 func (x *AgentSkill) Reset() {
 	*x = AgentSkill{}
-	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +372,7 @@ func (x *AgentSkill) String() string {
 func (*AgentSkill) ProtoMessage() {}
 
 func (x *AgentSkill) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +385,7 @@ func (x *AgentSkill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSkill.ProtoReflect.Descriptor instead.
 func (*AgentSkill) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{3}
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentSkill) GetId() string {
@@ -504,17 +430,88 @@ func (x *AgentSkill) GetExamplesJson() []string {
 	return nil
 }
 
-// SecurityScheme is one way to authenticate.
+// AgentCardSignature is a JSON Web Signature (RFC 7515) of an agent card, as in A2A 1.0.
+type AgentCardSignature struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Protected header, base64url of a JSON object. Set by the signer. Required.
+	Protected string `protobuf:"bytes,1,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Signature, base64url. Set by the signer. Required.
+	Signature string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	// Unprotected header, a JSON object. Set by the signer. Empty means none.
+	HeaderJson    string `protobuf:"bytes,3,opt,name=header_json,json=headerJson,proto3" json:"header_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCardSignature) Reset() {
+	*x = AgentCardSignature{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCardSignature) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCardSignature) ProtoMessage() {}
+
+func (x *AgentCardSignature) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCardSignature.ProtoReflect.Descriptor instead.
+func (*AgentCardSignature) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AgentCardSignature) GetProtected() string {
+	if x != nil {
+		return x.Protected
+	}
+	return ""
+}
+
+func (x *AgentCardSignature) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+func (x *AgentCardSignature) GetHeaderJson() string {
+	if x != nil {
+		return x.HeaderJson
+	}
+	return ""
+}
+
+// SecurityScheme is one way to authenticate. All of it is set by the agent.
 type SecurityScheme struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-	Scheme string `protobuf:"bytes,2,opt,name=scheme,proto3" json:"scheme,omitempty"`
-	// For people. Set by the agent.
-	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Further facts, a JSON object. Set by the agent. Empty means none.
-	MetadataJson  string `protobuf:"bytes,4,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	// For people. Empty means none.
+	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
+	// The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+	//
+	// Types that are valid to be assigned to Scheme:
+	//
+	//	*SecurityScheme_ApiKey
+	//	*SecurityScheme_Http
+	//	*SecurityScheme_Oauth2
+	//	*SecurityScheme_OpenIdConnect
+	//	*SecurityScheme_MutualTls
+	//	*SecurityScheme_Custom
+	Scheme isSecurityScheme_Scheme `protobuf_oneof:"scheme"`
+	// Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
+	MetadataJson  string `protobuf:"bytes,8,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,25 +546,72 @@ func (*SecurityScheme) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *SecurityScheme) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *SecurityScheme) GetScheme() string {
-	if x != nil {
-		return x.Scheme
-	}
-	return ""
-}
-
 func (x *SecurityScheme) GetDescription() string {
 	if x != nil {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *SecurityScheme) GetScheme() isSecurityScheme_Scheme {
+	if x != nil {
+		return x.Scheme
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetApiKey() *ApiKeySecurity {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_ApiKey); ok {
+			return x.ApiKey
+		}
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetHttp() *HttpSecurity {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_Http); ok {
+			return x.Http
+		}
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetOauth2() *OAuth2Security {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_Oauth2); ok {
+			return x.Oauth2
+		}
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetOpenIdConnect() *OpenIdConnectSecurity {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_OpenIdConnect); ok {
+			return x.OpenIdConnect
+		}
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetMutualTls() *MutualTlsSecurity {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_MutualTls); ok {
+			return x.MutualTls
+		}
+	}
+	return nil
+}
+
+func (x *SecurityScheme) GetCustom() *CustomSecurity {
+	if x != nil {
+		if x, ok := x.Scheme.(*SecurityScheme_Custom); ok {
+			return x.Custom
+		}
+	}
+	return nil
 }
 
 func (x *SecurityScheme) GetMetadataJson() string {
@@ -577,28 +621,509 @@ func (x *SecurityScheme) GetMetadataJson() string {
 	return ""
 }
 
+type isSecurityScheme_Scheme interface {
+	isSecurityScheme_Scheme()
+}
+
+type SecurityScheme_ApiKey struct {
+	// A key in a header, a query parameter or a cookie.
+	ApiKey *ApiKeySecurity `protobuf:"bytes,2,opt,name=api_key,json=apiKey,proto3,oneof"`
+}
+
+type SecurityScheme_Http struct {
+	// A scheme of the HTTP header `authorization`.
+	Http *HttpSecurity `protobuf:"bytes,3,opt,name=http,proto3,oneof"`
+}
+
+type SecurityScheme_Oauth2 struct {
+	// OAuth 2.0.
+	Oauth2 *OAuth2Security `protobuf:"bytes,4,opt,name=oauth2,proto3,oneof"`
+}
+
+type SecurityScheme_OpenIdConnect struct {
+	// OpenID Connect.
+	OpenIdConnect *OpenIdConnectSecurity `protobuf:"bytes,5,opt,name=open_id_connect,json=openIdConnect,proto3,oneof"`
+}
+
+type SecurityScheme_MutualTls struct {
+	// A client certificate.
+	MutualTls *MutualTlsSecurity `protobuf:"bytes,6,opt,name=mutual_tls,json=mutualTls,proto3,oneof"`
+}
+
+type SecurityScheme_Custom struct {
+	// Anything else.
+	Custom *CustomSecurity `protobuf:"bytes,7,opt,name=custom,proto3,oneof"`
+}
+
+func (*SecurityScheme_ApiKey) isSecurityScheme_Scheme() {}
+
+func (*SecurityScheme_Http) isSecurityScheme_Scheme() {}
+
+func (*SecurityScheme_Oauth2) isSecurityScheme_Scheme() {}
+
+func (*SecurityScheme_OpenIdConnect) isSecurityScheme_Scheme() {}
+
+func (*SecurityScheme_MutualTls) isSecurityScheme_Scheme() {}
+
+func (*SecurityScheme_Custom) isSecurityScheme_Scheme() {}
+
+// ApiKeySecurity is a key that the caller sends with each call.
+type ApiKeySecurity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the key travels. Set by the agent.
+	Location ApiKeyLocation `protobuf:"varint,1,opt,name=location,proto3,enum=plgrpc.v1.ApiKeyLocation" json:"location,omitempty"`
+	// Name of the header, parameter or cookie. Set by the agent. Empty means not stated.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApiKeySecurity) Reset() {
+	*x = ApiKeySecurity{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApiKeySecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApiKeySecurity) ProtoMessage() {}
+
+func (x *ApiKeySecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApiKeySecurity.ProtoReflect.Descriptor instead.
+func (*ApiKeySecurity) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ApiKeySecurity) GetLocation() ApiKeyLocation {
+	if x != nil {
+		return x.Location
+	}
+	return ApiKeyLocation_API_KEY_LOCATION_UNSPECIFIED
+}
+
+func (x *ApiKeySecurity) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// HttpSecurity is a scheme of the HTTP header `authorization`.
+type HttpSecurity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the scheme, for instance `bearer` or `basic`. Source: IANA's registry of HTTP authentication schemes. Set by the agent.
+	// Empty means not stated.
+	Scheme string `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// Format of a bearer token, for instance `JWT`. Set by the agent. Empty means not stated.
+	BearerFormat  string `protobuf:"bytes,2,opt,name=bearer_format,json=bearerFormat,proto3" json:"bearer_format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpSecurity) Reset() {
+	*x = HttpSecurity{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpSecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpSecurity) ProtoMessage() {}
+
+func (x *HttpSecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpSecurity.ProtoReflect.Descriptor instead.
+func (*HttpSecurity) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HttpSecurity) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *HttpSecurity) GetBearerFormat() string {
+	if x != nil {
+		return x.BearerFormat
+	}
+	return ""
+}
+
+// OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+type OAuth2Security struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Authorization code. Has `authorization_url` and `token_url`.
+	AuthorizationCode *OAuthFlow `protobuf:"bytes,1,opt,name=authorization_code,json=authorizationCode,proto3" json:"authorization_code,omitempty"`
+	// Client credentials. Has `token_url`.
+	ClientCredentials *OAuthFlow `protobuf:"bytes,2,opt,name=client_credentials,json=clientCredentials,proto3" json:"client_credentials,omitempty"`
+	// Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+	Implicit *OAuthFlow `protobuf:"bytes,3,opt,name=implicit,proto3" json:"implicit,omitempty"`
+	// Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+	Password *OAuthFlow `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	// Device code (RFC 8628). Has `device_authorization_url` and `token_url`.
+	DeviceCode *OAuthFlow `protobuf:"bytes,5,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
+	// URL of the authorization server's metadata (RFC 8414). Set by the agent. Empty means not stated.
+	MetadataUrl   string `protobuf:"bytes,6,opt,name=metadata_url,json=metadataUrl,proto3" json:"metadata_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuth2Security) Reset() {
+	*x = OAuth2Security{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuth2Security) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuth2Security) ProtoMessage() {}
+
+func (x *OAuth2Security) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuth2Security.ProtoReflect.Descriptor instead.
+func (*OAuth2Security) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OAuth2Security) GetAuthorizationCode() *OAuthFlow {
+	if x != nil {
+		return x.AuthorizationCode
+	}
+	return nil
+}
+
+func (x *OAuth2Security) GetClientCredentials() *OAuthFlow {
+	if x != nil {
+		return x.ClientCredentials
+	}
+	return nil
+}
+
+func (x *OAuth2Security) GetImplicit() *OAuthFlow {
+	if x != nil {
+		return x.Implicit
+	}
+	return nil
+}
+
+func (x *OAuth2Security) GetPassword() *OAuthFlow {
+	if x != nil {
+		return x.Password
+	}
+	return nil
+}
+
+func (x *OAuth2Security) GetDeviceCode() *OAuthFlow {
+	if x != nil {
+		return x.DeviceCode
+	}
+	return nil
+}
+
+func (x *OAuth2Security) GetMetadataUrl() string {
+	if x != nil {
+		return x.MetadataUrl
+	}
+	return ""
+}
+
+// OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+type OAuthFlow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// URL of the authorization endpoint.
+	AuthorizationUrl string `protobuf:"bytes,1,opt,name=authorization_url,json=authorizationUrl,proto3" json:"authorization_url,omitempty"`
+	// URL of the token endpoint.
+	TokenUrl string `protobuf:"bytes,2,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
+	// URL of the device authorization endpoint.
+	DeviceAuthorizationUrl string `protobuf:"bytes,3,opt,name=device_authorization_url,json=deviceAuthorizationUrl,proto3" json:"device_authorization_url,omitempty"`
+	// URL at which tokens are refreshed.
+	RefreshUrl string `protobuf:"bytes,4,opt,name=refresh_url,json=refreshUrl,proto3" json:"refresh_url,omitempty"`
+	// Scopes by name, each with a description for people.
+	Scopes map[string]string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether PKCE (RFC 7636) is required. False, the default, means not stated.
+	PkceRequired  bool `protobuf:"varint,6,opt,name=pkce_required,json=pkceRequired,proto3" json:"pkce_required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuthFlow) Reset() {
+	*x = OAuthFlow{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuthFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuthFlow) ProtoMessage() {}
+
+func (x *OAuthFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuthFlow.ProtoReflect.Descriptor instead.
+func (*OAuthFlow) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *OAuthFlow) GetAuthorizationUrl() string {
+	if x != nil {
+		return x.AuthorizationUrl
+	}
+	return ""
+}
+
+func (x *OAuthFlow) GetTokenUrl() string {
+	if x != nil {
+		return x.TokenUrl
+	}
+	return ""
+}
+
+func (x *OAuthFlow) GetDeviceAuthorizationUrl() string {
+	if x != nil {
+		return x.DeviceAuthorizationUrl
+	}
+	return ""
+}
+
+func (x *OAuthFlow) GetRefreshUrl() string {
+	if x != nil {
+		return x.RefreshUrl
+	}
+	return ""
+}
+
+func (x *OAuthFlow) GetScopes() map[string]string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *OAuthFlow) GetPkceRequired() bool {
+	if x != nil {
+		return x.PkceRequired
+	}
+	return false
+}
+
+// OpenIdConnectSecurity is OpenID Connect.
+type OpenIdConnectSecurity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// URL of the discovery document. Set by the agent. Empty means not stated.
+	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenIdConnectSecurity) Reset() {
+	*x = OpenIdConnectSecurity{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenIdConnectSecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenIdConnectSecurity) ProtoMessage() {}
+
+func (x *OpenIdConnectSecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenIdConnectSecurity.ProtoReflect.Descriptor instead.
+func (*OpenIdConnectSecurity) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OpenIdConnectSecurity) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+// MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+type MutualTlsSecurity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MutualTlsSecurity) Reset() {
+	*x = MutualTlsSecurity{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MutualTlsSecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MutualTlsSecurity) ProtoMessage() {}
+
+func (x *MutualTlsSecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MutualTlsSecurity.ProtoReflect.Descriptor instead.
+func (*MutualTlsSecurity) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{10}
+}
+
+// CustomSecurity is a scheme of a type that the contract has no message for.
+type CustomSecurity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Type, a word of the application. Set by the agent. Required.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Its facts, a JSON object. Set by the agent. Empty means none.
+	ContentJson   string `protobuf:"bytes,2,opt,name=content_json,json=contentJson,proto3" json:"content_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CustomSecurity) Reset() {
+	*x = CustomSecurity{}
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CustomSecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CustomSecurity) ProtoMessage() {}
+
+func (x *CustomSecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_agent_card_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CustomSecurity.ProtoReflect.Descriptor instead.
+func (*CustomSecurity) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CustomSecurity) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CustomSecurity) GetContentJson() string {
+	if x != nil {
+		return x.ContentJson
+	}
+	return ""
+}
+
 var File_plgrpc_v1_agent_card_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_agent_card_proto_rawDesc = "" +
 	"\n" +
-	"\x1aplgrpc/v1/agent_card.proto\x12\tplgrpc.v1\"\x9d\x06\n" +
+	"\x1aplgrpc/v1/agent_card.proto\x12\tplgrpc.v1\"\x9a\x06\n" +
 	"\tAgentCard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x10\n" +
-	"\x03url\x18\x03 \x01(\tR\x03url\x12\x1c\n" +
-	"\ttransport\x18\x04 \x01(\tR\ttransport\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\x12)\n" +
-	"\x10protocol_version\x18\x06 \x01(\tR\x0fprotocolVersion\x12@\n" +
-	"\fcapabilities\x18\a \x01(\v2\x1c.plgrpc.v1.AgentCapabilitiesR\fcapabilities\x12-\n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x129\n" +
+	"\n" +
+	"interfaces\x18\x03 \x03(\v2\x19.plgrpc.v1.AgentInterfaceR\n" +
+	"interfaces\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12)\n" +
+	"\x10protocol_version\x18\x05 \x01(\tR\x0fprotocolVersion\x12\x1a\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x12'\n" +
+	"\x0fmax_concurrency\x18\a \x01(\x05R\x0emaxConcurrency\x12-\n" +
 	"\x06skills\x18\b \x03(\v2\x15.plgrpc.v1.AgentSkillR\x06skills\x12#\n" +
 	"\rinput_formats\x18\t \x03(\tR\finputFormats\x12%\n" +
 	"\x0eoutput_formats\x18\n" +
 	" \x03(\tR\routputFormats\x12T\n" +
 	"\x10security_schemes\x18\v \x03(\v2).plgrpc.v1.AgentCard.SecuritySchemesEntryR\x0fsecuritySchemes\x12\x12\n" +
 	"\x04role\x18\f \x01(\tR\x04role\x12\x12\n" +
-	"\x04tags\x18\r \x03(\tR\x04tags\x12N\n" +
-	"\x15additional_interfaces\x18\x0e \x03(\v2\x19.plgrpc.v1.AgentInterfaceR\x14additionalInterfaces\x12>\n" +
-	"\bmetadata\x18\x0f \x03(\v2\".plgrpc.v1.AgentCard.MetadataEntryR\bmetadata\x1a]\n" +
+	"\x04tags\x18\r \x03(\tR\x04tags\x12>\n" +
+	"\bmetadata\x18\x0e \x03(\v2\".plgrpc.v1.AgentCard.MetadataEntryR\bmetadata\x12=\n" +
+	"\n" +
+	"signatures\x18\x0f \x03(\v2\x1d.plgrpc.v1.AgentCardSignatureR\n" +
+	"signatures\x1a]\n" +
 	"\x14SecuritySchemesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\x05value\x18\x02 \x01(\v2\x19.plgrpc.v1.SecuritySchemeR\x05value:\x028\x01\x1a;\n" +
@@ -608,25 +1133,7 @@ const file_plgrpc_v1_agent_card_proto_rawDesc = "" +
 	"\x0eAgentInterface\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x1c\n" +
 	"\ttransport\x18\x02 \x01(\tR\ttransport\x12)\n" +
-	"\x10protocol_version\x18\x03 \x01(\tR\x0fprotocolVersion\"\xa9\x04\n" +
-	"\x11AgentCapabilities\x12\x1c\n" +
-	"\tstreaming\x18\x01 \x01(\bR\tstreaming\x12-\n" +
-	"\x12push_notifications\x18\x02 \x01(\bR\x11pushNotifications\x128\n" +
-	"\x18state_transition_history\x18\x03 \x01(\bR\x16stateTransitionHistory\x12\x17\n" +
-	"\ahas_llm\x18\x04 \x01(\bR\x06hasLlm\x12'\n" +
-	"\x0fmax_concurrency\x18\x05 \x01(\x05R\x0emaxConcurrency\x12)\n" +
-	"\x10message_batching\x18\x06 \x01(\bR\x0fmessageBatching\x12!\n" +
-	"\ftool_calling\x18\a \x01(\bR\vtoolCalling\x120\n" +
-	"\x14multi_step_reasoning\x18\b \x01(\bR\x12multiStepReasoning\x12'\n" +
-	"\x0ftimeout_support\x18\t \x01(\bR\x0etimeoutSupport\x12\x1e\n" +
-	"\n" +
-	"delegation\x18\n" +
-	" \x01(\bR\n" +
-	"delegation\x12\x10\n" +
-	"\x03rag\x18\v \x01(\bR\x03rag\x12%\n" +
-	"\x0ecode_execution\x18\f \x01(\bR\rcodeExecution\x122\n" +
-	"\x12supports_inference\x18\r \x01(\bH\x00R\x11supportsInference\x88\x01\x01B\x15\n" +
-	"\x13_supports_inference\"\xd1\x01\n" +
+	"\x10protocol_version\x18\x03 \x01(\tR\x0fprotocolVersion\"\xd1\x01\n" +
 	"\n" +
 	"AgentSkill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
@@ -634,12 +1141,59 @@ const file_plgrpc_v1_agent_card_proto_rawDesc = "" +
 	"\x11input_schema_json\x18\x03 \x01(\tR\x0finputSchemaJson\x12,\n" +
 	"\x12output_schema_json\x18\x04 \x01(\tR\x10outputSchemaJson\x12\x12\n" +
 	"\x04tags\x18\x05 \x03(\tR\x04tags\x12#\n" +
-	"\rexamples_json\x18\x06 \x03(\tR\fexamplesJson\"\x83\x01\n" +
-	"\x0eSecurityScheme\x12\x12\n" +
-	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
-	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x12#\n" +
-	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJsonBc\n" +
+	"\rexamples_json\x18\x06 \x03(\tR\fexamplesJson\"q\n" +
+	"\x12AgentCardSignature\x12\x1c\n" +
+	"\tprotected\x18\x01 \x01(\tR\tprotected\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\tR\tsignature\x12\x1f\n" +
+	"\vheader_json\x18\x03 \x01(\tR\n" +
+	"headerJson\"\xbb\x03\n" +
+	"\x0eSecurityScheme\x12 \n" +
+	"\vdescription\x18\x01 \x01(\tR\vdescription\x124\n" +
+	"\aapi_key\x18\x02 \x01(\v2\x19.plgrpc.v1.ApiKeySecurityH\x00R\x06apiKey\x12-\n" +
+	"\x04http\x18\x03 \x01(\v2\x17.plgrpc.v1.HttpSecurityH\x00R\x04http\x123\n" +
+	"\x06oauth2\x18\x04 \x01(\v2\x19.plgrpc.v1.OAuth2SecurityH\x00R\x06oauth2\x12J\n" +
+	"\x0fopen_id_connect\x18\x05 \x01(\v2 .plgrpc.v1.OpenIdConnectSecurityH\x00R\ropenIdConnect\x12=\n" +
+	"\n" +
+	"mutual_tls\x18\x06 \x01(\v2\x1c.plgrpc.v1.MutualTlsSecurityH\x00R\tmutualTls\x123\n" +
+	"\x06custom\x18\a \x01(\v2\x19.plgrpc.v1.CustomSecurityH\x00R\x06custom\x12#\n" +
+	"\rmetadata_json\x18\b \x01(\tR\fmetadataJsonB\b\n" +
+	"\x06scheme\"[\n" +
+	"\x0eApiKeySecurity\x125\n" +
+	"\blocation\x18\x01 \x01(\x0e2\x19.plgrpc.v1.ApiKeyLocationR\blocation\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"K\n" +
+	"\fHttpSecurity\x12\x16\n" +
+	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12#\n" +
+	"\rbearer_format\x18\x02 \x01(\tR\fbearerFormat\"\xd8\x02\n" +
+	"\x0eOAuth2Security\x12C\n" +
+	"\x12authorization_code\x18\x01 \x01(\v2\x14.plgrpc.v1.OAuthFlowR\x11authorizationCode\x12C\n" +
+	"\x12client_credentials\x18\x02 \x01(\v2\x14.plgrpc.v1.OAuthFlowR\x11clientCredentials\x120\n" +
+	"\bimplicit\x18\x03 \x01(\v2\x14.plgrpc.v1.OAuthFlowR\bimplicit\x120\n" +
+	"\bpassword\x18\x04 \x01(\v2\x14.plgrpc.v1.OAuthFlowR\bpassword\x125\n" +
+	"\vdevice_code\x18\x05 \x01(\v2\x14.plgrpc.v1.OAuthFlowR\n" +
+	"deviceCode\x12!\n" +
+	"\fmetadata_url\x18\x06 \x01(\tR\vmetadataUrl\"\xca\x02\n" +
+	"\tOAuthFlow\x12+\n" +
+	"\x11authorization_url\x18\x01 \x01(\tR\x10authorizationUrl\x12\x1b\n" +
+	"\ttoken_url\x18\x02 \x01(\tR\btokenUrl\x128\n" +
+	"\x18device_authorization_url\x18\x03 \x01(\tR\x16deviceAuthorizationUrl\x12\x1f\n" +
+	"\vrefresh_url\x18\x04 \x01(\tR\n" +
+	"refreshUrl\x128\n" +
+	"\x06scopes\x18\x05 \x03(\v2 .plgrpc.v1.OAuthFlow.ScopesEntryR\x06scopes\x12#\n" +
+	"\rpkce_required\x18\x06 \x01(\bR\fpkceRequired\x1a9\n" +
+	"\vScopesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\")\n" +
+	"\x15OpenIdConnectSecurity\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\x13\n" +
+	"\x11MutualTlsSecurity\"G\n" +
+	"\x0eCustomSecurity\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
+	"\fcontent_json\x18\x02 \x01(\tR\vcontentJson*\x88\x01\n" +
+	"\x0eApiKeyLocation\x12 \n" +
+	"\x1cAPI_KEY_LOCATION_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17API_KEY_LOCATION_HEADER\x10\x01\x12\x1a\n" +
+	"\x16API_KEY_LOCATION_QUERY\x10\x02\x12\x1b\n" +
+	"\x17API_KEY_LOCATION_COOKIE\x10\x03Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -654,28 +1208,51 @@ func file_plgrpc_v1_agent_card_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_agent_card_proto_rawDescData
 }
 
-var file_plgrpc_v1_agent_card_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_plgrpc_v1_agent_card_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_plgrpc_v1_agent_card_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_plgrpc_v1_agent_card_proto_goTypes = []any{
-	(*AgentCard)(nil),         // 0: plgrpc.v1.AgentCard
-	(*AgentInterface)(nil),    // 1: plgrpc.v1.AgentInterface
-	(*AgentCapabilities)(nil), // 2: plgrpc.v1.AgentCapabilities
-	(*AgentSkill)(nil),        // 3: plgrpc.v1.AgentSkill
-	(*SecurityScheme)(nil),    // 4: plgrpc.v1.SecurityScheme
-	nil,                       // 5: plgrpc.v1.AgentCard.SecuritySchemesEntry
-	nil,                       // 6: plgrpc.v1.AgentCard.MetadataEntry
+	(ApiKeyLocation)(0),           // 0: plgrpc.v1.ApiKeyLocation
+	(*AgentCard)(nil),             // 1: plgrpc.v1.AgentCard
+	(*AgentInterface)(nil),        // 2: plgrpc.v1.AgentInterface
+	(*AgentSkill)(nil),            // 3: plgrpc.v1.AgentSkill
+	(*AgentCardSignature)(nil),    // 4: plgrpc.v1.AgentCardSignature
+	(*SecurityScheme)(nil),        // 5: plgrpc.v1.SecurityScheme
+	(*ApiKeySecurity)(nil),        // 6: plgrpc.v1.ApiKeySecurity
+	(*HttpSecurity)(nil),          // 7: plgrpc.v1.HttpSecurity
+	(*OAuth2Security)(nil),        // 8: plgrpc.v1.OAuth2Security
+	(*OAuthFlow)(nil),             // 9: plgrpc.v1.OAuthFlow
+	(*OpenIdConnectSecurity)(nil), // 10: plgrpc.v1.OpenIdConnectSecurity
+	(*MutualTlsSecurity)(nil),     // 11: plgrpc.v1.MutualTlsSecurity
+	(*CustomSecurity)(nil),        // 12: plgrpc.v1.CustomSecurity
+	nil,                           // 13: plgrpc.v1.AgentCard.SecuritySchemesEntry
+	nil,                           // 14: plgrpc.v1.AgentCard.MetadataEntry
+	nil,                           // 15: plgrpc.v1.OAuthFlow.ScopesEntry
 }
 var file_plgrpc_v1_agent_card_proto_depIdxs = []int32{
-	2, // 0: plgrpc.v1.AgentCard.capabilities:type_name -> plgrpc.v1.AgentCapabilities
-	3, // 1: plgrpc.v1.AgentCard.skills:type_name -> plgrpc.v1.AgentSkill
-	5, // 2: plgrpc.v1.AgentCard.security_schemes:type_name -> plgrpc.v1.AgentCard.SecuritySchemesEntry
-	1, // 3: plgrpc.v1.AgentCard.additional_interfaces:type_name -> plgrpc.v1.AgentInterface
-	6, // 4: plgrpc.v1.AgentCard.metadata:type_name -> plgrpc.v1.AgentCard.MetadataEntry
-	4, // 5: plgrpc.v1.AgentCard.SecuritySchemesEntry.value:type_name -> plgrpc.v1.SecurityScheme
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: plgrpc.v1.AgentCard.interfaces:type_name -> plgrpc.v1.AgentInterface
+	3,  // 1: plgrpc.v1.AgentCard.skills:type_name -> plgrpc.v1.AgentSkill
+	13, // 2: plgrpc.v1.AgentCard.security_schemes:type_name -> plgrpc.v1.AgentCard.SecuritySchemesEntry
+	14, // 3: plgrpc.v1.AgentCard.metadata:type_name -> plgrpc.v1.AgentCard.MetadataEntry
+	4,  // 4: plgrpc.v1.AgentCard.signatures:type_name -> plgrpc.v1.AgentCardSignature
+	6,  // 5: plgrpc.v1.SecurityScheme.api_key:type_name -> plgrpc.v1.ApiKeySecurity
+	7,  // 6: plgrpc.v1.SecurityScheme.http:type_name -> plgrpc.v1.HttpSecurity
+	8,  // 7: plgrpc.v1.SecurityScheme.oauth2:type_name -> plgrpc.v1.OAuth2Security
+	10, // 8: plgrpc.v1.SecurityScheme.open_id_connect:type_name -> plgrpc.v1.OpenIdConnectSecurity
+	11, // 9: plgrpc.v1.SecurityScheme.mutual_tls:type_name -> plgrpc.v1.MutualTlsSecurity
+	12, // 10: plgrpc.v1.SecurityScheme.custom:type_name -> plgrpc.v1.CustomSecurity
+	0,  // 11: plgrpc.v1.ApiKeySecurity.location:type_name -> plgrpc.v1.ApiKeyLocation
+	9,  // 12: plgrpc.v1.OAuth2Security.authorization_code:type_name -> plgrpc.v1.OAuthFlow
+	9,  // 13: plgrpc.v1.OAuth2Security.client_credentials:type_name -> plgrpc.v1.OAuthFlow
+	9,  // 14: plgrpc.v1.OAuth2Security.implicit:type_name -> plgrpc.v1.OAuthFlow
+	9,  // 15: plgrpc.v1.OAuth2Security.password:type_name -> plgrpc.v1.OAuthFlow
+	9,  // 16: plgrpc.v1.OAuth2Security.device_code:type_name -> plgrpc.v1.OAuthFlow
+	15, // 17: plgrpc.v1.OAuthFlow.scopes:type_name -> plgrpc.v1.OAuthFlow.ScopesEntry
+	5,  // 18: plgrpc.v1.AgentCard.SecuritySchemesEntry.value:type_name -> plgrpc.v1.SecurityScheme
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_agent_card_proto_init() }
@@ -683,19 +1260,27 @@ func file_plgrpc_v1_agent_card_proto_init() {
 	if File_plgrpc_v1_agent_card_proto != nil {
 		return
 	}
-	file_plgrpc_v1_agent_card_proto_msgTypes[2].OneofWrappers = []any{}
+	file_plgrpc_v1_agent_card_proto_msgTypes[4].OneofWrappers = []any{
+		(*SecurityScheme_ApiKey)(nil),
+		(*SecurityScheme_Http)(nil),
+		(*SecurityScheme_Oauth2)(nil),
+		(*SecurityScheme_OpenIdConnect)(nil),
+		(*SecurityScheme_MutualTls)(nil),
+		(*SecurityScheme_Custom)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_agent_card_proto_rawDesc), len(file_plgrpc_v1_agent_card_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   7,
+			NumEnums:      1,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_plgrpc_v1_agent_card_proto_goTypes,
 		DependencyIndexes: file_plgrpc_v1_agent_card_proto_depIdxs,
+		EnumInfos:         file_plgrpc_v1_agent_card_proto_enumTypes,
 		MessageInfos:      file_plgrpc_v1_agent_card_proto_msgTypes,
 	}.Build()
 	File_plgrpc_v1_agent_card_proto = out.File

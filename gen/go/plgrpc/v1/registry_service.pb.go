@@ -25,6 +25,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+type InstanceState int32
+
+const (
+	// Not set. In a request: as before.
+	InstanceState_INSTANCE_STATE_UNSPECIFIED InstanceState = 0
+	// It takes work.
+	InstanceState_INSTANCE_STATE_UP InstanceState = 1
+	// It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+	InstanceState_INSTANCE_STATE_DRAINING InstanceState = 2
+)
+
+// Enum value maps for InstanceState.
+var (
+	InstanceState_name = map[int32]string{
+		0: "INSTANCE_STATE_UNSPECIFIED",
+		1: "INSTANCE_STATE_UP",
+		2: "INSTANCE_STATE_DRAINING",
+	}
+	InstanceState_value = map[string]int32{
+		"INSTANCE_STATE_UNSPECIFIED": 0,
+		"INSTANCE_STATE_UP":          1,
+		"INSTANCE_STATE_DRAINING":    2,
+	}
+)
+
+func (x InstanceState) Enum() *InstanceState {
+	p := new(InstanceState)
+	*p = x
+	return p
+}
+
+func (x InstanceState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (InstanceState) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_registry_service_proto_enumTypes[0].Descriptor()
+}
+
+func (InstanceState) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_registry_service_proto_enumTypes[0]
+}
+
+func (x InstanceState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use InstanceState.Descriptor instead.
+func (InstanceState) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_registry_service_proto_rawDescGZIP(), []int{0}
+}
+
 // AgentChangeKind is what happened to an agent. Open, as TaskState.
 type AgentChangeKind int32
 
@@ -66,11 +119,11 @@ func (x AgentChangeKind) String() string {
 }
 
 func (AgentChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_registry_service_proto_enumTypes[0].Descriptor()
+	return file_plgrpc_v1_registry_service_proto_enumTypes[1].Descriptor()
 }
 
 func (AgentChangeKind) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_registry_service_proto_enumTypes[0]
+	return &file_plgrpc_v1_registry_service_proto_enumTypes[1]
 }
 
 func (x AgentChangeKind) Number() protoreflect.EnumNumber {
@@ -79,7 +132,7 @@ func (x AgentChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AgentChangeKind.Descriptor instead.
 func (AgentChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_registry_service_proto_rawDescGZIP(), []int{0}
+	return file_plgrpc_v1_registry_service_proto_rawDescGZIP(), []int{1}
 }
 
 // AgentFilter selects agents. What is set must all match.
@@ -95,8 +148,8 @@ type AgentFilter struct {
 	Skills []string `protobuf:"bytes,4,rep,name=skills,proto3" json:"skills,omitempty"`
 	// Metadata that an agent must have, key by key. Set by the caller. Empty means any.
 	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
-	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+	Features      []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,24 +219,35 @@ func (x *AgentFilter) GetMetadata() map[string]string {
 	return nil
 }
 
-func (x *AgentFilter) GetCapabilities() []string {
+func (x *AgentFilter) GetFeatures() []string {
 	if x != nil {
-		return x.Capabilities
+		return x.Features
 	}
 	return nil
 }
 
-// RegisteredAgent is a card under a lease.
+// RegisteredAgent is a card under a lease: one instance of an agent.
 type RegisteredAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The card. Set by the agent.
 	Card *AgentCard `protobuf:"bytes,1,opt,name=card,proto3" json:"card,omitempty"`
-	// Revision of the latest change to the card. Set by the registry.
+	// Revision of the latest change to the card, the instance or the state. Set by the registry.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// When it was registered first, UTC. Set by the registry.
 	RegisterTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
 	// When the lease runs out unless it is renewed, UTC. Set by the registry.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+	// not stated.
+	InstanceId string `protobuf:"bytes,5,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+	Owner string `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+	State InstanceState `protobuf:"varint,7,opt,name=state,proto3,enum=plgrpc.v1.InstanceState" json:"state,omitempty"`
+	// Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+	Running int32 `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"`
+	// Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+	Queued        int32 `protobuf:"varint,9,opt,name=queued,proto3" json:"queued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,15 +310,52 @@ func (x *RegisteredAgent) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RegisteredAgent) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *RegisteredAgent) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *RegisteredAgent) GetState() InstanceState {
+	if x != nil {
+		return x.State
+	}
+	return InstanceState_INSTANCE_STATE_UNSPECIFIED
+}
+
+func (x *RegisteredAgent) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *RegisteredAgent) GetQueued() int32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
 // RegisterAgentRequest carries a card.
 type RegisterAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The card; name, description and URL are required. Set by the caller.
+	// The card; name, description and an interface are required. Set by the caller.
 	Card *AgentCard `protobuf:"bytes,1,opt,name=card,proto3" json:"card,omitempty"`
 	// Length of the lease, from 1 second to 1 hour. Set by the caller. Unset means 30 seconds.
 	LeaseTtl *durationpb.Duration `protobuf:"bytes,2,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
-	// Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
-	LeaseId       string `protobuf:"bytes,3,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
+	LeaseId string `protobuf:"bytes,3,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+	InstanceId    string `protobuf:"bytes,4,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +407,13 @@ func (x *RegisterAgentRequest) GetLeaseTtl() *durationpb.Duration {
 func (x *RegisterAgentRequest) GetLeaseId() string {
 	if x != nil {
 		return x.LeaseId
+	}
+	return ""
+}
+
+func (x *RegisterAgentRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
 	}
 	return ""
 }
@@ -374,11 +482,17 @@ func (x *RegisterAgentResponse) GetRevision() int64 {
 	return 0
 }
 
-// RenewLeaseRequest names a lease.
+// RenewLeaseRequest names a lease, and says how the agent is.
 type RenewLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lease. Set by the caller. Required.
-	LeaseId       string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// The lease. A secret: keep it out of logs. Set by the caller. Required.
+	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Whether the agent takes work. Set by the caller. Unset means as before.
+	State InstanceState `protobuf:"varint,2,opt,name=state,proto3,enum=plgrpc.v1.InstanceState" json:"state,omitempty"`
+	// Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+	Running int32 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	// Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+	Queued        int32 `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +532,27 @@ func (x *RenewLeaseRequest) GetLeaseId() string {
 		return x.LeaseId
 	}
 	return ""
+}
+
+func (x *RenewLeaseRequest) GetState() InstanceState {
+	if x != nil {
+		return x.State
+	}
+	return InstanceState_INSTANCE_STATE_UNSPECIFIED
+}
+
+func (x *RenewLeaseRequest) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *RenewLeaseRequest) GetQueued() int32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
 }
 
 // RenewLeaseResponse confirms it.
@@ -469,7 +604,7 @@ func (x *RenewLeaseResponse) GetLeaseTtl() *durationpb.Duration {
 // DeregisterAgentRequest names a lease.
 type DeregisterAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lease. Set by the caller. Required.
+	// The lease. A secret: keep it out of logs. Set by the caller. Required.
 	LeaseId       string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -561,8 +696,13 @@ func (x *DeregisterAgentResponse) GetRemoved() bool {
 // GetAgentRequest names an agent.
 type GetAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name or URL. Set by the caller. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What to look for. Set by the caller. Required.
+	//
+	// Types that are valid to be assigned to Target:
+	//
+	//	*GetAgentRequest_Name
+	//	*GetAgentRequest_Url
+	Target        isGetAgentRequest_Target `protobuf_oneof:"target"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,12 +737,48 @@ func (*GetAgentRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_registry_service_proto_rawDescGZIP(), []int{8}
 }
 
+func (x *GetAgentRequest) GetTarget() isGetAgentRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
 func (x *GetAgentRequest) GetName() string {
 	if x != nil {
-		return x.Name
+		if x, ok := x.Target.(*GetAgentRequest_Name); ok {
+			return x.Name
+		}
 	}
 	return ""
 }
+
+func (x *GetAgentRequest) GetUrl() string {
+	if x != nil {
+		if x, ok := x.Target.(*GetAgentRequest_Url); ok {
+			return x.Url
+		}
+	}
+	return ""
+}
+
+type isGetAgentRequest_Target interface {
+	isGetAgentRequest_Target()
+}
+
+type GetAgentRequest_Name struct {
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3,oneof"`
+}
+
+type GetAgentRequest_Url struct {
+	// URL of its first interface.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3,oneof"`
+}
+
+func (*GetAgentRequest_Name) isGetAgentRequest_Target() {}
+
+func (*GetAgentRequest_Url) isGetAgentRequest_Target() {}
 
 // GetAgentResponse carries the agent.
 type GetAgentResponse struct {
@@ -966,41 +1142,54 @@ var File_plgrpc_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	" plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\"\x84\x02\n" +
+	" plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\"\xfc\x01\n" +
 	"\vAgentFilter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
 	"\x04tags\x18\x03 \x03(\tR\x04tags\x12\x16\n" +
 	"\x06skills\x18\x04 \x03(\tR\x06skills\x12@\n" +
-	"\bmetadata\x18\x05 \x03(\v2$.plgrpc.v1.AgentFilter.MetadataEntryR\bmetadata\x12\"\n" +
-	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x1a;\n" +
+	"\bmetadata\x18\x05 \x03(\v2$.plgrpc.v1.AgentFilter.MetadataEntryR\bmetadata\x12\x1a\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x02\n" +
 	"\x0fRegisteredAgent\x12(\n" +
 	"\x04card\x18\x01 \x01(\v2\x14.plgrpc.v1.AgentCardR\x04card\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12?\n" +
 	"\rregister_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fregisterTime\x12;\n" +
 	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\x93\x01\n" +
+	"expireTime\x12\x1f\n" +
+	"\vinstance_id\x18\x05 \x01(\tR\n" +
+	"instanceId\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12.\n" +
+	"\x05state\x18\a \x01(\x0e2\x18.plgrpc.v1.InstanceStateR\x05state\x12\x18\n" +
+	"\arunning\x18\b \x01(\x05R\arunning\x12\x16\n" +
+	"\x06queued\x18\t \x01(\x05R\x06queued\"\xb4\x01\n" +
 	"\x14RegisterAgentRequest\x12(\n" +
 	"\x04card\x18\x01 \x01(\v2\x14.plgrpc.v1.AgentCardR\x04card\x126\n" +
 	"\tlease_ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x12\x19\n" +
-	"\blease_id\x18\x03 \x01(\tR\aleaseId\"\x86\x01\n" +
+	"\blease_id\x18\x03 \x01(\tR\aleaseId\x12\x1f\n" +
+	"\vinstance_id\x18\x04 \x01(\tR\n" +
+	"instanceId\"\x86\x01\n" +
 	"\x15RegisterAgentResponse\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x126\n" +
 	"\tlease_ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x03R\brevision\".\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\"\x90\x01\n" +
 	"\x11RenewLeaseRequest\x12\x19\n" +
-	"\blease_id\x18\x01 \x01(\tR\aleaseId\"L\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12.\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x18.plgrpc.v1.InstanceStateR\x05state\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x16\n" +
+	"\x06queued\x18\x04 \x01(\x05R\x06queued\"L\n" +
 	"\x12RenewLeaseResponse\x126\n" +
 	"\tlease_ttl\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\"3\n" +
 	"\x16DeregisterAgentRequest\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\"3\n" +
 	"\x17DeregisterAgentResponse\x12\x18\n" +
-	"\aremoved\x18\x01 \x01(\bR\aremoved\"%\n" +
-	"\x0fGetAgentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
+	"\aremoved\x18\x01 \x01(\bR\aremoved\"E\n" +
+	"\x0fGetAgentRequest\x12\x14\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x12\x12\n" +
+	"\x03url\x18\x02 \x01(\tH\x00R\x03urlB\b\n" +
+	"\x06target\"D\n" +
 	"\x10GetAgentResponse\x120\n" +
 	"\x05agent\x18\x01 \x01(\v2\x1a.plgrpc.v1.RegisteredAgentR\x05agent\"\x7f\n" +
 	"\x11ListAgentsRequest\x12.\n" +
@@ -1022,7 +1211,11 @@ const file_plgrpc_v1_registry_service_proto_rawDesc = "" +
 	"\x13WatchAgentsResponse\x120\n" +
 	"\achanges\x18\x01 \x03(\v2\x16.plgrpc.v1.AgentChangeR\achanges\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x03R\brevision*\x89\x01\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision*c\n" +
+	"\rInstanceState\x12\x1e\n" +
+	"\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11INSTANCE_STATE_UP\x10\x01\x12\x1b\n" +
+	"\x17INSTANCE_STATE_DRAINING\x10\x02*\x89\x01\n" +
 	"\x0fAgentChangeKind\x12!\n" +
 	"\x1dAGENT_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14AGENT_CHANGE_KIND_UP\x10\x01\x12\x1a\n" +
@@ -1051,63 +1244,66 @@ func file_plgrpc_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_registry_service_proto_rawDescData
 }
 
-var file_plgrpc_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_plgrpc_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_plgrpc_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_plgrpc_v1_registry_service_proto_goTypes = []any{
-	(AgentChangeKind)(0),            // 0: plgrpc.v1.AgentChangeKind
-	(*AgentFilter)(nil),             // 1: plgrpc.v1.AgentFilter
-	(*RegisteredAgent)(nil),         // 2: plgrpc.v1.RegisteredAgent
-	(*RegisterAgentRequest)(nil),    // 3: plgrpc.v1.RegisterAgentRequest
-	(*RegisterAgentResponse)(nil),   // 4: plgrpc.v1.RegisterAgentResponse
-	(*RenewLeaseRequest)(nil),       // 5: plgrpc.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),      // 6: plgrpc.v1.RenewLeaseResponse
-	(*DeregisterAgentRequest)(nil),  // 7: plgrpc.v1.DeregisterAgentRequest
-	(*DeregisterAgentResponse)(nil), // 8: plgrpc.v1.DeregisterAgentResponse
-	(*GetAgentRequest)(nil),         // 9: plgrpc.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),        // 10: plgrpc.v1.GetAgentResponse
-	(*ListAgentsRequest)(nil),       // 11: plgrpc.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),      // 12: plgrpc.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 13: plgrpc.v1.WatchAgentsRequest
-	(*AgentChange)(nil),             // 14: plgrpc.v1.AgentChange
-	(*WatchAgentsResponse)(nil),     // 15: plgrpc.v1.WatchAgentsResponse
-	nil,                             // 16: plgrpc.v1.AgentFilter.MetadataEntry
-	(*AgentCard)(nil),               // 17: plgrpc.v1.AgentCard
-	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 19: google.protobuf.Duration
+	(InstanceState)(0),              // 0: plgrpc.v1.InstanceState
+	(AgentChangeKind)(0),            // 1: plgrpc.v1.AgentChangeKind
+	(*AgentFilter)(nil),             // 2: plgrpc.v1.AgentFilter
+	(*RegisteredAgent)(nil),         // 3: plgrpc.v1.RegisteredAgent
+	(*RegisterAgentRequest)(nil),    // 4: plgrpc.v1.RegisterAgentRequest
+	(*RegisterAgentResponse)(nil),   // 5: plgrpc.v1.RegisterAgentResponse
+	(*RenewLeaseRequest)(nil),       // 6: plgrpc.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),      // 7: plgrpc.v1.RenewLeaseResponse
+	(*DeregisterAgentRequest)(nil),  // 8: plgrpc.v1.DeregisterAgentRequest
+	(*DeregisterAgentResponse)(nil), // 9: plgrpc.v1.DeregisterAgentResponse
+	(*GetAgentRequest)(nil),         // 10: plgrpc.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),        // 11: plgrpc.v1.GetAgentResponse
+	(*ListAgentsRequest)(nil),       // 12: plgrpc.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),      // 13: plgrpc.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 14: plgrpc.v1.WatchAgentsRequest
+	(*AgentChange)(nil),             // 15: plgrpc.v1.AgentChange
+	(*WatchAgentsResponse)(nil),     // 16: plgrpc.v1.WatchAgentsResponse
+	nil,                             // 17: plgrpc.v1.AgentFilter.MetadataEntry
+	(*AgentCard)(nil),               // 18: plgrpc.v1.AgentCard
+	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 20: google.protobuf.Duration
 }
 var file_plgrpc_v1_registry_service_proto_depIdxs = []int32{
-	16, // 0: plgrpc.v1.AgentFilter.metadata:type_name -> plgrpc.v1.AgentFilter.MetadataEntry
-	17, // 1: plgrpc.v1.RegisteredAgent.card:type_name -> plgrpc.v1.AgentCard
-	18, // 2: plgrpc.v1.RegisteredAgent.register_time:type_name -> google.protobuf.Timestamp
-	18, // 3: plgrpc.v1.RegisteredAgent.expire_time:type_name -> google.protobuf.Timestamp
-	17, // 4: plgrpc.v1.RegisterAgentRequest.card:type_name -> plgrpc.v1.AgentCard
-	19, // 5: plgrpc.v1.RegisterAgentRequest.lease_ttl:type_name -> google.protobuf.Duration
-	19, // 6: plgrpc.v1.RegisterAgentResponse.lease_ttl:type_name -> google.protobuf.Duration
-	19, // 7: plgrpc.v1.RenewLeaseResponse.lease_ttl:type_name -> google.protobuf.Duration
-	2,  // 8: plgrpc.v1.GetAgentResponse.agent:type_name -> plgrpc.v1.RegisteredAgent
-	1,  // 9: plgrpc.v1.ListAgentsRequest.filter:type_name -> plgrpc.v1.AgentFilter
-	2,  // 10: plgrpc.v1.ListAgentsResponse.agents:type_name -> plgrpc.v1.RegisteredAgent
-	1,  // 11: plgrpc.v1.WatchAgentsRequest.filter:type_name -> plgrpc.v1.AgentFilter
-	0,  // 12: plgrpc.v1.AgentChange.kind:type_name -> plgrpc.v1.AgentChangeKind
-	2,  // 13: plgrpc.v1.AgentChange.agent:type_name -> plgrpc.v1.RegisteredAgent
-	14, // 14: plgrpc.v1.WatchAgentsResponse.changes:type_name -> plgrpc.v1.AgentChange
-	3,  // 15: plgrpc.v1.RegistryService.RegisterAgent:input_type -> plgrpc.v1.RegisterAgentRequest
-	5,  // 16: plgrpc.v1.RegistryService.RenewLease:input_type -> plgrpc.v1.RenewLeaseRequest
-	7,  // 17: plgrpc.v1.RegistryService.DeregisterAgent:input_type -> plgrpc.v1.DeregisterAgentRequest
-	9,  // 18: plgrpc.v1.RegistryService.GetAgent:input_type -> plgrpc.v1.GetAgentRequest
-	11, // 19: plgrpc.v1.RegistryService.ListAgents:input_type -> plgrpc.v1.ListAgentsRequest
-	13, // 20: plgrpc.v1.RegistryService.WatchAgents:input_type -> plgrpc.v1.WatchAgentsRequest
-	4,  // 21: plgrpc.v1.RegistryService.RegisterAgent:output_type -> plgrpc.v1.RegisterAgentResponse
-	6,  // 22: plgrpc.v1.RegistryService.RenewLease:output_type -> plgrpc.v1.RenewLeaseResponse
-	8,  // 23: plgrpc.v1.RegistryService.DeregisterAgent:output_type -> plgrpc.v1.DeregisterAgentResponse
-	10, // 24: plgrpc.v1.RegistryService.GetAgent:output_type -> plgrpc.v1.GetAgentResponse
-	12, // 25: plgrpc.v1.RegistryService.ListAgents:output_type -> plgrpc.v1.ListAgentsResponse
-	15, // 26: plgrpc.v1.RegistryService.WatchAgents:output_type -> plgrpc.v1.WatchAgentsResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	17, // 0: plgrpc.v1.AgentFilter.metadata:type_name -> plgrpc.v1.AgentFilter.MetadataEntry
+	18, // 1: plgrpc.v1.RegisteredAgent.card:type_name -> plgrpc.v1.AgentCard
+	19, // 2: plgrpc.v1.RegisteredAgent.register_time:type_name -> google.protobuf.Timestamp
+	19, // 3: plgrpc.v1.RegisteredAgent.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 4: plgrpc.v1.RegisteredAgent.state:type_name -> plgrpc.v1.InstanceState
+	18, // 5: plgrpc.v1.RegisterAgentRequest.card:type_name -> plgrpc.v1.AgentCard
+	20, // 6: plgrpc.v1.RegisterAgentRequest.lease_ttl:type_name -> google.protobuf.Duration
+	20, // 7: plgrpc.v1.RegisterAgentResponse.lease_ttl:type_name -> google.protobuf.Duration
+	0,  // 8: plgrpc.v1.RenewLeaseRequest.state:type_name -> plgrpc.v1.InstanceState
+	20, // 9: plgrpc.v1.RenewLeaseResponse.lease_ttl:type_name -> google.protobuf.Duration
+	3,  // 10: plgrpc.v1.GetAgentResponse.agent:type_name -> plgrpc.v1.RegisteredAgent
+	2,  // 11: plgrpc.v1.ListAgentsRequest.filter:type_name -> plgrpc.v1.AgentFilter
+	3,  // 12: plgrpc.v1.ListAgentsResponse.agents:type_name -> plgrpc.v1.RegisteredAgent
+	2,  // 13: plgrpc.v1.WatchAgentsRequest.filter:type_name -> plgrpc.v1.AgentFilter
+	1,  // 14: plgrpc.v1.AgentChange.kind:type_name -> plgrpc.v1.AgentChangeKind
+	3,  // 15: plgrpc.v1.AgentChange.agent:type_name -> plgrpc.v1.RegisteredAgent
+	15, // 16: plgrpc.v1.WatchAgentsResponse.changes:type_name -> plgrpc.v1.AgentChange
+	4,  // 17: plgrpc.v1.RegistryService.RegisterAgent:input_type -> plgrpc.v1.RegisterAgentRequest
+	6,  // 18: plgrpc.v1.RegistryService.RenewLease:input_type -> plgrpc.v1.RenewLeaseRequest
+	8,  // 19: plgrpc.v1.RegistryService.DeregisterAgent:input_type -> plgrpc.v1.DeregisterAgentRequest
+	10, // 20: plgrpc.v1.RegistryService.GetAgent:input_type -> plgrpc.v1.GetAgentRequest
+	12, // 21: plgrpc.v1.RegistryService.ListAgents:input_type -> plgrpc.v1.ListAgentsRequest
+	14, // 22: plgrpc.v1.RegistryService.WatchAgents:input_type -> plgrpc.v1.WatchAgentsRequest
+	5,  // 23: plgrpc.v1.RegistryService.RegisterAgent:output_type -> plgrpc.v1.RegisterAgentResponse
+	7,  // 24: plgrpc.v1.RegistryService.RenewLease:output_type -> plgrpc.v1.RenewLeaseResponse
+	9,  // 25: plgrpc.v1.RegistryService.DeregisterAgent:output_type -> plgrpc.v1.DeregisterAgentResponse
+	11, // 26: plgrpc.v1.RegistryService.GetAgent:output_type -> plgrpc.v1.GetAgentResponse
+	13, // 27: plgrpc.v1.RegistryService.ListAgents:output_type -> plgrpc.v1.ListAgentsResponse
+	16, // 28: plgrpc.v1.RegistryService.WatchAgents:output_type -> plgrpc.v1.WatchAgentsResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_registry_service_proto_init() }
@@ -1116,12 +1312,16 @@ func file_plgrpc_v1_registry_service_proto_init() {
 		return
 	}
 	file_plgrpc_v1_agent_card_proto_init()
+	file_plgrpc_v1_registry_service_proto_msgTypes[8].OneofWrappers = []any{
+		(*GetAgentRequest_Name)(nil),
+		(*GetAgentRequest_Url)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_registry_service_proto_rawDesc), len(file_plgrpc_v1_registry_service_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,

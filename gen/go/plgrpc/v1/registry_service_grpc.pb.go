@@ -36,21 +36,24 @@ const (
 // RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 //
 // Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+// The load that heartbeats report is no change: it has no revision and wakes no watcher.
 // Errors as in AgentService.
 type RegistryServiceClient interface {
-	// RegisterAgent adds or replaces the card under its URL and grants a lease.
+	// RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
 	RegisterAgent(ctx context.Context, in *RegisterAgentRequest, opts ...grpc.CallOption) (*RegisterAgentResponse, error)
-	// RenewLease keeps a registration alive: the heartbeat of an agent.
+	// RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+	// the registry.
 	//
-	// Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+	// Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
 	// DeregisterAgent removes a registration. Removing an unknown lease changes nothing.
 	DeregisterAgent(ctx context.Context, in *DeregisterAgentRequest, opts ...grpc.CallOption) (*DeregisterAgentResponse, error)
-	// GetAgent returns the one agent of a name or URL.
+	// GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+	// any, and of these the one that was registered last.
 	//
-	// Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 	GetAgent(ctx context.Context, in *GetAgentRequest, opts ...grpc.CallOption) (*GetAgentResponse, error)
 	// ListAgents returns the agents that match a filter, sorted by name and URL.
 	//
@@ -147,21 +150,24 @@ type RegistryService_WatchAgentsClient = grpc.ServerStreamingClient[WatchAgentsR
 // RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 //
 // Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+// The load that heartbeats report is no change: it has no revision and wakes no watcher.
 // Errors as in AgentService.
 type RegistryServiceServer interface {
-	// RegisterAgent adds or replaces the card under its URL and grants a lease.
+	// RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
 	RegisterAgent(context.Context, *RegisterAgentRequest) (*RegisterAgentResponse, error)
-	// RenewLease keeps a registration alive: the heartbeat of an agent.
+	// RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+	// the registry.
 	//
-	// Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+	// Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
 	// DeregisterAgent removes a registration. Removing an unknown lease changes nothing.
 	DeregisterAgent(context.Context, *DeregisterAgentRequest) (*DeregisterAgentResponse, error)
-	// GetAgent returns the one agent of a name or URL.
+	// GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+	// any, and of these the one that was registered last.
 	//
-	// Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 	GetAgent(context.Context, *GetAgentRequest) (*GetAgentResponse, error)
 	// ListAgents returns the agents that match a filter, sorted by name and URL.
 	//

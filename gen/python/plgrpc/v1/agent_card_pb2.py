@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplgrpc/v1/agent_card.proto\x12\tplgrpc.v1\"\xd8\x04\n\tAgentCard\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x11\n\ttransport\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\x18\n\x10protocol_version\x18\x06 \x01(\t\x12\x32\n\x0c\x63\x61pabilities\x18\x07 \x01(\x0b\x32\x1c.plgrpc.v1.AgentCapabilities\x12%\n\x06skills\x18\x08 \x03(\x0b\x32\x15.plgrpc.v1.AgentSkill\x12\x15\n\rinput_formats\x18\t \x03(\t\x12\x16\n\x0eoutput_formats\x18\n \x03(\t\x12\x43\n\x10security_schemes\x18\x0b \x03(\x0b\x32).plgrpc.v1.AgentCard.SecuritySchemesEntry\x12\x0c\n\x04role\x18\x0c \x01(\t\x12\x0c\n\x04tags\x18\r \x03(\t\x12\x38\n\x15\x61\x64\x64itional_interfaces\x18\x0e \x03(\x0b\x32\x19.plgrpc.v1.AgentInterface\x12\x34\n\x08metadata\x18\x0f \x03(\x0b\x32\".plgrpc.v1.AgentCard.MetadataEntry\x1aQ\n\x14SecuritySchemesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.SecurityScheme:\x02\x38\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x0e\x41gentInterface\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x11\n\ttransport\x18\x02 \x01(\t\x12\x18\n\x10protocol_version\x18\x03 \x01(\t\"\xe6\x02\n\x11\x41gentCapabilities\x12\x11\n\tstreaming\x18\x01 \x01(\x08\x12\x1a\n\x12push_notifications\x18\x02 \x01(\x08\x12 \n\x18state_transition_history\x18\x03 \x01(\x08\x12\x0f\n\x07has_llm\x18\x04 \x01(\x08\x12\x17\n\x0fmax_concurrency\x18\x05 \x01(\x05\x12\x18\n\x10message_batching\x18\x06 \x01(\x08\x12\x14\n\x0ctool_calling\x18\x07 \x01(\x08\x12\x1c\n\x14multi_step_reasoning\x18\x08 \x01(\x08\x12\x17\n\x0ftimeout_support\x18\t \x01(\x08\x12\x12\n\ndelegation\x18\n \x01(\x08\x12\x0b\n\x03rag\x18\x0b \x01(\x08\x12\x16\n\x0e\x63ode_execution\x18\x0c \x01(\x08\x12\x1f\n\x12supports_inference\x18\r \x01(\x08H\x00\x88\x01\x01\x42\x15\n\x13_supports_inference\"\x89\x01\n\nAgentSkill\x12\n\n\x02id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x15\n\rexamples_json\x18\x06 \x03(\t\"Z\n\x0eSecurityScheme\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06scheme\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x15\n\rmetadata_json\x18\x04 \x01(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplgrpc/v1/agent_card.proto\x12\tplgrpc.v1\"\xd7\x04\n\tAgentCard\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12-\n\ninterfaces\x18\x03 \x03(\x0b\x32\x19.plgrpc.v1.AgentInterface\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x18\n\x10protocol_version\x18\x05 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\x12\x17\n\x0fmax_concurrency\x18\x07 \x01(\x05\x12%\n\x06skills\x18\x08 \x03(\x0b\x32\x15.plgrpc.v1.AgentSkill\x12\x15\n\rinput_formats\x18\t \x03(\t\x12\x16\n\x0eoutput_formats\x18\n \x03(\t\x12\x43\n\x10security_schemes\x18\x0b \x03(\x0b\x32).plgrpc.v1.AgentCard.SecuritySchemesEntry\x12\x0c\n\x04role\x18\x0c \x01(\t\x12\x0c\n\x04tags\x18\r \x03(\t\x12\x34\n\x08metadata\x18\x0e \x03(\x0b\x32\".plgrpc.v1.AgentCard.MetadataEntry\x12\x31\n\nsignatures\x18\x0f \x03(\x0b\x32\x1d.plgrpc.v1.AgentCardSignature\x1aQ\n\x14SecuritySchemesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.SecurityScheme:\x02\x38\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x0e\x41gentInterface\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x11\n\ttransport\x18\x02 \x01(\t\x12\x18\n\x10protocol_version\x18\x03 \x01(\t\"\x89\x01\n\nAgentSkill\x12\n\n\x02id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x15\n\rexamples_json\x18\x06 \x03(\t\"O\n\x12\x41gentCardSignature\x12\x11\n\tprotected\x18\x01 \x01(\t\x12\x11\n\tsignature\x18\x02 \x01(\t\x12\x13\n\x0bheader_json\x18\x03 \x01(\t\"\xe8\x02\n\x0eSecurityScheme\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12,\n\x07\x61pi_key\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.ApiKeySecurityH\x00\x12\'\n\x04http\x18\x03 \x01(\x0b\x32\x17.plgrpc.v1.HttpSecurityH\x00\x12+\n\x06oauth2\x18\x04 \x01(\x0b\x32\x19.plgrpc.v1.OAuth2SecurityH\x00\x12;\n\x0fopen_id_connect\x18\x05 \x01(\x0b\x32 .plgrpc.v1.OpenIdConnectSecurityH\x00\x12\x32\n\nmutual_tls\x18\x06 \x01(\x0b\x32\x1c.plgrpc.v1.MutualTlsSecurityH\x00\x12+\n\x06\x63ustom\x18\x07 \x01(\x0b\x32\x19.plgrpc.v1.CustomSecurityH\x00\x12\x15\n\rmetadata_json\x18\x08 \x01(\tB\x08\n\x06scheme\"K\n\x0e\x41piKeySecurity\x12+\n\x08location\x18\x01 \x01(\x0e\x32\x19.plgrpc.v1.ApiKeyLocation\x12\x0c\n\x04name\x18\x02 \x01(\t\"5\n\x0cHttpSecurity\x12\x0e\n\x06scheme\x18\x01 \x01(\t\x12\x15\n\rbearer_format\x18\x02 \x01(\t\"\x85\x02\n\x0eOAuth2Security\x12\x30\n\x12\x61uthorization_code\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.OAuthFlow\x12\x30\n\x12\x63lient_credentials\x18\x02 \x01(\x0b\x32\x14.plgrpc.v1.OAuthFlow\x12&\n\x08implicit\x18\x03 \x01(\x0b\x32\x14.plgrpc.v1.OAuthFlow\x12&\n\x08password\x18\x04 \x01(\x0b\x32\x14.plgrpc.v1.OAuthFlow\x12)\n\x0b\x64\x65vice_code\x18\x05 \x01(\x0b\x32\x14.plgrpc.v1.OAuthFlow\x12\x14\n\x0cmetadata_url\x18\x06 \x01(\t\"\xe8\x01\n\tOAuthFlow\x12\x19\n\x11\x61uthorization_url\x18\x01 \x01(\t\x12\x11\n\ttoken_url\x18\x02 \x01(\t\x12 \n\x18\x64\x65vice_authorization_url\x18\x03 \x01(\t\x12\x13\n\x0brefresh_url\x18\x04 \x01(\t\x12\x30\n\x06scopes\x18\x05 \x03(\x0b\x32 .plgrpc.v1.OAuthFlow.ScopesEntry\x12\x15\n\rpkce_required\x18\x06 \x01(\x08\x1a-\n\x0bScopesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"$\n\x15OpenIdConnectSecurity\x12\x0b\n\x03url\x18\x01 \x01(\t\"\x13\n\x11MutualTlsSecurity\"4\n\x0e\x43ustomSecurity\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t*\x88\x01\n\x0e\x41piKeyLocation\x12 \n\x1c\x41PI_KEY_LOCATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41PI_KEY_LOCATION_HEADER\x10\x01\x12\x1a\n\x16\x41PI_KEY_LOCATION_QUERY\x10\x02\x12\x1b\n\x17\x41PI_KEY_LOCATION_COOKIE\x10\x03\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,18 +36,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGENTCARD_SECURITYSCHEMESENTRY']._serialized_options = b'8\001'
   _globals['_AGENTCARD_METADATAENTRY']._loaded_options = None
   _globals['_AGENTCARD_METADATAENTRY']._serialized_options = b'8\001'
+  _globals['_OAUTHFLOW_SCOPESENTRY']._loaded_options = None
+  _globals['_OAUTHFLOW_SCOPESENTRY']._serialized_options = b'8\001'
+  _globals['_APIKEYLOCATION']._serialized_start=2048
+  _globals['_APIKEYLOCATION']._serialized_end=2184
   _globals['_AGENTCARD']._serialized_start=42
-  _globals['_AGENTCARD']._serialized_end=642
-  _globals['_AGENTCARD_SECURITYSCHEMESENTRY']._serialized_start=512
-  _globals['_AGENTCARD_SECURITYSCHEMESENTRY']._serialized_end=593
-  _globals['_AGENTCARD_METADATAENTRY']._serialized_start=595
-  _globals['_AGENTCARD_METADATAENTRY']._serialized_end=642
-  _globals['_AGENTINTERFACE']._serialized_start=644
-  _globals['_AGENTINTERFACE']._serialized_end=718
-  _globals['_AGENTCAPABILITIES']._serialized_start=721
-  _globals['_AGENTCAPABILITIES']._serialized_end=1079
-  _globals['_AGENTSKILL']._serialized_start=1082
-  _globals['_AGENTSKILL']._serialized_end=1219
-  _globals['_SECURITYSCHEME']._serialized_start=1221
-  _globals['_SECURITYSCHEME']._serialized_end=1311
+  _globals['_AGENTCARD']._serialized_end=641
+  _globals['_AGENTCARD_SECURITYSCHEMESENTRY']._serialized_start=511
+  _globals['_AGENTCARD_SECURITYSCHEMESENTRY']._serialized_end=592
+  _globals['_AGENTCARD_METADATAENTRY']._serialized_start=594
+  _globals['_AGENTCARD_METADATAENTRY']._serialized_end=641
+  _globals['_AGENTINTERFACE']._serialized_start=643
+  _globals['_AGENTINTERFACE']._serialized_end=717
+  _globals['_AGENTSKILL']._serialized_start=720
+  _globals['_AGENTSKILL']._serialized_end=857
+  _globals['_AGENTCARDSIGNATURE']._serialized_start=859
+  _globals['_AGENTCARDSIGNATURE']._serialized_end=938
+  _globals['_SECURITYSCHEME']._serialized_start=941
+  _globals['_SECURITYSCHEME']._serialized_end=1301
+  _globals['_APIKEYSECURITY']._serialized_start=1303
+  _globals['_APIKEYSECURITY']._serialized_end=1378
+  _globals['_HTTPSECURITY']._serialized_start=1380
+  _globals['_HTTPSECURITY']._serialized_end=1433
+  _globals['_OAUTH2SECURITY']._serialized_start=1436
+  _globals['_OAUTH2SECURITY']._serialized_end=1697
+  _globals['_OAUTHFLOW']._serialized_start=1700
+  _globals['_OAUTHFLOW']._serialized_end=1932
+  _globals['_OAUTHFLOW_SCOPESENTRY']._serialized_start=1887
+  _globals['_OAUTHFLOW_SCOPESENTRY']._serialized_end=1932
+  _globals['_OPENIDCONNECTSECURITY']._serialized_start=1934
+  _globals['_OPENIDCONNECTSECURITY']._serialized_end=1970
+  _globals['_MUTUALTLSSECURITY']._serialized_start=1972
+  _globals['_MUTUALTLSSECURITY']._serialized_end=1991
+  _globals['_CUSTOMSECURITY']._serialized_start=1993
+  _globals['_CUSTOMSECURITY']._serialized_end=2045
 # @@protoc_insertion_point(module_scope)

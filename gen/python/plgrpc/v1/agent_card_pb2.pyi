@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,9 +19,41 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ApiKeyLocation:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ApiKeyLocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeyLocation.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    API_KEY_LOCATION_UNSPECIFIED: _ApiKeyLocation.ValueType  # 0
+    """Not set: not stated."""
+    API_KEY_LOCATION_HEADER: _ApiKeyLocation.ValueType  # 1
+    """In a header, or in gRPC metadata of that name."""
+    API_KEY_LOCATION_QUERY: _ApiKeyLocation.ValueType  # 2
+    """In a query parameter."""
+    API_KEY_LOCATION_COOKIE: _ApiKeyLocation.ValueType  # 3
+    """In a cookie."""
+
+class ApiKeyLocation(_ApiKeyLocation, metaclass=_ApiKeyLocationEnumTypeWrapper):
+    """ApiKeyLocation is where an API key travels. Open, as TaskState."""
+
+API_KEY_LOCATION_UNSPECIFIED: ApiKeyLocation.ValueType  # 0
+"""Not set: not stated."""
+API_KEY_LOCATION_HEADER: ApiKeyLocation.ValueType  # 1
+"""In a header, or in gRPC metadata of that name."""
+API_KEY_LOCATION_QUERY: ApiKeyLocation.ValueType  # 2
+"""In a query parameter."""
+API_KEY_LOCATION_COOKIE: ApiKeyLocation.ValueType  # 3
+"""In a cookie."""
+Global___ApiKeyLocation: _TypeAlias = ApiKeyLocation  # noqa: Y015
+
 @_typing.final
 class AgentCard(_message.Message):
-    """AgentCard describes one agent. Fields that a reader does not know are ignored."""
+    """AgentCard describes one agent. Fields that a reader does not know are ignored.
+
+    Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+    formats and role included.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -67,36 +100,60 @@ class AgentCard(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
-    URL_FIELD_NUMBER: _builtins.int
-    TRANSPORT_FIELD_NUMBER: _builtins.int
+    INTERFACES_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
-    CAPABILITIES_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
+    MAX_CONCURRENCY_FIELD_NUMBER: _builtins.int
     SKILLS_FIELD_NUMBER: _builtins.int
     INPUT_FORMATS_FIELD_NUMBER: _builtins.int
     OUTPUT_FORMATS_FIELD_NUMBER: _builtins.int
     SECURITY_SCHEMES_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
-    ADDITIONAL_INTERFACES_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    SIGNATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name by which peers call it. Set by the agent. Required, 1 to 128 bytes."""
     description: _builtins.str
     """What it is for, in a sentence or two. Set by the agent. Required."""
-    url: _builtins.str
-    """Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required."""
-    transport: _builtins.str
-    """Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`."""
     version: _builtins.str
-    """Version of the agent. Set by the agent. Empty means `1.0.0`."""
+    """Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated."""
     protocol_version: _builtins.str
-    """Version of the protocol. Set by the agent. Empty means `1.0`."""
+    """Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated."""
+    max_concurrency: _builtins.int
+    """Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+    stated.
+    """
     role: _builtins.str
-    """Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`."""
+    """Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+    Empty means not stated.
+    """
     @_builtins.property
-    def capabilities(self) -> Global___AgentCapabilities:
-        """What it supports. Set by the agent."""
+    def interfaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentInterface]:
+        """Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+        the agent. Required, 1 to 100.
+        """
+
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+        at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+
+        - `streaming`: streams the events of a task.
+        - `push_notifications`: calls webhooks when a task changes.
+        - `state_history`: keeps the history of a task's states.
+        - `llm`: has a language model.
+        - `tools`: has tools that callers may run by name.
+        - `delegation`: may give work to other agents.
+        - `inference`: answers prompts in natural language.
+        - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+        - `rag`: retrieves documents before it answers.
+        - `code_execution`: runs code in a sandbox.
+        - `multi_step_reasoning`: reasons in several steps.
+        - `message_batching`: takes several messages in one request.
+        - `timeouts`: ends its work when a timeout that the caller gives has passed.
+        """
 
     @_builtins.property
     def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentSkill]:
@@ -104,50 +161,52 @@ class AgentCard(_message.Message):
 
     @_builtins.property
     def input_formats(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types that it reads. Set by the agent. Empty means `text/plain`."""
+        """Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated."""
 
     @_builtins.property
     def output_formats(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types that it writes. Set by the agent. Empty means `text/plain`."""
+        """Media types that it writes. Set by the agent. Empty means not stated."""
 
     @_builtins.property
     def security_schemes(self) -> _containers.MessageMap[_builtins.str, Global___SecurityScheme]:
-        """Ways to authenticate, by name. Set by the agent."""
+        """Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Words to be found by. Set by the agent. At most 100."""
 
     @_builtins.property
-    def additional_interfaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentInterface]:
-        """Further endpoints of the same agent. Set by the agent."""
-
-    @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Free facts to be found by. Set by the agent. At most 100 entries."""
+
+    @_builtins.property
+    def signatures(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentCardSignature]:
+        """Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+        verify them. At most 10.
+        """
 
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         description: _builtins.str = ...,
-        url: _builtins.str = ...,
-        transport: _builtins.str = ...,
+        interfaces: _abc.Iterable[Global___AgentInterface] | None = ...,
         version: _builtins.str = ...,
         protocol_version: _builtins.str = ...,
-        capabilities: Global___AgentCapabilities | None = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
+        max_concurrency: _builtins.int = ...,
         skills: _abc.Iterable[Global___AgentSkill] | None = ...,
         input_formats: _abc.Iterable[_builtins.str] | None = ...,
         output_formats: _abc.Iterable[_builtins.str] | None = ...,
         security_schemes: _abc.Mapping[_builtins.str, Global___SecurityScheme] | None = ...,
         role: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
-        additional_interfaces: _abc.Iterable[Global___AgentInterface] | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        signatures: _abc.Iterable[Global___AgentCardSignature] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_interfaces", b"additional_interfaces", "capabilities", b"capabilities", "description", b"description", "input_formats", b"input_formats", "metadata", b"metadata", "name", b"name", "output_formats", b"output_formats", "protocol_version", b"protocol_version", "role", b"role", "security_schemes", b"security_schemes", "skills", b"skills", "tags", b"tags", "transport", b"transport", "url", b"url", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "features", b"features", "input_formats", b"input_formats", "interfaces", b"interfaces", "max_concurrency", b"max_concurrency", "metadata", b"metadata", "name", b"name", "output_formats", b"output_formats", "protocol_version", b"protocol_version", "role", b"role", "security_schemes", b"security_schemes", "signatures", b"signatures", "skills", b"skills", "tags", b"tags", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -155,7 +214,7 @@ Global___AgentCard: _TypeAlias = AgentCard  # noqa: Y015
 
 @_typing.final
 class AgentInterface(_message.Message):
-    """AgentInterface is one more endpoint of an agent."""
+    """AgentInterface is one endpoint of an agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -163,11 +222,13 @@ class AgentInterface(_message.Message):
     TRANSPORT_FIELD_NUMBER: _builtins.int
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     url: _builtins.str
-    """Where it listens. Set by the agent. Required."""
+    """Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required."""
     transport: _builtins.str
-    """Transport behind the URL. Set by the agent. Required."""
+    """Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+    agent. Required.
+    """
     protocol_version: _builtins.str
-    """Version of the protocol spoken there. Set by the agent. Empty means the card's."""
+    """Version of the protocol spoken there. Set by the agent. Empty means not stated."""
     def __init__(
         self,
         *,
@@ -182,78 +243,6 @@ class AgentInterface(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AgentInterface: _TypeAlias = AgentInterface  # noqa: Y015
-
-@_typing.final
-class AgentCapabilities(_message.Message):
-    """AgentCapabilities says what an agent supports. Everything is set by the agent."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STREAMING_FIELD_NUMBER: _builtins.int
-    PUSH_NOTIFICATIONS_FIELD_NUMBER: _builtins.int
-    STATE_TRANSITION_HISTORY_FIELD_NUMBER: _builtins.int
-    HAS_LLM_FIELD_NUMBER: _builtins.int
-    MAX_CONCURRENCY_FIELD_NUMBER: _builtins.int
-    MESSAGE_BATCHING_FIELD_NUMBER: _builtins.int
-    TOOL_CALLING_FIELD_NUMBER: _builtins.int
-    MULTI_STEP_REASONING_FIELD_NUMBER: _builtins.int
-    TIMEOUT_SUPPORT_FIELD_NUMBER: _builtins.int
-    DELEGATION_FIELD_NUMBER: _builtins.int
-    RAG_FIELD_NUMBER: _builtins.int
-    CODE_EXECUTION_FIELD_NUMBER: _builtins.int
-    SUPPORTS_INFERENCE_FIELD_NUMBER: _builtins.int
-    streaming: _builtins.bool
-    """Streams events of a task."""
-    push_notifications: _builtins.bool
-    """Sends webhooks."""
-    state_transition_history: _builtins.bool
-    """Keeps the history of state changes."""
-    has_llm: _builtins.bool
-    """Has a language model."""
-    max_concurrency: _builtins.int
-    """Tasks at the same time that the agent advertises. It bounds nothing: the agent's own limits do. At least 1; 0 means 1."""
-    message_batching: _builtins.bool
-    """Takes several messages per request."""
-    tool_calling: _builtins.bool
-    """Has tools."""
-    multi_step_reasoning: _builtins.bool
-    """Reasons in several steps."""
-    timeout_support: _builtins.bool
-    """Ends its work when a timeout that the caller gives has passed."""
-    delegation: _builtins.bool
-    """May delegate to other agents."""
-    rag: _builtins.bool
-    """Retrieves documents before it answers."""
-    code_execution: _builtins.bool
-    """Runs code in a sandbox."""
-    supports_inference: _builtins.bool
-    """Answers inference requests. Unset means unknown."""
-    def __init__(
-        self,
-        *,
-        streaming: _builtins.bool = ...,
-        push_notifications: _builtins.bool = ...,
-        state_transition_history: _builtins.bool = ...,
-        has_llm: _builtins.bool = ...,
-        max_concurrency: _builtins.int = ...,
-        message_batching: _builtins.bool = ...,
-        tool_calling: _builtins.bool = ...,
-        multi_step_reasoning: _builtins.bool = ...,
-        timeout_support: _builtins.bool = ...,
-        delegation: _builtins.bool = ...,
-        rag: _builtins.bool = ...,
-        code_execution: _builtins.bool = ...,
-        supports_inference: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_supports_inference", b"_supports_inference", "supports_inference", b"supports_inference"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_supports_inference", b"_supports_inference", "code_execution", b"code_execution", "delegation", b"delegation", "has_llm", b"has_llm", "max_concurrency", b"max_concurrency", "message_batching", b"message_batching", "multi_step_reasoning", b"multi_step_reasoning", "push_notifications", b"push_notifications", "rag", b"rag", "state_transition_history", b"state_transition_history", "streaming", b"streaming", "supports_inference", b"supports_inference", "timeout_support", b"timeout_support", "tool_calling", b"tool_calling"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__supports_inference: _TypeAlias = _typing.Literal["supports_inference"]  # noqa: Y015
-    _WhichOneofArgType__supports_inference: _TypeAlias = _typing.Literal["_supports_inference", b"_supports_inference"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__supports_inference) -> _WhichOneofReturnType__supports_inference | None: ...
-
-Global___AgentCapabilities: _TypeAlias = AgentCapabilities  # noqa: Y015
 
 @_typing.final
 class AgentSkill(_message.Message):
@@ -302,35 +291,330 @@ class AgentSkill(_message.Message):
 Global___AgentSkill: _TypeAlias = AgentSkill  # noqa: Y015
 
 @_typing.final
+class AgentCardSignature(_message.Message):
+    """AgentCardSignature is a JSON Web Signature (RFC 7515) of an agent card, as in A2A 1.0."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROTECTED_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    HEADER_JSON_FIELD_NUMBER: _builtins.int
+    protected: _builtins.str
+    """Protected header, base64url of a JSON object. Set by the signer. Required."""
+    signature: _builtins.str
+    """Signature, base64url. Set by the signer. Required."""
+    header_json: _builtins.str
+    """Unprotected header, a JSON object. Set by the signer. Empty means none."""
+    def __init__(
+        self,
+        *,
+        protected: _builtins.str = ...,
+        signature: _builtins.str = ...,
+        header_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["header_json", b"header_json", "protected", b"protected", "signature", b"signature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentCardSignature: _TypeAlias = AgentCardSignature  # noqa: Y015
+
+@_typing.final
 class SecurityScheme(_message.Message):
-    """SecurityScheme is one way to authenticate."""
+    """SecurityScheme is one way to authenticate. All of it is set by the agent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    API_KEY_FIELD_NUMBER: _builtins.int
+    HTTP_FIELD_NUMBER: _builtins.int
+    OAUTH2_FIELD_NUMBER: _builtins.int
+    OPEN_ID_CONNECT_FIELD_NUMBER: _builtins.int
+    MUTUAL_TLS_FIELD_NUMBER: _builtins.int
+    CUSTOM_FIELD_NUMBER: _builtins.int
+    METADATA_JSON_FIELD_NUMBER: _builtins.int
+    description: _builtins.str
+    """For people. Empty means none."""
+    metadata_json: _builtins.str
+    """Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none."""
+    @_builtins.property
+    def api_key(self) -> Global___ApiKeySecurity:
+        """A key in a header, a query parameter or a cookie."""
+
+    @_builtins.property
+    def http(self) -> Global___HttpSecurity:
+        """A scheme of the HTTP header `authorization`."""
+
+    @_builtins.property
+    def oauth2(self) -> Global___OAuth2Security:
+        """OAuth 2.0."""
+
+    @_builtins.property
+    def open_id_connect(self) -> Global___OpenIdConnectSecurity:
+        """OpenID Connect."""
+
+    @_builtins.property
+    def mutual_tls(self) -> Global___MutualTlsSecurity:
+        """A client certificate."""
+
+    @_builtins.property
+    def custom(self) -> Global___CustomSecurity:
+        """Anything else."""
+
+    def __init__(
+        self,
+        *,
+        description: _builtins.str = ...,
+        api_key: Global___ApiKeySecurity | None = ...,
+        http: Global___HttpSecurity | None = ...,
+        oauth2: Global___OAuth2Security | None = ...,
+        open_id_connect: Global___OpenIdConnectSecurity | None = ...,
+        mutual_tls: Global___MutualTlsSecurity | None = ...,
+        custom: Global___CustomSecurity | None = ...,
+        metadata_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["api_key", b"api_key", "custom", b"custom", "http", b"http", "mutual_tls", b"mutual_tls", "oauth2", b"oauth2", "open_id_connect", b"open_id_connect", "scheme", b"scheme"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_key", b"api_key", "custom", b"custom", "description", b"description", "http", b"http", "metadata_json", b"metadata_json", "mutual_tls", b"mutual_tls", "oauth2", b"oauth2", "open_id_connect", b"open_id_connect", "scheme", b"scheme"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_scheme: _TypeAlias = _typing.Literal["api_key", "http", "oauth2", "open_id_connect", "mutual_tls", "custom"]  # noqa: Y015
+    _WhichOneofArgType_scheme: _TypeAlias = _typing.Literal["scheme", b"scheme"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_scheme) -> _WhichOneofReturnType_scheme | None: ...
+
+Global___SecurityScheme: _TypeAlias = SecurityScheme  # noqa: Y015
+
+@_typing.final
+class ApiKeySecurity(_message.Message):
+    """ApiKeySecurity is a key that the caller sends with each call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOCATION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    location: Global___ApiKeyLocation.ValueType
+    """Where the key travels. Set by the agent."""
+    name: _builtins.str
+    """Name of the header, parameter or cookie. Set by the agent. Empty means not stated."""
+    def __init__(
+        self,
+        *,
+        location: Global___ApiKeyLocation.ValueType = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["location", b"location", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApiKeySecurity: _TypeAlias = ApiKeySecurity  # noqa: Y015
+
+@_typing.final
+class HttpSecurity(_message.Message):
+    """HttpSecurity is a scheme of the HTTP header `authorization`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEME_FIELD_NUMBER: _builtins.int
+    BEARER_FORMAT_FIELD_NUMBER: _builtins.int
+    scheme: _builtins.str
+    """Name of the scheme, for instance `bearer` or `basic`. Source: IANA's registry of HTTP authentication schemes. Set by the agent.
+    Empty means not stated.
+    """
+    bearer_format: _builtins.str
+    """Format of a bearer token, for instance `JWT`. Set by the agent. Empty means not stated."""
+    def __init__(
+        self,
+        *,
+        scheme: _builtins.str = ...,
+        bearer_format: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bearer_format", b"bearer_format", "scheme", b"scheme"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HttpSecurity: _TypeAlias = HttpSecurity  # noqa: Y015
+
+@_typing.final
+class OAuth2Security(_message.Message):
+    """OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHORIZATION_CODE_FIELD_NUMBER: _builtins.int
+    CLIENT_CREDENTIALS_FIELD_NUMBER: _builtins.int
+    IMPLICIT_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    DEVICE_CODE_FIELD_NUMBER: _builtins.int
+    METADATA_URL_FIELD_NUMBER: _builtins.int
+    metadata_url: _builtins.str
+    """URL of the authorization server's metadata (RFC 8414). Set by the agent. Empty means not stated."""
+    @_builtins.property
+    def authorization_code(self) -> Global___OAuthFlow:
+        """Authorization code. Has `authorization_url` and `token_url`."""
+
+    @_builtins.property
+    def client_credentials(self) -> Global___OAuthFlow:
+        """Client credentials. Has `token_url`."""
+
+    @_builtins.property
+    def implicit(self) -> Global___OAuthFlow:
+        """Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more."""
+
+    @_builtins.property
+    def password(self) -> Global___OAuthFlow:
+        """Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more."""
+
+    @_builtins.property
+    def device_code(self) -> Global___OAuthFlow:
+        """Device code (RFC 8628). Has `device_authorization_url` and `token_url`."""
+
+    def __init__(
+        self,
+        *,
+        authorization_code: Global___OAuthFlow | None = ...,
+        client_credentials: Global___OAuthFlow | None = ...,
+        implicit: Global___OAuthFlow | None = ...,
+        password: Global___OAuthFlow | None = ...,
+        device_code: Global___OAuthFlow | None = ...,
+        metadata_url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["authorization_code", b"authorization_code", "client_credentials", b"client_credentials", "device_code", b"device_code", "implicit", b"implicit", "password", b"password"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authorization_code", b"authorization_code", "client_credentials", b"client_credentials", "device_code", b"device_code", "implicit", b"implicit", "metadata_url", b"metadata_url", "password", b"password"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OAuth2Security: _TypeAlias = OAuth2Security  # noqa: Y015
+
+@_typing.final
+class OAuthFlow(_message.Message):
+    """OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ScopesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    AUTHORIZATION_URL_FIELD_NUMBER: _builtins.int
+    TOKEN_URL_FIELD_NUMBER: _builtins.int
+    DEVICE_AUTHORIZATION_URL_FIELD_NUMBER: _builtins.int
+    REFRESH_URL_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    PKCE_REQUIRED_FIELD_NUMBER: _builtins.int
+    authorization_url: _builtins.str
+    """URL of the authorization endpoint."""
+    token_url: _builtins.str
+    """URL of the token endpoint."""
+    device_authorization_url: _builtins.str
+    """URL of the device authorization endpoint."""
+    refresh_url: _builtins.str
+    """URL at which tokens are refreshed."""
+    pkce_required: _builtins.bool
+    """Whether PKCE (RFC 7636) is required. False, the default, means not stated."""
+    @_builtins.property
+    def scopes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Scopes by name, each with a description for people."""
+
+    def __init__(
+        self,
+        *,
+        authorization_url: _builtins.str = ...,
+        token_url: _builtins.str = ...,
+        device_authorization_url: _builtins.str = ...,
+        refresh_url: _builtins.str = ...,
+        scopes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        pkce_required: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authorization_url", b"authorization_url", "device_authorization_url", b"device_authorization_url", "pkce_required", b"pkce_required", "refresh_url", b"refresh_url", "scopes", b"scopes", "token_url", b"token_url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OAuthFlow: _TypeAlias = OAuthFlow  # noqa: Y015
+
+@_typing.final
+class OpenIdConnectSecurity(_message.Message):
+    """OpenIdConnectSecurity is OpenID Connect."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """URL of the discovery document. Set by the agent. Empty means not stated."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenIdConnectSecurity: _TypeAlias = OpenIdConnectSecurity  # noqa: Y015
+
+@_typing.final
+class MutualTlsSecurity(_message.Message):
+    """MutualTlsSecurity is TLS with a client certificate. It has no facts of its own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MutualTlsSecurity: _TypeAlias = MutualTlsSecurity  # noqa: Y015
+
+@_typing.final
+class CustomSecurity(_message.Message):
+    """CustomSecurity is a scheme of a type that the contract has no message for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TYPE_FIELD_NUMBER: _builtins.int
-    SCHEME_FIELD_NUMBER: _builtins.int
-    DESCRIPTION_FIELD_NUMBER: _builtins.int
-    METADATA_JSON_FIELD_NUMBER: _builtins.int
+    CONTENT_JSON_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required."""
-    scheme: _builtins.str
-    """HTTP scheme, for instance `bearer`. Set by the agent where type is `http`."""
-    description: _builtins.str
-    """For people. Set by the agent."""
-    metadata_json: _builtins.str
-    """Further facts, a JSON object. Set by the agent. Empty means none."""
+    """Type, a word of the application. Set by the agent. Required."""
+    content_json: _builtins.str
+    """Its facts, a JSON object. Set by the agent. Empty means none."""
     def __init__(
         self,
         *,
         type: _builtins.str = ...,
-        scheme: _builtins.str = ...,
-        description: _builtins.str = ...,
-        metadata_json: _builtins.str = ...,
+        content_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "metadata_json", b"metadata_json", "scheme", b"scheme", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_json", b"content_json", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SecurityScheme: _TypeAlias = SecurityScheme  # noqa: Y015
+Global___CustomSecurity: _TypeAlias = CustomSecurity  # noqa: Y015

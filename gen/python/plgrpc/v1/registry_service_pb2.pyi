@@ -22,6 +22,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _InstanceState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _InstanceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InstanceState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INSTANCE_STATE_UNSPECIFIED: _InstanceState.ValueType  # 0
+    """Not set. In a request: as before."""
+    INSTANCE_STATE_UP: _InstanceState.ValueType  # 1
+    """It takes work."""
+    INSTANCE_STATE_DRAINING: _InstanceState.ValueType  # 2
+    """It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance."""
+
+class InstanceState(_InstanceState, metaclass=_InstanceStateEnumTypeWrapper):
+    """InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP."""
+
+INSTANCE_STATE_UNSPECIFIED: InstanceState.ValueType  # 0
+"""Not set. In a request: as before."""
+INSTANCE_STATE_UP: InstanceState.ValueType  # 1
+"""It takes work."""
+INSTANCE_STATE_DRAINING: InstanceState.ValueType  # 2
+"""It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance."""
+Global___InstanceState: _TypeAlias = InstanceState  # noqa: Y015
+
 class _AgentChangeKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -81,7 +105,7 @@ class AgentFilter(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     SKILLS_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
-    CAPABILITIES_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Exact name. Set by the caller. Empty means any."""
     role: _builtins.str
@@ -99,8 +123,8 @@ class AgentFilter(_message.Message):
         """Metadata that an agent must have, key by key. Set by the caller. Empty means any."""
 
     @_builtins.property
-    def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any."""
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any."""
 
     def __init__(
         self,
@@ -110,11 +134,11 @@ class AgentFilter(_message.Message):
         tags: _abc.Iterable[_builtins.str] | None = ...,
         skills: _abc.Iterable[_builtins.str] | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        capabilities: _abc.Iterable[_builtins.str] | None = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "metadata", b"metadata", "name", b"name", "role", b"role", "skills", b"skills", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "metadata", b"metadata", "name", b"name", "role", b"role", "skills", b"skills", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -122,7 +146,7 @@ Global___AgentFilter: _TypeAlias = AgentFilter  # noqa: Y015
 
 @_typing.final
 class RegisteredAgent(_message.Message):
-    """RegisteredAgent is a card under a lease."""
+    """RegisteredAgent is a card under a lease: one instance of an agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -130,8 +154,25 @@ class RegisteredAgent(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     REGISTER_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """Revision of the latest change to the card. Set by the registry."""
+    """Revision of the latest change to the card, the instance or the state. Set by the registry."""
+    instance_id: _builtins.str
+    """Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+    not stated.
+    """
+    owner: _builtins.str
+    """Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated."""
+    state: Global___InstanceState.ValueType
+    """Whether it takes work. Set by the registry, from the latest heartbeat that named a state."""
+    running: _builtins.int
+    """Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported."""
+    queued: _builtins.int
+    """Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported."""
     @_builtins.property
     def card(self) -> _agent_card_pb2.AgentCard:
         """The card. Set by the agent."""
@@ -151,10 +192,15 @@ class RegisteredAgent(_message.Message):
         revision: _builtins.int = ...,
         register_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        instance_id: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        state: Global___InstanceState.ValueType = ...,
+        running: _builtins.int = ...,
+        queued: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "expire_time", b"expire_time", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "expire_time", b"expire_time", "register_time", b"register_time", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "expire_time", b"expire_time", "instance_id", b"instance_id", "owner", b"owner", "queued", b"queued", "register_time", b"register_time", "revision", b"revision", "running", b"running", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -169,11 +215,14 @@ class RegisterAgentRequest(_message.Message):
     CARD_FIELD_NUMBER: _builtins.int
     LEASE_TTL_FIELD_NUMBER: _builtins.int
     LEASE_ID_FIELD_NUMBER: _builtins.int
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """Lease to take over when the same agent registers again. Set by the caller. Empty means a new one."""
+    """Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one."""
+    instance_id: _builtins.str
+    """Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated."""
     @_builtins.property
     def card(self) -> _agent_card_pb2.AgentCard:
-        """The card; name, description and URL are required. Set by the caller."""
+        """The card; name, description and an interface are required. Set by the caller."""
 
     @_builtins.property
     def lease_ttl(self) -> _duration_pb2.Duration:
@@ -185,10 +234,11 @@ class RegisterAgentRequest(_message.Message):
         card: _agent_card_pb2.AgentCard | None = ...,
         lease_ttl: _duration_pb2.Duration | None = ...,
         lease_id: _builtins.str = ...,
+        instance_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "lease_ttl", b"lease_ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "lease_id", b"lease_id", "lease_ttl", b"lease_ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "instance_id", b"instance_id", "lease_id", b"lease_id", "lease_ttl", b"lease_ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -228,21 +278,33 @@ Global___RegisterAgentResponse: _TypeAlias = RegisterAgentResponse  # noqa: Y015
 
 @_typing.final
 class RenewLeaseRequest(_message.Message):
-    """RenewLeaseRequest names a lease."""
+    """RenewLeaseRequest names a lease, and says how the agent is."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASE_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """The lease. Set by the caller. Required."""
+    """The lease. A secret: keep it out of logs. Set by the caller. Required."""
+    state: Global___InstanceState.ValueType
+    """Whether the agent takes work. Set by the caller. Unset means as before."""
+    running: _builtins.int
+    """Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported."""
+    queued: _builtins.int
+    """Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported."""
     def __init__(
         self,
         *,
         lease_id: _builtins.str = ...,
+        state: Global___InstanceState.ValueType = ...,
+        running: _builtins.int = ...,
+        queued: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_id", b"lease_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_id", b"lease_id", "queued", b"queued", "running", b"running", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -280,7 +342,7 @@ class DeregisterAgentRequest(_message.Message):
 
     LEASE_ID_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """The lease. Set by the caller. Required."""
+    """The lease. A secret: keep it out of logs. Set by the caller. Required."""
     def __init__(
         self,
         *,
@@ -323,18 +385,24 @@ class GetAgentRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name or URL. Set by the caller. Required."""
+    """Name of the agent."""
+    url: _builtins.str
+    """URL of its first interface."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        url: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "target", b"target", "url", b"url"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "target", b"target", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["name", "url"]  # noqa: Y015
+    _WhichOneofArgType_target: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_target) -> _WhichOneofReturnType_target | None: ...
 
 Global___GetAgentRequest: _TypeAlias = GetAgentRequest  # noqa: Y015
 

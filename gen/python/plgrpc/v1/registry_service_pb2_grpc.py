@@ -29,6 +29,7 @@ class RegistryServiceStub(object):
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
@@ -74,11 +75,12 @@ class RegistryServiceServicer(object):
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
     def RegisterAgent(self, request, context):
-        """RegisterAgent adds or replaces the card under its URL and grants a lease.
+        """RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
         """
@@ -87,9 +89,10 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """RenewLease keeps a registration alive: the heartbeat of an agent.
+        """RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+        the registry.
 
-        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,9 +106,10 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetAgent(self, request, context):
-        """GetAgent returns the one agent of a name or URL.
+        """GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+        any, and of these the one that was registered last.
 
-        Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,6 +179,7 @@ class RegistryService(object):
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 

@@ -30,6 +30,7 @@ class RegistryServiceStub:
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
@@ -38,21 +39,23 @@ class RegistryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
     RegisterAgent: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.RegisterAgentRequest, _registry_service_pb2.RegisterAgentResponse]
-    """RegisterAgent adds or replaces the card under its URL and grants a lease.
+    """RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
     """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.RenewLeaseRequest, _registry_service_pb2.RenewLeaseResponse]
-    """RenewLease keeps a registration alive: the heartbeat of an agent.
+    """RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+    the registry.
 
-    Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+    Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DeregisterAgent: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterAgentRequest, _registry_service_pb2.DeregisterAgentResponse]
     """DeregisterAgent removes a registration. Removing an unknown lease changes nothing."""
     GetAgent: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.GetAgentRequest, _registry_service_pb2.GetAgentResponse]
-    """GetAgent returns the one agent of a name or URL.
+    """GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+    any, and of these the one that was registered last.
 
-    Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
     """
     ListAgents: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.ListAgentsRequest, _registry_service_pb2.ListAgentsResponse]
     """ListAgents returns the agents that match a filter, sorted by name and URL.
@@ -71,26 +74,29 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RegisterAgent: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.RegisterAgentRequest, _registry_service_pb2.RegisterAgentResponse]  # type: ignore[assignment]
-    """RegisterAgent adds or replaces the card under its URL and grants a lease.
+    """RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.RenewLeaseRequest, _registry_service_pb2.RenewLeaseResponse]  # type: ignore[assignment]
-    """RenewLease keeps a registration alive: the heartbeat of an agent.
+    """RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+    the registry.
 
-    Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+    Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DeregisterAgent: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterAgentRequest, _registry_service_pb2.DeregisterAgentResponse]  # type: ignore[assignment]
     """DeregisterAgent removes a registration. Removing an unknown lease changes nothing."""
     GetAgent: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.GetAgentRequest, _registry_service_pb2.GetAgentResponse]  # type: ignore[assignment]
-    """GetAgent returns the one agent of a name or URL.
+    """GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+    any, and of these the one that was registered last.
 
-    Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
     """
     ListAgents: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.ListAgentsRequest, _registry_service_pb2.ListAgentsResponse]  # type: ignore[assignment]
     """ListAgents returns the agents that match a filter, sorted by name and URL.
@@ -108,6 +114,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
     Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+    The load that heartbeats report is no change: it has no revision and wakes no watcher.
     Errors as in AgentService.
     """
 
@@ -117,7 +124,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.RegisterAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.RegisterAgentResponse, _abc.Awaitable[_registry_service_pb2.RegisterAgentResponse]]:
-        """RegisterAgent adds or replaces the card under its URL and grants a lease.
+        """RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
         """
@@ -128,9 +135,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.RenewLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.RenewLeaseResponse, _abc.Awaitable[_registry_service_pb2.RenewLeaseResponse]]:
-        """RenewLease keeps a registration alive: the heartbeat of an agent.
+        """RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+        the registry.
 
-        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+        Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -147,9 +155,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.GetAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.GetAgentResponse, _abc.Awaitable[_registry_service_pb2.GetAgentResponse]]:
-        """GetAgent returns the one agent of a name or URL.
+        """GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+        any, and of these the one that was registered last.
 
-        Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
         """
 
     @_abc_1.abstractmethod

@@ -923,6 +923,9 @@ impl ApprovalState {
     }
 }
 /// AgentCard describes one agent. Fields that a reader does not know are ignored.
+///
+/// Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+/// formats and role included.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentCard {
     /// Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
@@ -931,101 +934,78 @@ pub struct AgentCard {
     /// What it is for, in a sentence or two. Set by the agent. Required.
     #[prost(string, tag="2")]
     pub description: ::prost::alloc::string::String,
-    /// Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-    #[prost(string, tag="3")]
-    pub url: ::prost::alloc::string::String,
-    /// Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+    /// Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+    /// the agent. Required, 1 to 100.
+    #[prost(message, repeated, tag="3")]
+    pub interfaces: ::prost::alloc::vec::Vec<AgentInterface>,
+    /// Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
     #[prost(string, tag="4")]
-    pub transport: ::prost::alloc::string::String,
-    /// Version of the agent. Set by the agent. Empty means `1.0.0`.
-    #[prost(string, tag="5")]
     pub version: ::prost::alloc::string::String,
-    /// Version of the protocol. Set by the agent. Empty means `1.0`.
-    #[prost(string, tag="6")]
+    /// Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
+    #[prost(string, tag="5")]
     pub protocol_version: ::prost::alloc::string::String,
-    /// What it supports. Set by the agent.
-    #[prost(message, optional, tag="7")]
-    pub capabilities: ::core::option::Option<AgentCapabilities>,
+    /// What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+    /// at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+    ///
+    /// - `streaming`: streams the events of a task.
+    /// - `push_notifications`: calls webhooks when a task changes.
+    /// - `state_history`: keeps the history of a task's states.
+    /// - `llm`: has a language model.
+    /// - `tools`: has tools that callers may run by name.
+    /// - `delegation`: may give work to other agents.
+    /// - `inference`: answers prompts in natural language.
+    /// - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+    /// - `rag`: retrieves documents before it answers.
+    /// - `code_execution`: runs code in a sandbox.
+    /// - `multi_step_reasoning`: reasons in several steps.
+    /// - `message_batching`: takes several messages in one request.
+    /// - `timeouts`: ends its work when a timeout that the caller gives has passed.
+    #[prost(string, repeated, tag="6")]
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+    /// stated.
+    #[prost(int32, tag="7")]
+    pub max_concurrency: i32,
     /// What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
     #[prost(message, repeated, tag="8")]
     pub skills: ::prost::alloc::vec::Vec<AgentSkill>,
-    /// Media types that it reads. Set by the agent. Empty means `text/plain`.
+    /// Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
     #[prost(string, repeated, tag="9")]
     pub input_formats: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Media types that it writes. Set by the agent. Empty means `text/plain`.
+    /// Media types that it writes. Set by the agent. Empty means not stated.
     #[prost(string, repeated, tag="10")]
     pub output_formats: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Ways to authenticate, by name. Set by the agent.
+    /// Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
     #[prost(map="string, message", tag="11")]
     pub security_schemes: ::std::collections::HashMap<::prost::alloc::string::String, SecurityScheme>,
-    /// Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+    /// Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+    /// Empty means not stated.
     #[prost(string, tag="12")]
     pub role: ::prost::alloc::string::String,
     /// Words to be found by. Set by the agent. At most 100.
     #[prost(string, repeated, tag="13")]
     pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Further endpoints of the same agent. Set by the agent.
-    #[prost(message, repeated, tag="14")]
-    pub additional_interfaces: ::prost::alloc::vec::Vec<AgentInterface>,
     /// Free facts to be found by. Set by the agent. At most 100 entries.
-    #[prost(map="string, string", tag="15")]
+    #[prost(map="string, string", tag="14")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    /// Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+    /// verify them. At most 10.
+    #[prost(message, repeated, tag="15")]
+    pub signatures: ::prost::alloc::vec::Vec<AgentCardSignature>,
 }
-/// AgentInterface is one more endpoint of an agent.
+/// AgentInterface is one endpoint of an agent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AgentInterface {
-    /// Where it listens. Set by the agent. Required.
+    /// Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
     #[prost(string, tag="1")]
     pub url: ::prost::alloc::string::String,
-    /// Transport behind the URL. Set by the agent. Required.
+    /// Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+    /// agent. Required.
     #[prost(string, tag="2")]
     pub transport: ::prost::alloc::string::String,
-    /// Version of the protocol spoken there. Set by the agent. Empty means the card's.
+    /// Version of the protocol spoken there. Set by the agent. Empty means not stated.
     #[prost(string, tag="3")]
     pub protocol_version: ::prost::alloc::string::String,
-}
-/// AgentCapabilities says what an agent supports. Everything is set by the agent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AgentCapabilities {
-    /// Streams events of a task.
-    #[prost(bool, tag="1")]
-    pub streaming: bool,
-    /// Sends webhooks.
-    #[prost(bool, tag="2")]
-    pub push_notifications: bool,
-    /// Keeps the history of state changes.
-    #[prost(bool, tag="3")]
-    pub state_transition_history: bool,
-    /// Has a language model.
-    #[prost(bool, tag="4")]
-    pub has_llm: bool,
-    /// Tasks at the same time that the agent advertises. It bounds nothing: the agent's own limits do. At least 1; 0 means 1.
-    #[prost(int32, tag="5")]
-    pub max_concurrency: i32,
-    /// Takes several messages per request.
-    #[prost(bool, tag="6")]
-    pub message_batching: bool,
-    /// Has tools.
-    #[prost(bool, tag="7")]
-    pub tool_calling: bool,
-    /// Reasons in several steps.
-    #[prost(bool, tag="8")]
-    pub multi_step_reasoning: bool,
-    /// Ends its work when a timeout that the caller gives has passed.
-    #[prost(bool, tag="9")]
-    pub timeout_support: bool,
-    /// May delegate to other agents.
-    #[prost(bool, tag="10")]
-    pub delegation: bool,
-    /// Retrieves documents before it answers.
-    #[prost(bool, tag="11")]
-    pub rag: bool,
-    /// Runs code in a sandbox.
-    #[prost(bool, tag="12")]
-    pub code_execution: bool,
-    /// Answers inference requests. Unset means unknown.
-    #[prost(bool, optional, tag="13")]
-    pub supports_inference: ::core::option::Option<bool>,
 }
 /// AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1049,21 +1029,179 @@ pub struct AgentSkill {
     #[prost(string, repeated, tag="6")]
     pub examples_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// SecurityScheme is one way to authenticate.
+/// AgentCardSignature is a JSON Web Signature (RFC 7515) of an agent card, as in A2A 1.0.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AgentCardSignature {
+    /// Protected header, base64url of a JSON object. Set by the signer. Required.
+    #[prost(string, tag="1")]
+    pub protected: ::prost::alloc::string::String,
+    /// Signature, base64url. Set by the signer. Required.
+    #[prost(string, tag="2")]
+    pub signature: ::prost::alloc::string::String,
+    /// Unprotected header, a JSON object. Set by the signer. Empty means none.
+    #[prost(string, tag="3")]
+    pub header_json: ::prost::alloc::string::String,
+}
+/// SecurityScheme is one way to authenticate. All of it is set by the agent.
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SecurityScheme {
-    /// Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
+    /// For people. Empty means none.
+    #[prost(string, tag="1")]
+    pub description: ::prost::alloc::string::String,
+    /// Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
+    #[prost(string, tag="8")]
+    pub metadata_json: ::prost::alloc::string::String,
+    /// The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+    #[prost(oneof="security_scheme::Scheme", tags="2, 3, 4, 5, 6, 7")]
+    pub scheme: ::core::option::Option<security_scheme::Scheme>,
+}
+/// Nested message and enum types in `SecurityScheme`.
+pub mod security_scheme {
+    /// The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Scheme {
+        /// A key in a header, a query parameter or a cookie.
+        #[prost(message, tag="2")]
+        ApiKey(super::ApiKeySecurity),
+        /// A scheme of the HTTP header `authorization`.
+        #[prost(message, tag="3")]
+        Http(super::HttpSecurity),
+        /// OAuth 2.0.
+        #[prost(message, tag="4")]
+        Oauth2(super::OAuth2Security),
+        /// OpenID Connect.
+        #[prost(message, tag="5")]
+        OpenIdConnect(super::OpenIdConnectSecurity),
+        /// A client certificate.
+        #[prost(message, tag="6")]
+        MutualTls(super::MutualTlsSecurity),
+        /// Anything else.
+        #[prost(message, tag="7")]
+        Custom(super::CustomSecurity),
+    }
+}
+/// ApiKeySecurity is a key that the caller sends with each call.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ApiKeySecurity {
+    /// Where the key travels. Set by the agent.
+    #[prost(enumeration="ApiKeyLocation", tag="1")]
+    pub location: i32,
+    /// Name of the header, parameter or cookie. Set by the agent. Empty means not stated.
+    #[prost(string, tag="2")]
+    pub name: ::prost::alloc::string::String,
+}
+/// HttpSecurity is a scheme of the HTTP header `authorization`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HttpSecurity {
+    /// Name of the scheme, for instance `bearer` or `basic`. Source: IANA's registry of HTTP authentication schemes. Set by the agent.
+    /// Empty means not stated.
+    #[prost(string, tag="1")]
+    pub scheme: ::prost::alloc::string::String,
+    /// Format of a bearer token, for instance `JWT`. Set by the agent. Empty means not stated.
+    #[prost(string, tag="2")]
+    pub bearer_format: ::prost::alloc::string::String,
+}
+/// OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OAuth2Security {
+    /// Authorization code. Has `authorization_url` and `token_url`.
+    #[prost(message, optional, tag="1")]
+    pub authorization_code: ::core::option::Option<OAuthFlow>,
+    /// Client credentials. Has `token_url`.
+    #[prost(message, optional, tag="2")]
+    pub client_credentials: ::core::option::Option<OAuthFlow>,
+    /// Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+    #[prost(message, optional, tag="3")]
+    pub implicit: ::core::option::Option<OAuthFlow>,
+    /// Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+    #[prost(message, optional, tag="4")]
+    pub password: ::core::option::Option<OAuthFlow>,
+    /// Device code (RFC 8628). Has `device_authorization_url` and `token_url`.
+    #[prost(message, optional, tag="5")]
+    pub device_code: ::core::option::Option<OAuthFlow>,
+    /// URL of the authorization server's metadata (RFC 8414). Set by the agent. Empty means not stated.
+    #[prost(string, tag="6")]
+    pub metadata_url: ::prost::alloc::string::String,
+}
+/// OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OAuthFlow {
+    /// URL of the authorization endpoint.
+    #[prost(string, tag="1")]
+    pub authorization_url: ::prost::alloc::string::String,
+    /// URL of the token endpoint.
+    #[prost(string, tag="2")]
+    pub token_url: ::prost::alloc::string::String,
+    /// URL of the device authorization endpoint.
+    #[prost(string, tag="3")]
+    pub device_authorization_url: ::prost::alloc::string::String,
+    /// URL at which tokens are refreshed.
+    #[prost(string, tag="4")]
+    pub refresh_url: ::prost::alloc::string::String,
+    /// Scopes by name, each with a description for people.
+    #[prost(map="string, string", tag="5")]
+    pub scopes: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    /// Whether PKCE (RFC 7636) is required. False, the default, means not stated.
+    #[prost(bool, tag="6")]
+    pub pkce_required: bool,
+}
+/// OpenIdConnectSecurity is OpenID Connect.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenIdConnectSecurity {
+    /// URL of the discovery document. Set by the agent. Empty means not stated.
+    #[prost(string, tag="1")]
+    pub url: ::prost::alloc::string::String,
+}
+/// MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MutualTlsSecurity {
+}
+/// CustomSecurity is a scheme of a type that the contract has no message for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CustomSecurity {
+    /// Type, a word of the application. Set by the agent. Required.
     #[prost(string, tag="1")]
     pub r#type: ::prost::alloc::string::String,
-    /// HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
+    /// Its facts, a JSON object. Set by the agent. Empty means none.
     #[prost(string, tag="2")]
-    pub scheme: ::prost::alloc::string::String,
-    /// For people. Set by the agent.
-    #[prost(string, tag="3")]
-    pub description: ::prost::alloc::string::String,
-    /// Further facts, a JSON object. Set by the agent. Empty means none.
-    #[prost(string, tag="4")]
-    pub metadata_json: ::prost::alloc::string::String,
+    pub content_json: ::prost::alloc::string::String,
+}
+/// ApiKeyLocation is where an API key travels. Open, as TaskState.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ApiKeyLocation {
+    /// Not set: not stated.
+    Unspecified = 0,
+    /// In a header, or in gRPC metadata of that name.
+    Header = 1,
+    /// In a query parameter.
+    Query = 2,
+    /// In a cookie.
+    Cookie = 3,
+}
+impl ApiKeyLocation {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "API_KEY_LOCATION_UNSPECIFIED",
+            Self::Header => "API_KEY_LOCATION_HEADER",
+            Self::Query => "API_KEY_LOCATION_QUERY",
+            Self::Cookie => "API_KEY_LOCATION_COOKIE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "API_KEY_LOCATION_UNSPECIFIED" => Some(Self::Unspecified),
+            "API_KEY_LOCATION_HEADER" => Some(Self::Header),
+            "API_KEY_LOCATION_QUERY" => Some(Self::Query),
+            "API_KEY_LOCATION_COOKIE" => Some(Self::Cookie),
+            _ => None,
+        }
+    }
 }
 /// RunEvent is one immutable fact in the log of a task. A task is its ordered list of events and nothing else.
 ///
@@ -2635,17 +2773,17 @@ pub struct AgentFilter {
     /// Metadata that an agent must have, key by key. Set by the caller. Empty means any.
     #[prost(map="string, string", tag="5")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-    /// Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+    /// Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
     #[prost(string, repeated, tag="6")]
-    pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// RegisteredAgent is a card under a lease.
+/// RegisteredAgent is a card under a lease: one instance of an agent.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisteredAgent {
     /// The card. Set by the agent.
     #[prost(message, optional, tag="1")]
     pub card: ::core::option::Option<AgentCard>,
-    /// Revision of the latest change to the card. Set by the registry.
+    /// Revision of the latest change to the card, the instance or the state. Set by the registry.
     #[prost(int64, tag="2")]
     pub revision: i64,
     /// When it was registered first, UTC. Set by the registry.
@@ -2654,19 +2792,38 @@ pub struct RegisteredAgent {
     /// When the lease runs out unless it is renewed, UTC. Set by the registry.
     #[prost(message, optional, tag="4")]
     pub expire_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+    /// not stated.
+    #[prost(string, tag="5")]
+    pub instance_id: ::prost::alloc::string::String,
+    /// Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+    #[prost(string, tag="6")]
+    pub owner: ::prost::alloc::string::String,
+    /// Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+    #[prost(enumeration="InstanceState", tag="7")]
+    pub state: i32,
+    /// Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    #[prost(int32, tag="8")]
+    pub running: i32,
+    /// Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    #[prost(int32, tag="9")]
+    pub queued: i32,
 }
 /// RegisterAgentRequest carries a card.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterAgentRequest {
-    /// The card; name, description and URL are required. Set by the caller.
+    /// The card; name, description and an interface are required. Set by the caller.
     #[prost(message, optional, tag="1")]
     pub card: ::core::option::Option<AgentCard>,
     /// Length of the lease, from 1 second to 1 hour. Set by the caller. Unset means 30 seconds.
     #[prost(message, optional, tag="2")]
     pub lease_ttl: ::core::option::Option<::prost_types::Duration>,
-    /// Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+    /// Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
     #[prost(string, tag="3")]
     pub lease_id: ::prost::alloc::string::String,
+    /// Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+    #[prost(string, tag="4")]
+    pub instance_id: ::prost::alloc::string::String,
 }
 /// RegisterAgentResponse grants the lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2681,12 +2838,21 @@ pub struct RegisterAgentResponse {
     #[prost(int64, tag="3")]
     pub revision: i64,
 }
-/// RenewLeaseRequest names a lease.
+/// RenewLeaseRequest names a lease, and says how the agent is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RenewLeaseRequest {
-    /// The lease. Set by the caller. Required.
+    /// The lease. A secret: keep it out of logs. Set by the caller. Required.
     #[prost(string, tag="1")]
     pub lease_id: ::prost::alloc::string::String,
+    /// Whether the agent takes work. Set by the caller. Unset means as before.
+    #[prost(enumeration="InstanceState", tag="2")]
+    pub state: i32,
+    /// Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+    #[prost(int32, tag="3")]
+    pub running: i32,
+    /// Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+    #[prost(int32, tag="4")]
+    pub queued: i32,
 }
 /// RenewLeaseResponse confirms it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2698,7 +2864,7 @@ pub struct RenewLeaseResponse {
 /// DeregisterAgentRequest names a lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeregisterAgentRequest {
-    /// The lease. Set by the caller. Required.
+    /// The lease. A secret: keep it out of logs. Set by the caller. Required.
     #[prost(string, tag="1")]
     pub lease_id: ::prost::alloc::string::String,
 }
@@ -2712,9 +2878,22 @@ pub struct DeregisterAgentResponse {
 /// GetAgentRequest names an agent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetAgentRequest {
-    /// Name or URL. Set by the caller. Required.
-    #[prost(string, tag="1")]
-    pub name: ::prost::alloc::string::String,
+    /// What to look for. Set by the caller. Required.
+    #[prost(oneof="get_agent_request::Target", tags="1, 2")]
+    pub target: ::core::option::Option<get_agent_request::Target>,
+}
+/// Nested message and enum types in `GetAgentRequest`.
+pub mod get_agent_request {
+    /// What to look for. Set by the caller. Required.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Target {
+        /// Name of the agent.
+        #[prost(string, tag="1")]
+        Name(::prost::alloc::string::String),
+        /// URL of its first interface.
+        #[prost(string, tag="2")]
+        Url(::prost::alloc::string::String),
+    }
 }
 /// GetAgentResponse carries the agent.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2785,6 +2964,39 @@ pub struct WatchAgentsResponse {
     /// Revision up to which the reader is now informed. Set by the registry.
     #[prost(int64, tag="3")]
     pub revision: i64,
+}
+/// InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum InstanceState {
+    /// Not set. In a request: as before.
+    Unspecified = 0,
+    /// It takes work.
+    Up = 1,
+    /// It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+    Draining = 2,
+}
+impl InstanceState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "INSTANCE_STATE_UNSPECIFIED",
+            Self::Up => "INSTANCE_STATE_UP",
+            Self::Draining => "INSTANCE_STATE_DRAINING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "INSTANCE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "INSTANCE_STATE_UP" => Some(Self::Up),
+            "INSTANCE_STATE_DRAINING" => Some(Self::Draining),
+            _ => None,
+        }
+    }
 }
 /// AgentChangeKind is what happened to an agent. Open, as TaskState.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1940,6 +1940,7 @@ pub mod registry_service_client {
     /** RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
  Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+ The load that heartbeats report is no change: it has no revision and wakes no watcher.
  Errors as in AgentService.
 */
     #[derive(Debug, Clone)]
@@ -2022,7 +2023,7 @@ pub mod registry_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /** RegisterAgent adds or replaces the card under its URL and grants a lease.
+        /** RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
 */
@@ -2050,9 +2051,10 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "RegisterAgent"));
             self.inner.unary(req, path, codec).await
         }
-        /** RenewLease keeps a registration alive: the heartbeat of an agent.
+        /** RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+ the registry.
 
- Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+ Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn renew_lease(
             &mut self,
@@ -2104,9 +2106,10 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "DeregisterAgent"));
             self.inner.unary(req, path, codec).await
         }
-        /** GetAgent returns the one agent of a name or URL.
+        /** GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+ any, and of these the one that was registered last.
 
- Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 */
         pub async fn get_agent(
             &mut self,
@@ -2204,7 +2207,7 @@ pub mod registry_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with RegistryServiceServer.
     #[async_trait]
     pub trait RegistryService: std::marker::Send + std::marker::Sync + 'static {
-        /** RegisterAgent adds or replaces the card under its URL and grants a lease.
+        /** RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
 */
@@ -2215,9 +2218,10 @@ pub mod registry_service_server {
             tonic::Response<super::RegisterAgentResponse>,
             tonic::Status,
         >;
-        /** RenewLease keeps a registration alive: the heartbeat of an agent.
+        /** RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+ the registry.
 
- Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+ Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn renew_lease(
             &self,
@@ -2235,9 +2239,10 @@ pub mod registry_service_server {
             tonic::Response<super::DeregisterAgentResponse>,
             tonic::Status,
         >;
-        /** GetAgent returns the one agent of a name or URL.
+        /** GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+ any, and of these the one that was registered last.
 
- Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 */
         async fn get_agent(
             &self,
@@ -2279,6 +2284,7 @@ pub mod registry_service_server {
     /** RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
 
  Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+ The load that heartbeats report is no change: it has no revision and wakes no watcher.
  Errors as in AgentService.
 */
     #[derive(Debug)]

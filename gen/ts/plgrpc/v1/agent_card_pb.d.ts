@@ -4,7 +4,7 @@
 // @generated from file plgrpc/v1/agent_card.proto (package plgrpc.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
@@ -14,6 +14,9 @@ export declare const file_plgrpc_v1_agent_card: GenFile;
 
 /**
  * AgentCard describes one agent. Fields that a reader does not know are ignored.
+ *
+ * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+ * formats and role included.
  *
  * @generated from message plgrpc.v1.AgentCard
  */
@@ -33,39 +36,56 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   description: string;
 
   /**
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
    *
-   * @generated from field: string url = 3;
+   * @generated from field: repeated plgrpc.v1.AgentInterface interfaces = 3;
    */
-  url: string;
+  interfaces: AgentInterface[];
 
   /**
-   * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+   * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
    *
-   * @generated from field: string transport = 4;
-   */
-  transport: string;
-
-  /**
-   * Version of the agent. Set by the agent. Empty means `1.0.0`.
-   *
-   * @generated from field: string version = 5;
+   * @generated from field: string version = 4;
    */
   version: string;
 
   /**
-   * Version of the protocol. Set by the agent. Empty means `1.0`.
+   * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
    *
-   * @generated from field: string protocol_version = 6;
+   * @generated from field: string protocol_version = 5;
    */
   protocolVersion: string;
 
   /**
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
    *
-   * @generated from field: plgrpc.v1.AgentCapabilities capabilities = 7;
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   *
+   * @generated from field: repeated string features = 6;
    */
-  capabilities?: AgentCapabilities | undefined;
+  features: string[];
+
+  /**
+   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+   * stated.
+   *
+   * @generated from field: int32 max_concurrency = 7;
+   */
+  maxConcurrency: number;
 
   /**
    * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
@@ -75,28 +95,29 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   skills: AgentSkill[];
 
   /**
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    *
    * @generated from field: repeated string input_formats = 9;
    */
   inputFormats: string[];
 
   /**
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    *
    * @generated from field: repeated string output_formats = 10;
    */
   outputFormats: string[];
 
   /**
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    *
    * @generated from field: map<string, plgrpc.v1.SecurityScheme> security_schemes = 11;
    */
   securitySchemes: { [key: string]: SecurityScheme };
 
   /**
-   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+   * Empty means not stated.
    *
    * @generated from field: string role = 12;
    */
@@ -110,18 +131,19 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   tags: string[];
 
   /**
-   * Further endpoints of the same agent. Set by the agent.
-   *
-   * @generated from field: repeated plgrpc.v1.AgentInterface additional_interfaces = 14;
-   */
-  additionalInterfaces: AgentInterface[];
-
-  /**
    * Free facts to be found by. Set by the agent. At most 100 entries.
    *
-   * @generated from field: map<string, string> metadata = 15;
+   * @generated from field: map<string, string> metadata = 14;
    */
   metadata: { [key: string]: string };
+
+  /**
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   *
+   * @generated from field: repeated plgrpc.v1.AgentCardSignature signatures = 15;
+   */
+  signatures: AgentCardSignature[];
 };
 
 /**
@@ -131,27 +153,28 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
 export declare const AgentCardSchema: GenMessage<AgentCard>;
 
 /**
- * AgentInterface is one more endpoint of an agent.
+ * AgentInterface is one endpoint of an agent.
  *
  * @generated from message plgrpc.v1.AgentInterface
  */
 export declare type AgentInterface = Message<"plgrpc.v1.AgentInterface"> & {
   /**
-   * Where it listens. Set by the agent. Required.
+   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    *
    * @generated from field: string url = 1;
    */
   url: string;
 
   /**
-   * Transport behind the URL. Set by the agent. Required.
+   * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+   * agent. Required.
    *
    * @generated from field: string transport = 2;
    */
   transport: string;
 
   /**
-   * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
    *
    * @generated from field: string protocol_version = 3;
    */
@@ -163,110 +186,6 @@ export declare type AgentInterface = Message<"plgrpc.v1.AgentInterface"> & {
  * Use `create(AgentInterfaceSchema)` to create a new message.
  */
 export declare const AgentInterfaceSchema: GenMessage<AgentInterface>;
-
-/**
- * AgentCapabilities says what an agent supports. Everything is set by the agent.
- *
- * @generated from message plgrpc.v1.AgentCapabilities
- */
-export declare type AgentCapabilities = Message<"plgrpc.v1.AgentCapabilities"> & {
-  /**
-   * Streams events of a task.
-   *
-   * @generated from field: bool streaming = 1;
-   */
-  streaming: boolean;
-
-  /**
-   * Sends webhooks.
-   *
-   * @generated from field: bool push_notifications = 2;
-   */
-  pushNotifications: boolean;
-
-  /**
-   * Keeps the history of state changes.
-   *
-   * @generated from field: bool state_transition_history = 3;
-   */
-  stateTransitionHistory: boolean;
-
-  /**
-   * Has a language model.
-   *
-   * @generated from field: bool has_llm = 4;
-   */
-  hasLlm: boolean;
-
-  /**
-   * Tasks at the same time that the agent advertises. It bounds nothing: the agent's own limits do. At least 1; 0 means 1.
-   *
-   * @generated from field: int32 max_concurrency = 5;
-   */
-  maxConcurrency: number;
-
-  /**
-   * Takes several messages per request.
-   *
-   * @generated from field: bool message_batching = 6;
-   */
-  messageBatching: boolean;
-
-  /**
-   * Has tools.
-   *
-   * @generated from field: bool tool_calling = 7;
-   */
-  toolCalling: boolean;
-
-  /**
-   * Reasons in several steps.
-   *
-   * @generated from field: bool multi_step_reasoning = 8;
-   */
-  multiStepReasoning: boolean;
-
-  /**
-   * Ends its work when a timeout that the caller gives has passed.
-   *
-   * @generated from field: bool timeout_support = 9;
-   */
-  timeoutSupport: boolean;
-
-  /**
-   * May delegate to other agents.
-   *
-   * @generated from field: bool delegation = 10;
-   */
-  delegation: boolean;
-
-  /**
-   * Retrieves documents before it answers.
-   *
-   * @generated from field: bool rag = 11;
-   */
-  rag: boolean;
-
-  /**
-   * Runs code in a sandbox.
-   *
-   * @generated from field: bool code_execution = 12;
-   */
-  codeExecution: boolean;
-
-  /**
-   * Answers inference requests. Unset means unknown.
-   *
-   * @generated from field: optional bool supports_inference = 13;
-   */
-  supportsInference?: boolean | undefined;
-};
-
-/**
- * Describes the message plgrpc.v1.AgentCapabilities.
- * Use `create(AgentCapabilitiesSchema)` to create a new message.
- */
-export declare const AgentCapabilitiesSchema: GenMessage<AgentCapabilities>;
 
 /**
  * AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
@@ -324,36 +243,111 @@ export declare type AgentSkill = Message<"plgrpc.v1.AgentSkill"> & {
 export declare const AgentSkillSchema: GenMessage<AgentSkill>;
 
 /**
- * SecurityScheme is one way to authenticate.
+ * AgentCardSignature is a JSON Web Signature (RFC 7515) of an agent card, as in A2A 1.0.
+ *
+ * @generated from message plgrpc.v1.AgentCardSignature
+ */
+export declare type AgentCardSignature = Message<"plgrpc.v1.AgentCardSignature"> & {
+  /**
+   * Protected header, base64url of a JSON object. Set by the signer. Required.
+   *
+   * @generated from field: string protected = 1;
+   */
+  protected: string;
+
+  /**
+   * Signature, base64url. Set by the signer. Required.
+   *
+   * @generated from field: string signature = 2;
+   */
+  signature: string;
+
+  /**
+   * Unprotected header, a JSON object. Set by the signer. Empty means none.
+   *
+   * @generated from field: string header_json = 3;
+   */
+  headerJson: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.AgentCardSignature.
+ * Use `create(AgentCardSignatureSchema)` to create a new message.
+ */
+export declare const AgentCardSignatureSchema: GenMessage<AgentCardSignature>;
+
+/**
+ * SecurityScheme is one way to authenticate. All of it is set by the agent.
  *
  * @generated from message plgrpc.v1.SecurityScheme
  */
 export declare type SecurityScheme = Message<"plgrpc.v1.SecurityScheme"> & {
   /**
-   * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
+   * For people. Empty means none.
    *
-   * @generated from field: string type = 1;
-   */
-  type: string;
-
-  /**
-   * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-   *
-   * @generated from field: string scheme = 2;
-   */
-  scheme: string;
-
-  /**
-   * For people. Set by the agent.
-   *
-   * @generated from field: string description = 3;
+   * @generated from field: string description = 1;
    */
   description: string;
 
   /**
-   * Further facts, a JSON object. Set by the agent. Empty means none.
+   * The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
    *
-   * @generated from field: string metadata_json = 4;
+   * @generated from oneof plgrpc.v1.SecurityScheme.scheme
+   */
+  scheme: {
+    /**
+     * A key in a header, a query parameter or a cookie.
+     *
+     * @generated from field: plgrpc.v1.ApiKeySecurity api_key = 2;
+     */
+    value: ApiKeySecurity;
+    case: "apiKey";
+  } | {
+    /**
+     * A scheme of the HTTP header `authorization`.
+     *
+     * @generated from field: plgrpc.v1.HttpSecurity http = 3;
+     */
+    value: HttpSecurity;
+    case: "http";
+  } | {
+    /**
+     * OAuth 2.0.
+     *
+     * @generated from field: plgrpc.v1.OAuth2Security oauth2 = 4;
+     */
+    value: OAuth2Security;
+    case: "oauth2";
+  } | {
+    /**
+     * OpenID Connect.
+     *
+     * @generated from field: plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;
+     */
+    value: OpenIdConnectSecurity;
+    case: "openIdConnect";
+  } | {
+    /**
+     * A client certificate.
+     *
+     * @generated from field: plgrpc.v1.MutualTlsSecurity mutual_tls = 6;
+     */
+    value: MutualTlsSecurity;
+    case: "mutualTls";
+  } | {
+    /**
+     * Anything else.
+     *
+     * @generated from field: plgrpc.v1.CustomSecurity custom = 7;
+     */
+    value: CustomSecurity;
+    case: "custom";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
+   *
+   * @generated from field: string metadata_json = 8;
    */
   metadataJson: string;
 };
@@ -363,4 +357,270 @@ export declare type SecurityScheme = Message<"plgrpc.v1.SecurityScheme"> & {
  * Use `create(SecuritySchemeSchema)` to create a new message.
  */
 export declare const SecuritySchemeSchema: GenMessage<SecurityScheme>;
+
+/**
+ * ApiKeySecurity is a key that the caller sends with each call.
+ *
+ * @generated from message plgrpc.v1.ApiKeySecurity
+ */
+export declare type ApiKeySecurity = Message<"plgrpc.v1.ApiKeySecurity"> & {
+  /**
+   * Where the key travels. Set by the agent.
+   *
+   * @generated from field: plgrpc.v1.ApiKeyLocation location = 1;
+   */
+  location: ApiKeyLocation;
+
+  /**
+   * Name of the header, parameter or cookie. Set by the agent. Empty means not stated.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.ApiKeySecurity.
+ * Use `create(ApiKeySecuritySchema)` to create a new message.
+ */
+export declare const ApiKeySecuritySchema: GenMessage<ApiKeySecurity>;
+
+/**
+ * HttpSecurity is a scheme of the HTTP header `authorization`.
+ *
+ * @generated from message plgrpc.v1.HttpSecurity
+ */
+export declare type HttpSecurity = Message<"plgrpc.v1.HttpSecurity"> & {
+  /**
+   * Name of the scheme, for instance `bearer` or `basic`. Source: IANA's registry of HTTP authentication schemes. Set by the agent.
+   * Empty means not stated.
+   *
+   * @generated from field: string scheme = 1;
+   */
+  scheme: string;
+
+  /**
+   * Format of a bearer token, for instance `JWT`. Set by the agent. Empty means not stated.
+   *
+   * @generated from field: string bearer_format = 2;
+   */
+  bearerFormat: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.HttpSecurity.
+ * Use `create(HttpSecuritySchema)` to create a new message.
+ */
+export declare const HttpSecuritySchema: GenMessage<HttpSecurity>;
+
+/**
+ * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+ *
+ * @generated from message plgrpc.v1.OAuth2Security
+ */
+export declare type OAuth2Security = Message<"plgrpc.v1.OAuth2Security"> & {
+  /**
+   * Authorization code. Has `authorization_url` and `token_url`.
+   *
+   * @generated from field: plgrpc.v1.OAuthFlow authorization_code = 1;
+   */
+  authorizationCode?: OAuthFlow | undefined;
+
+  /**
+   * Client credentials. Has `token_url`.
+   *
+   * @generated from field: plgrpc.v1.OAuthFlow client_credentials = 2;
+   */
+  clientCredentials?: OAuthFlow | undefined;
+
+  /**
+   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   *
+   * @generated from field: plgrpc.v1.OAuthFlow implicit = 3;
+   */
+  implicit?: OAuthFlow | undefined;
+
+  /**
+   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   *
+   * @generated from field: plgrpc.v1.OAuthFlow password = 4;
+   */
+  password?: OAuthFlow | undefined;
+
+  /**
+   * Device code (RFC 8628). Has `device_authorization_url` and `token_url`.
+   *
+   * @generated from field: plgrpc.v1.OAuthFlow device_code = 5;
+   */
+  deviceCode?: OAuthFlow | undefined;
+
+  /**
+   * URL of the authorization server's metadata (RFC 8414). Set by the agent. Empty means not stated.
+   *
+   * @generated from field: string metadata_url = 6;
+   */
+  metadataUrl: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.OAuth2Security.
+ * Use `create(OAuth2SecuritySchema)` to create a new message.
+ */
+export declare const OAuth2SecuritySchema: GenMessage<OAuth2Security>;
+
+/**
+ * OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+ *
+ * @generated from message plgrpc.v1.OAuthFlow
+ */
+export declare type OAuthFlow = Message<"plgrpc.v1.OAuthFlow"> & {
+  /**
+   * URL of the authorization endpoint.
+   *
+   * @generated from field: string authorization_url = 1;
+   */
+  authorizationUrl: string;
+
+  /**
+   * URL of the token endpoint.
+   *
+   * @generated from field: string token_url = 2;
+   */
+  tokenUrl: string;
+
+  /**
+   * URL of the device authorization endpoint.
+   *
+   * @generated from field: string device_authorization_url = 3;
+   */
+  deviceAuthorizationUrl: string;
+
+  /**
+   * URL at which tokens are refreshed.
+   *
+   * @generated from field: string refresh_url = 4;
+   */
+  refreshUrl: string;
+
+  /**
+   * Scopes by name, each with a description for people.
+   *
+   * @generated from field: map<string, string> scopes = 5;
+   */
+  scopes: { [key: string]: string };
+
+  /**
+   * Whether PKCE (RFC 7636) is required. False, the default, means not stated.
+   *
+   * @generated from field: bool pkce_required = 6;
+   */
+  pkceRequired: boolean;
+};
+
+/**
+ * Describes the message plgrpc.v1.OAuthFlow.
+ * Use `create(OAuthFlowSchema)` to create a new message.
+ */
+export declare const OAuthFlowSchema: GenMessage<OAuthFlow>;
+
+/**
+ * OpenIdConnectSecurity is OpenID Connect.
+ *
+ * @generated from message plgrpc.v1.OpenIdConnectSecurity
+ */
+export declare type OpenIdConnectSecurity = Message<"plgrpc.v1.OpenIdConnectSecurity"> & {
+  /**
+   * URL of the discovery document. Set by the agent. Empty means not stated.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.OpenIdConnectSecurity.
+ * Use `create(OpenIdConnectSecuritySchema)` to create a new message.
+ */
+export declare const OpenIdConnectSecuritySchema: GenMessage<OpenIdConnectSecurity>;
+
+/**
+ * MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+ *
+ * @generated from message plgrpc.v1.MutualTlsSecurity
+ */
+export declare type MutualTlsSecurity = Message<"plgrpc.v1.MutualTlsSecurity"> & {
+};
+
+/**
+ * Describes the message plgrpc.v1.MutualTlsSecurity.
+ * Use `create(MutualTlsSecuritySchema)` to create a new message.
+ */
+export declare const MutualTlsSecuritySchema: GenMessage<MutualTlsSecurity>;
+
+/**
+ * CustomSecurity is a scheme of a type that the contract has no message for.
+ *
+ * @generated from message plgrpc.v1.CustomSecurity
+ */
+export declare type CustomSecurity = Message<"plgrpc.v1.CustomSecurity"> & {
+  /**
+   * Type, a word of the application. Set by the agent. Required.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * Its facts, a JSON object. Set by the agent. Empty means none.
+   *
+   * @generated from field: string content_json = 2;
+   */
+  contentJson: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.CustomSecurity.
+ * Use `create(CustomSecuritySchema)` to create a new message.
+ */
+export declare const CustomSecuritySchema: GenMessage<CustomSecurity>;
+
+/**
+ * ApiKeyLocation is where an API key travels. Open, as TaskState.
+ *
+ * @generated from enum plgrpc.v1.ApiKeyLocation
+ */
+export enum ApiKeyLocation {
+  /**
+   * Not set: not stated.
+   *
+   * @generated from enum value: API_KEY_LOCATION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * In a header, or in gRPC metadata of that name.
+   *
+   * @generated from enum value: API_KEY_LOCATION_HEADER = 1;
+   */
+  HEADER = 1,
+
+  /**
+   * In a query parameter.
+   *
+   * @generated from enum value: API_KEY_LOCATION_QUERY = 2;
+   */
+  QUERY = 2,
+
+  /**
+   * In a cookie.
+   *
+   * @generated from enum value: API_KEY_LOCATION_COOKIE = 3;
+   */
+  COOKIE = 3,
+}
+
+/**
+ * Describes the enum plgrpc.v1.ApiKeyLocation.
+ */
+export declare const ApiKeyLocationSchema: GenEnum<ApiKeyLocation>;
 

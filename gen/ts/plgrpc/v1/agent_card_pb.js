@@ -4,13 +4,13 @@
 // @generated from file plgrpc/v1/agent_card.proto (package plgrpc.v1, syntax proto3)
 /* eslint-disable */
 
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 
 /**
  * Describes the file plgrpc/v1/agent_card.proto.
  */
 export const file_plgrpc_v1_agent_card = /*@__PURE__*/
-  fileDesc("ChpwbGdycGMvdjEvYWdlbnRfY2FyZC5wcm90bxIJcGxncnBjLnYxItgECglBZ2VudENhcmQSDAoEbmFtZRgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRILCgN1cmwYAyABKAkSEQoJdHJhbnNwb3J0GAQgASgJEg8KB3ZlcnNpb24YBSABKAkSGAoQcHJvdG9jb2xfdmVyc2lvbhgGIAEoCRIyCgxjYXBhYmlsaXRpZXMYByABKAsyHC5wbGdycGMudjEuQWdlbnRDYXBhYmlsaXRpZXMSJQoGc2tpbGxzGAggAygLMhUucGxncnBjLnYxLkFnZW50U2tpbGwSFQoNaW5wdXRfZm9ybWF0cxgJIAMoCRIWCg5vdXRwdXRfZm9ybWF0cxgKIAMoCRJDChBzZWN1cml0eV9zY2hlbWVzGAsgAygLMikucGxncnBjLnYxLkFnZW50Q2FyZC5TZWN1cml0eVNjaGVtZXNFbnRyeRIMCgRyb2xlGAwgASgJEgwKBHRhZ3MYDSADKAkSOAoVYWRkaXRpb25hbF9pbnRlcmZhY2VzGA4gAygLMhkucGxncnBjLnYxLkFnZW50SW50ZXJmYWNlEjQKCG1ldGFkYXRhGA8gAygLMiIucGxncnBjLnYxLkFnZW50Q2FyZC5NZXRhZGF0YUVudHJ5GlEKFFNlY3VyaXR5U2NoZW1lc0VudHJ5EgsKA2tleRgBIAEoCRIoCgV2YWx1ZRgCIAEoCzIZLnBsZ3JwYy52MS5TZWN1cml0eVNjaGVtZToCOAEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkoKDkFnZW50SW50ZXJmYWNlEgsKA3VybBgBIAEoCRIRCgl0cmFuc3BvcnQYAiABKAkSGAoQcHJvdG9jb2xfdmVyc2lvbhgDIAEoCSLmAgoRQWdlbnRDYXBhYmlsaXRpZXMSEQoJc3RyZWFtaW5nGAEgASgIEhoKEnB1c2hfbm90aWZpY2F0aW9ucxgCIAEoCBIgChhzdGF0ZV90cmFuc2l0aW9uX2hpc3RvcnkYAyABKAgSDwoHaGFzX2xsbRgEIAEoCBIXCg9tYXhfY29uY3VycmVuY3kYBSABKAUSGAoQbWVzc2FnZV9iYXRjaGluZxgGIAEoCBIUCgx0b29sX2NhbGxpbmcYByABKAgSHAoUbXVsdGlfc3RlcF9yZWFzb25pbmcYCCABKAgSFwoPdGltZW91dF9zdXBwb3J0GAkgASgIEhIKCmRlbGVnYXRpb24YCiABKAgSCwoDcmFnGAsgASgIEhYKDmNvZGVfZXhlY3V0aW9uGAwgASgIEh8KEnN1cHBvcnRzX2luZmVyZW5jZRgNIAEoCEgAiAEBQhUKE19zdXBwb3J0c19pbmZlcmVuY2UiiQEKCkFnZW50U2tpbGwSCgoCaWQYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YAyABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAQgASgJEgwKBHRhZ3MYBSADKAkSFQoNZXhhbXBsZXNfanNvbhgGIAMoCSJaCg5TZWN1cml0eVNjaGVtZRIMCgR0eXBlGAEgASgJEg4KBnNjaGVtZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIVCg1tZXRhZGF0YV9qc29uGAQgASgJQmMKG2lvLmdpdGh1Yi5wcm90b2xpbmtfZ3JwYy52MVABWkJnaXRodWIuY29tL3Byb3RvbGluay1ncnBjL3Byb3RvbGluay1ncnBjL2dlbi9nby9wbGdycGMvdjE7cGxncnBjdjFiBnByb3RvMw");
+  fileDesc("ChpwbGdycGMvdjEvYWdlbnRfY2FyZC5wcm90bxIJcGxncnBjLnYxItcECglBZ2VudENhcmQSDAoEbmFtZRgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRItCgppbnRlcmZhY2VzGAMgAygLMhkucGxncnBjLnYxLkFnZW50SW50ZXJmYWNlEg8KB3ZlcnNpb24YBCABKAkSGAoQcHJvdG9jb2xfdmVyc2lvbhgFIAEoCRIQCghmZWF0dXJlcxgGIAMoCRIXCg9tYXhfY29uY3VycmVuY3kYByABKAUSJQoGc2tpbGxzGAggAygLMhUucGxncnBjLnYxLkFnZW50U2tpbGwSFQoNaW5wdXRfZm9ybWF0cxgJIAMoCRIWCg5vdXRwdXRfZm9ybWF0cxgKIAMoCRJDChBzZWN1cml0eV9zY2hlbWVzGAsgAygLMikucGxncnBjLnYxLkFnZW50Q2FyZC5TZWN1cml0eVNjaGVtZXNFbnRyeRIMCgRyb2xlGAwgASgJEgwKBHRhZ3MYDSADKAkSNAoIbWV0YWRhdGEYDiADKAsyIi5wbGdycGMudjEuQWdlbnRDYXJkLk1ldGFkYXRhRW50cnkSMQoKc2lnbmF0dXJlcxgPIAMoCzIdLnBsZ3JwYy52MS5BZ2VudENhcmRTaWduYXR1cmUaUQoUU2VjdXJpdHlTY2hlbWVzRW50cnkSCwoDa2V5GAEgASgJEigKBXZhbHVlGAIgASgLMhkucGxncnBjLnYxLlNlY3VyaXR5U2NoZW1lOgI4ARovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiSgoOQWdlbnRJbnRlcmZhY2USCwoDdXJsGAEgASgJEhEKCXRyYW5zcG9ydBgCIAEoCRIYChBwcm90b2NvbF92ZXJzaW9uGAMgASgJIokBCgpBZ2VudFNraWxsEgoKAmlkGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAMgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgEIAEoCRIMCgR0YWdzGAUgAygJEhUKDWV4YW1wbGVzX2pzb24YBiADKAkiTwoSQWdlbnRDYXJkU2lnbmF0dXJlEhEKCXByb3RlY3RlZBgBIAEoCRIRCglzaWduYXR1cmUYAiABKAkSEwoLaGVhZGVyX2pzb24YAyABKAki6AIKDlNlY3VyaXR5U2NoZW1lEhMKC2Rlc2NyaXB0aW9uGAEgASgJEiwKB2FwaV9rZXkYAiABKAsyGS5wbGdycGMudjEuQXBpS2V5U2VjdXJpdHlIABInCgRodHRwGAMgASgLMhcucGxncnBjLnYxLkh0dHBTZWN1cml0eUgAEisKBm9hdXRoMhgEIAEoCzIZLnBsZ3JwYy52MS5PQXV0aDJTZWN1cml0eUgAEjsKD29wZW5faWRfY29ubmVjdBgFIAEoCzIgLnBsZ3JwYy52MS5PcGVuSWRDb25uZWN0U2VjdXJpdHlIABIyCgptdXR1YWxfdGxzGAYgASgLMhwucGxncnBjLnYxLk11dHVhbFRsc1NlY3VyaXR5SAASKwoGY3VzdG9tGAcgASgLMhkucGxncnBjLnYxLkN1c3RvbVNlY3VyaXR5SAASFQoNbWV0YWRhdGFfanNvbhgIIAEoCUIICgZzY2hlbWUiSwoOQXBpS2V5U2VjdXJpdHkSKwoIbG9jYXRpb24YASABKA4yGS5wbGdycGMudjEuQXBpS2V5TG9jYXRpb24SDAoEbmFtZRgCIAEoCSI1CgxIdHRwU2VjdXJpdHkSDgoGc2NoZW1lGAEgASgJEhUKDWJlYXJlcl9mb3JtYXQYAiABKAkihQIKDk9BdXRoMlNlY3VyaXR5EjAKEmF1dGhvcml6YXRpb25fY29kZRgBIAEoCzIULnBsZ3JwYy52MS5PQXV0aEZsb3cSMAoSY2xpZW50X2NyZWRlbnRpYWxzGAIgASgLMhQucGxncnBjLnYxLk9BdXRoRmxvdxImCghpbXBsaWNpdBgDIAEoCzIULnBsZ3JwYy52MS5PQXV0aEZsb3cSJgoIcGFzc3dvcmQYBCABKAsyFC5wbGdycGMudjEuT0F1dGhGbG93EikKC2RldmljZV9jb2RlGAUgASgLMhQucGxncnBjLnYxLk9BdXRoRmxvdxIUCgxtZXRhZGF0YV91cmwYBiABKAki6AEKCU9BdXRoRmxvdxIZChFhdXRob3JpemF0aW9uX3VybBgBIAEoCRIRCgl0b2tlbl91cmwYAiABKAkSIAoYZGV2aWNlX2F1dGhvcml6YXRpb25fdXJsGAMgASgJEhMKC3JlZnJlc2hfdXJsGAQgASgJEjAKBnNjb3BlcxgFIAMoCzIgLnBsZ3JwYy52MS5PQXV0aEZsb3cuU2NvcGVzRW50cnkSFQoNcGtjZV9yZXF1aXJlZBgGIAEoCBotCgtTY29wZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIiQKFU9wZW5JZENvbm5lY3RTZWN1cml0eRILCgN1cmwYASABKAkiEwoRTXV0dWFsVGxzU2VjdXJpdHkiNAoOQ3VzdG9tU2VjdXJpdHkSDAoEdHlwZRgBIAEoCRIUCgxjb250ZW50X2pzb24YAiABKAkqiAEKDkFwaUtleUxvY2F0aW9uEiAKHEFQSV9LRVlfTE9DQVRJT05fVU5TUEVDSUZJRUQQABIbChdBUElfS0VZX0xPQ0FUSU9OX0hFQURFUhABEhoKFkFQSV9LRVlfTE9DQVRJT05fUVVFUlkQAhIbChdBUElfS0VZX0xPQ0FUSU9OX0NPT0tJRRADQmMKG2lvLmdpdGh1Yi5wcm90b2xpbmtfZ3JwYy52MVABWkJnaXRodWIuY29tL3Byb3RvbGluay1ncnBjL3Byb3RvbGluay1ncnBjL2dlbi9nby9wbGdycGMvdjE7cGxncnBjdjFiBnByb3RvMw");
 
 /**
  * Describes the message plgrpc.v1.AgentCard.
@@ -27,17 +27,17 @@ export const AgentInterfaceSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_agent_card, 1);
 
 /**
- * Describes the message plgrpc.v1.AgentCapabilities.
- * Use `create(AgentCapabilitiesSchema)` to create a new message.
- */
-export const AgentCapabilitiesSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_agent_card, 2);
-
-/**
  * Describes the message plgrpc.v1.AgentSkill.
  * Use `create(AgentSkillSchema)` to create a new message.
  */
 export const AgentSkillSchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 2);
+
+/**
+ * Describes the message plgrpc.v1.AgentCardSignature.
+ * Use `create(AgentCardSignatureSchema)` to create a new message.
+ */
+export const AgentCardSignatureSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_agent_card, 3);
 
 /**
@@ -46,4 +46,67 @@ export const AgentSkillSchema = /*@__PURE__*/
  */
 export const SecuritySchemeSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_agent_card, 4);
+
+/**
+ * Describes the message plgrpc.v1.ApiKeySecurity.
+ * Use `create(ApiKeySecuritySchema)` to create a new message.
+ */
+export const ApiKeySecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 5);
+
+/**
+ * Describes the message plgrpc.v1.HttpSecurity.
+ * Use `create(HttpSecuritySchema)` to create a new message.
+ */
+export const HttpSecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 6);
+
+/**
+ * Describes the message plgrpc.v1.OAuth2Security.
+ * Use `create(OAuth2SecuritySchema)` to create a new message.
+ */
+export const OAuth2SecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 7);
+
+/**
+ * Describes the message plgrpc.v1.OAuthFlow.
+ * Use `create(OAuthFlowSchema)` to create a new message.
+ */
+export const OAuthFlowSchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 8);
+
+/**
+ * Describes the message plgrpc.v1.OpenIdConnectSecurity.
+ * Use `create(OpenIdConnectSecuritySchema)` to create a new message.
+ */
+export const OpenIdConnectSecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 9);
+
+/**
+ * Describes the message plgrpc.v1.MutualTlsSecurity.
+ * Use `create(MutualTlsSecuritySchema)` to create a new message.
+ */
+export const MutualTlsSecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 10);
+
+/**
+ * Describes the message plgrpc.v1.CustomSecurity.
+ * Use `create(CustomSecuritySchema)` to create a new message.
+ */
+export const CustomSecuritySchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_agent_card, 11);
+
+/**
+ * Describes the enum plgrpc.v1.ApiKeyLocation.
+ */
+export const ApiKeyLocationSchema = /*@__PURE__*/
+  enumDesc(file_plgrpc_v1_agent_card, 0);
+
+/**
+ * ApiKeyLocation is where an API key travels. Open, as TaskState.
+ *
+ * @generated from enum plgrpc.v1.ApiKeyLocation
+ */
+export const ApiKeyLocation = /*@__PURE__*/
+  tsEnum(ApiKeyLocationSchema);
 

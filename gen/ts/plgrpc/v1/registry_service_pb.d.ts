@@ -56,11 +56,11 @@ export declare type AgentFilter = Message<"plgrpc.v1.AgentFilter"> & {
   metadata: { [key: string]: string };
 
   /**
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    *
-   * @generated from field: repeated string capabilities = 6;
+   * @generated from field: repeated string features = 6;
    */
-  capabilities: string[];
+  features: string[];
 };
 
 /**
@@ -70,7 +70,7 @@ export declare type AgentFilter = Message<"plgrpc.v1.AgentFilter"> & {
 export declare const AgentFilterSchema: GenMessage<AgentFilter>;
 
 /**
- * RegisteredAgent is a card under a lease.
+ * RegisteredAgent is a card under a lease: one instance of an agent.
  *
  * @generated from message plgrpc.v1.RegisteredAgent
  */
@@ -83,7 +83,7 @@ export declare type RegisteredAgent = Message<"plgrpc.v1.RegisteredAgent"> & {
   card?: AgentCard | undefined;
 
   /**
-   * Revision of the latest change to the card. Set by the registry.
+   * Revision of the latest change to the card, the instance or the state. Set by the registry.
    *
    * @generated from field: int64 revision = 2;
    */
@@ -102,6 +102,42 @@ export declare type RegisteredAgent = Message<"plgrpc.v1.RegisteredAgent"> & {
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
   expireTime?: Timestamp | undefined;
+
+  /**
+   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+   * not stated.
+   *
+   * @generated from field: string instance_id = 5;
+   */
+  instanceId: string;
+
+  /**
+   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   *
+   * @generated from field: string owner = 6;
+   */
+  owner: string;
+
+  /**
+   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   *
+   * @generated from field: plgrpc.v1.InstanceState state = 7;
+   */
+  state: InstanceState;
+
+  /**
+   * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   *
+   * @generated from field: int32 running = 8;
+   */
+  running: number;
+
+  /**
+   * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   *
+   * @generated from field: int32 queued = 9;
+   */
+  queued: number;
 };
 
 /**
@@ -117,7 +153,7 @@ export declare const RegisteredAgentSchema: GenMessage<RegisteredAgent>;
  */
 export declare type RegisterAgentRequest = Message<"plgrpc.v1.RegisterAgentRequest"> & {
   /**
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    *
    * @generated from field: plgrpc.v1.AgentCard card = 1;
    */
@@ -131,11 +167,18 @@ export declare type RegisterAgentRequest = Message<"plgrpc.v1.RegisterAgentReque
   leaseTtl?: Duration | undefined;
 
   /**
-   * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+   * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
    *
    * @generated from field: string lease_id = 3;
    */
   leaseId: string;
+
+  /**
+   * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+   *
+   * @generated from field: string instance_id = 4;
+   */
+  instanceId: string;
 };
 
 /**
@@ -179,17 +222,38 @@ export declare type RegisterAgentResponse = Message<"plgrpc.v1.RegisterAgentResp
 export declare const RegisterAgentResponseSchema: GenMessage<RegisterAgentResponse>;
 
 /**
- * RenewLeaseRequest names a lease.
+ * RenewLeaseRequest names a lease, and says how the agent is.
  *
  * @generated from message plgrpc.v1.RenewLeaseRequest
  */
 export declare type RenewLeaseRequest = Message<"plgrpc.v1.RenewLeaseRequest"> & {
   /**
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    *
    * @generated from field: string lease_id = 1;
    */
   leaseId: string;
+
+  /**
+   * Whether the agent takes work. Set by the caller. Unset means as before.
+   *
+   * @generated from field: plgrpc.v1.InstanceState state = 2;
+   */
+  state: InstanceState;
+
+  /**
+   * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+   *
+   * @generated from field: int32 running = 3;
+   */
+  running: number;
+
+  /**
+   * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+   *
+   * @generated from field: int32 queued = 4;
+   */
+  queued: number;
 };
 
 /**
@@ -225,7 +289,7 @@ export declare const RenewLeaseResponseSchema: GenMessage<RenewLeaseResponse>;
  */
 export declare type DeregisterAgentRequest = Message<"plgrpc.v1.DeregisterAgentRequest"> & {
   /**
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    *
    * @generated from field: string lease_id = 1;
    */
@@ -265,11 +329,27 @@ export declare const DeregisterAgentResponseSchema: GenMessage<DeregisterAgentRe
  */
 export declare type GetAgentRequest = Message<"plgrpc.v1.GetAgentRequest"> & {
   /**
-   * Name or URL. Set by the caller. Required.
+   * What to look for. Set by the caller. Required.
    *
-   * @generated from field: string name = 1;
+   * @generated from oneof plgrpc.v1.GetAgentRequest.target
    */
-  name: string;
+  target: {
+    /**
+     * Name of the agent.
+     *
+     * @generated from field: string name = 1;
+     */
+    value: string;
+    case: "name";
+  } | {
+    /**
+     * URL of its first interface.
+     *
+     * @generated from field: string url = 2;
+     */
+    value: string;
+    case: "url";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -463,6 +543,39 @@ export declare type WatchAgentsResponse = Message<"plgrpc.v1.WatchAgentsResponse
 export declare const WatchAgentsResponseSchema: GenMessage<WatchAgentsResponse>;
 
 /**
+ * InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+ *
+ * @generated from enum plgrpc.v1.InstanceState
+ */
+export enum InstanceState {
+  /**
+   * Not set. In a request: as before.
+   *
+   * @generated from enum value: INSTANCE_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It takes work.
+   *
+   * @generated from enum value: INSTANCE_STATE_UP = 1;
+   */
+  UP = 1,
+
+  /**
+   * It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+   *
+   * @generated from enum value: INSTANCE_STATE_DRAINING = 2;
+   */
+  DRAINING = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.InstanceState.
+ */
+export declare const InstanceStateSchema: GenEnum<InstanceState>;
+
+/**
  * AgentChangeKind is what happened to an agent. Open, as TaskState.
  *
  * @generated from enum plgrpc.v1.AgentChangeKind
@@ -506,13 +619,14 @@ export declare const AgentChangeKindSchema: GenEnum<AgentChangeKind>;
  * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
  *
  * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+ * The load that heartbeats report is no change: it has no revision and wakes no watcher.
  * Errors as in AgentService.
  *
  * @generated from service plgrpc.v1.RegistryService
  */
 export declare const RegistryService: GenService<{
   /**
-   * RegisterAgent adds or replaces the card under its URL and grants a lease.
+   * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
    *
@@ -524,9 +638,10 @@ export declare const RegistryService: GenService<{
     output: typeof RegisterAgentResponseSchema;
   },
   /**
-   * RenewLease keeps a registration alive: the heartbeat of an agent.
+   * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+   * the registry.
    *
-   * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+   * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
    * @generated from rpc plgrpc.v1.RegistryService.RenewLease
    */
@@ -546,9 +661,10 @@ export declare const RegistryService: GenService<{
     output: typeof DeregisterAgentResponseSchema;
   },
   /**
-   * GetAgent returns the one agent of a name or URL.
+   * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+   * any, and of these the one that was registered last.
    *
-   * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
    *
    * @generated from rpc plgrpc.v1.RegistryService.GetAgent
    */

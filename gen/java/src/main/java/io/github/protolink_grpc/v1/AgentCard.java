@@ -8,6 +8,9 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * AgentCard describes one agent. Fields that a reader does not know are ignored.
+ *
+ * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+ * formats and role included.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.AgentCard}
@@ -34,10 +37,11 @@ private static final long serialVersionUID = 0L;
   private AgentCard() {
     name_ = "";
     description_ = "";
-    url_ = "";
-    transport_ = "";
+    interfaces_ = java.util.Collections.emptyList();
     version_ = "";
     protocolVersion_ = "";
+    features_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
     skills_ = java.util.Collections.emptyList();
     inputFormats_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
@@ -46,7 +50,7 @@ private static final long serialVersionUID = 0L;
     role_ = "";
     tags_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
-    additionalInterfaces_ = java.util.Collections.emptyList();
+    signatures_ = java.util.Collections.emptyList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -61,7 +65,7 @@ private static final long serialVersionUID = 0L;
     switch (number) {
       case 11:
         return internalGetSecuritySchemes();
-      case 15:
+      case 14:
         return internalGetMetadata();
       default:
         throw new RuntimeException(
@@ -76,7 +80,6 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.AgentCard.class, io.github.protolink_grpc.v1.AgentCard.Builder.class);
   }
 
-  private int bitField0_;
   public static final int NAME_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object name_ = "";
@@ -171,109 +174,81 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int URL_FIELD_NUMBER = 3;
+  public static final int INTERFACES_FIELD_NUMBER = 3;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object url_ = "";
+  private java.util.List<io.github.protolink_grpc.v1.AgentInterface> interfaces_;
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
    * </pre>
    *
-   * <code>string url = 3;</code>
-   * @return The url.
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
    */
   @java.lang.Override
-  public java.lang.String getUrl() {
-    java.lang.Object ref = url_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      url_ = s;
-      return s;
-    }
+  public java.util.List<io.github.protolink_grpc.v1.AgentInterface> getInterfacesList() {
+    return interfaces_;
   }
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
    * </pre>
    *
-   * <code>string url = 3;</code>
-   * @return The bytes for url.
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getUrlBytes() {
-    java.lang.Object ref = url_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      url_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
+      getInterfacesOrBuilderList() {
+    return interfaces_;
+  }
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  @java.lang.Override
+  public int getInterfacesCount() {
+    return interfaces_.size();
+  }
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.AgentInterface getInterfaces(int index) {
+    return interfaces_.get(index);
+  }
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getInterfacesOrBuilder(
+      int index) {
+    return interfaces_.get(index);
   }
 
-  public static final int TRANSPORT_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object transport_ = "";
-  /**
-   * <pre>
-   * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
-   * </pre>
-   *
-   * <code>string transport = 4;</code>
-   * @return The transport.
-   */
-  @java.lang.Override
-  public java.lang.String getTransport() {
-    java.lang.Object ref = transport_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      transport_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
-   * </pre>
-   *
-   * <code>string transport = 4;</code>
-   * @return The bytes for transport.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTransportBytes() {
-    java.lang.Object ref = transport_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      transport_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int VERSION_FIELD_NUMBER = 5;
+  public static final int VERSION_FIELD_NUMBER = 4;
   @SuppressWarnings("serial")
   private volatile java.lang.Object version_ = "";
   /**
    * <pre>
-   * Version of the agent. Set by the agent. Empty means `1.0.0`.
+   * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string version = 5;</code>
+   * <code>string version = 4;</code>
    * @return The version.
    */
   @java.lang.Override
@@ -291,10 +266,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of the agent. Set by the agent. Empty means `1.0.0`.
+   * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string version = 5;</code>
+   * <code>string version = 4;</code>
    * @return The bytes for version.
    */
   @java.lang.Override
@@ -312,15 +287,15 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PROTOCOL_VERSION_FIELD_NUMBER = 6;
+  public static final int PROTOCOL_VERSION_FIELD_NUMBER = 5;
   @SuppressWarnings("serial")
   private volatile java.lang.Object protocolVersion_ = "";
   /**
    * <pre>
-   * Version of the protocol. Set by the agent. Empty means `1.0`.
+   * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string protocol_version = 6;</code>
+   * <code>string protocol_version = 5;</code>
    * @return The protocolVersion.
    */
   @java.lang.Override
@@ -338,10 +313,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of the protocol. Set by the agent. Empty means `1.0`.
+   * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string protocol_version = 6;</code>
+   * <code>string protocol_version = 5;</code>
    * @return The bytes for protocolVersion.
    */
   @java.lang.Override
@@ -359,42 +334,133 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int CAPABILITIES_FIELD_NUMBER = 7;
-  private io.github.protolink_grpc.v1.AgentCapabilities capabilities_;
+  public static final int FEATURES_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.LazyStringArrayList features_ =
+      com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-   * @return Whether the capabilities field is set.
+   * <code>repeated string features = 6;</code>
+   * @return A list containing the features.
    */
-  @java.lang.Override
-  public boolean hasCapabilities() {
-    return ((bitField0_ & 0x00000001) != 0);
+  public com.google.protobuf.ProtocolStringList
+      getFeaturesList() {
+    return features_;
   }
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-   * @return The capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return The count of features.
    */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentCapabilities getCapabilities() {
-    return capabilities_ == null ? io.github.protolink_grpc.v1.AgentCapabilities.getDefaultInstance() : capabilities_;
+  public int getFeaturesCount() {
+    return features_.size();
   }
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
+   * <code>repeated string features = 6;</code>
+   * @param index The index of the element to return.
+   * @return The features at the given index.
+   */
+  public java.lang.String getFeatures(int index) {
+    return features_.get(index);
+  }
+  /**
+   * <pre>
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * </pre>
+   *
+   * <code>repeated string features = 6;</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the features at the given index.
+   */
+  public com.google.protobuf.ByteString
+      getFeaturesBytes(int index) {
+    return features_.getByteString(index);
+  }
+
+  public static final int MAX_CONCURRENCY_FIELD_NUMBER = 7;
+  private int maxConcurrency_ = 0;
+  /**
+   * <pre>
+   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+   * stated.
+   * </pre>
+   *
+   * <code>int32 max_concurrency = 7;</code>
+   * @return The maxConcurrency.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder getCapabilitiesOrBuilder() {
-    return capabilities_ == null ? io.github.protolink_grpc.v1.AgentCapabilities.getDefaultInstance() : capabilities_;
+  public int getMaxConcurrency() {
+    return maxConcurrency_;
   }
 
   public static final int SKILLS_FIELD_NUMBER = 8;
@@ -464,7 +530,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -476,7 +542,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -487,7 +553,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -499,7 +565,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -517,7 +583,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -529,7 +595,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -540,7 +606,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -552,7 +618,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -592,7 +658,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -613,7 +679,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -624,7 +690,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -642,7 +708,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -664,7 +730,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   private volatile java.lang.Object role_ = "";
   /**
    * <pre>
-   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+   * Empty means not stated.
    * </pre>
    *
    * <code>string role = 12;</code>
@@ -685,7 +752,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+   * Empty means not stated.
    * </pre>
    *
    * <code>string role = 12;</code>
@@ -759,68 +827,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     return tags_.getByteString(index);
   }
 
-  public static final int ADDITIONAL_INTERFACES_FIELD_NUMBER = 14;
-  @SuppressWarnings("serial")
-  private java.util.List<io.github.protolink_grpc.v1.AgentInterface> additionalInterfaces_;
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  @java.lang.Override
-  public java.util.List<io.github.protolink_grpc.v1.AgentInterface> getAdditionalInterfacesList() {
-    return additionalInterfaces_;
-  }
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  @java.lang.Override
-  public java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
-      getAdditionalInterfacesOrBuilderList() {
-    return additionalInterfaces_;
-  }
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  @java.lang.Override
-  public int getAdditionalInterfacesCount() {
-    return additionalInterfaces_.size();
-  }
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentInterface getAdditionalInterfaces(int index) {
-    return additionalInterfaces_.get(index);
-  }
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getAdditionalInterfacesOrBuilder(
-      int index) {
-    return additionalInterfaces_.get(index);
-  }
-
-  public static final int METADATA_FIELD_NUMBER = 15;
+  public static final int METADATA_FIELD_NUMBER = 14;
   private static final class MetadataDefaultEntryHolder {
     static final com.google.protobuf.MapEntry<
         java.lang.String, java.lang.String> defaultEntry =
@@ -851,7 +858,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   @java.lang.Override
   public boolean containsMetadata(
@@ -872,7 +879,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   @java.lang.Override
   public java.util.Map<java.lang.String, java.lang.String> getMetadataMap() {
@@ -883,7 +890,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   @java.lang.Override
   public /* nullable */
@@ -901,7 +908,7 @@ java.lang.String defaultValue) {
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   @java.lang.Override
   public java.lang.String getMetadataOrThrow(
@@ -913,6 +920,72 @@ java.lang.String defaultValue) {
       throw new java.lang.IllegalArgumentException();
     }
     return map.get(key);
+  }
+
+  public static final int SIGNATURES_FIELD_NUMBER = 15;
+  @SuppressWarnings("serial")
+  private java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> signatures_;
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  @java.lang.Override
+  public java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> getSignaturesList() {
+    return signatures_;
+  }
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  @java.lang.Override
+  public java.util.List<? extends io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder> 
+      getSignaturesOrBuilderList() {
+    return signatures_;
+  }
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  @java.lang.Override
+  public int getSignaturesCount() {
+    return signatures_.size();
+  }
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.AgentCardSignature getSignatures(int index) {
+    return signatures_.get(index);
+  }
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder getSignaturesOrBuilder(
+      int index) {
+    return signatures_.get(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -935,20 +1008,20 @@ java.lang.String defaultValue) {
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(description_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, description_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(url_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, url_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(transport_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, transport_);
+    for (int i = 0; i < interfaces_.size(); i++) {
+      output.writeMessage(3, interfaces_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(version_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 5, version_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, version_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(protocolVersion_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 6, protocolVersion_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, protocolVersion_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(7, getCapabilities());
+    for (int i = 0; i < features_.size(); i++) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 6, features_.getRaw(i));
+    }
+    if (maxConcurrency_ != 0) {
+      output.writeInt32(7, maxConcurrency_);
     }
     for (int i = 0; i < skills_.size(); i++) {
       output.writeMessage(8, skills_.get(i));
@@ -971,15 +1044,15 @@ java.lang.String defaultValue) {
     for (int i = 0; i < tags_.size(); i++) {
       com.google.protobuf.GeneratedMessage.writeString(output, 13, tags_.getRaw(i));
     }
-    for (int i = 0; i < additionalInterfaces_.size(); i++) {
-      output.writeMessage(14, additionalInterfaces_.get(i));
-    }
     com.google.protobuf.GeneratedMessage
       .serializeStringMapTo(
         output,
         internalGetMetadata(),
         MetadataDefaultEntryHolder.defaultEntry,
-        15);
+        14);
+    for (int i = 0; i < signatures_.size(); i++) {
+      output.writeMessage(15, signatures_.get(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -995,21 +1068,27 @@ java.lang.String defaultValue) {
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(description_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, description_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(url_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, url_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(transport_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, transport_);
+    for (int i = 0; i < interfaces_.size(); i++) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, interfaces_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(version_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, version_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, version_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(protocolVersion_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(6, protocolVersion_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, protocolVersion_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    {
+      int dataSize = 0;
+      for (int i = 0; i < features_.size(); i++) {
+        dataSize += computeStringSizeNoTag(features_.getRaw(i));
+      }
+      size += dataSize;
+      size += 1 * getFeaturesList().size();
+    }
+    if (maxConcurrency_ != 0) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(7, getCapabilities());
+        .computeInt32Size(7, maxConcurrency_);
     }
     for (int i = 0; i < skills_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
@@ -1052,10 +1131,6 @@ java.lang.String defaultValue) {
       size += dataSize;
       size += 1 * getTagsList().size();
     }
-    for (int i = 0; i < additionalInterfaces_.size(); i++) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(14, additionalInterfaces_.get(i));
-    }
     for (java.util.Map.Entry<java.lang.String, java.lang.String> entry
          : internalGetMetadata().getMap().entrySet()) {
       com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
@@ -1064,7 +1139,11 @@ java.lang.String defaultValue) {
           .setValue(entry.getValue())
           .build();
       size += com.google.protobuf.CodedOutputStream
-          .computeMessageSize(15, metadata__);
+          .computeMessageSize(14, metadata__);
+    }
+    for (int i = 0; i < signatures_.size(); i++) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(15, signatures_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -1085,19 +1164,16 @@ java.lang.String defaultValue) {
         .equals(other.getName())) return false;
     if (!getDescription()
         .equals(other.getDescription())) return false;
-    if (!getUrl()
-        .equals(other.getUrl())) return false;
-    if (!getTransport()
-        .equals(other.getTransport())) return false;
+    if (!getInterfacesList()
+        .equals(other.getInterfacesList())) return false;
     if (!getVersion()
         .equals(other.getVersion())) return false;
     if (!getProtocolVersion()
         .equals(other.getProtocolVersion())) return false;
-    if (hasCapabilities() != other.hasCapabilities()) return false;
-    if (hasCapabilities()) {
-      if (!getCapabilities()
-          .equals(other.getCapabilities())) return false;
-    }
+    if (!getFeaturesList()
+        .equals(other.getFeaturesList())) return false;
+    if (getMaxConcurrency()
+        != other.getMaxConcurrency()) return false;
     if (!getSkillsList()
         .equals(other.getSkillsList())) return false;
     if (!getInputFormatsList()
@@ -1110,10 +1186,10 @@ java.lang.String defaultValue) {
         .equals(other.getRole())) return false;
     if (!getTagsList()
         .equals(other.getTagsList())) return false;
-    if (!getAdditionalInterfacesList()
-        .equals(other.getAdditionalInterfacesList())) return false;
     if (!internalGetMetadata().equals(
         other.internalGetMetadata())) return false;
+    if (!getSignaturesList()
+        .equals(other.getSignaturesList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -1129,18 +1205,20 @@ java.lang.String defaultValue) {
     hash = (53 * hash) + getName().hashCode();
     hash = (37 * hash) + DESCRIPTION_FIELD_NUMBER;
     hash = (53 * hash) + getDescription().hashCode();
-    hash = (37 * hash) + URL_FIELD_NUMBER;
-    hash = (53 * hash) + getUrl().hashCode();
-    hash = (37 * hash) + TRANSPORT_FIELD_NUMBER;
-    hash = (53 * hash) + getTransport().hashCode();
+    if (getInterfacesCount() > 0) {
+      hash = (37 * hash) + INTERFACES_FIELD_NUMBER;
+      hash = (53 * hash) + getInterfacesList().hashCode();
+    }
     hash = (37 * hash) + VERSION_FIELD_NUMBER;
     hash = (53 * hash) + getVersion().hashCode();
     hash = (37 * hash) + PROTOCOL_VERSION_FIELD_NUMBER;
     hash = (53 * hash) + getProtocolVersion().hashCode();
-    if (hasCapabilities()) {
-      hash = (37 * hash) + CAPABILITIES_FIELD_NUMBER;
-      hash = (53 * hash) + getCapabilities().hashCode();
+    if (getFeaturesCount() > 0) {
+      hash = (37 * hash) + FEATURES_FIELD_NUMBER;
+      hash = (53 * hash) + getFeaturesList().hashCode();
     }
+    hash = (37 * hash) + MAX_CONCURRENCY_FIELD_NUMBER;
+    hash = (53 * hash) + getMaxConcurrency();
     if (getSkillsCount() > 0) {
       hash = (37 * hash) + SKILLS_FIELD_NUMBER;
       hash = (53 * hash) + getSkillsList().hashCode();
@@ -1163,13 +1241,13 @@ java.lang.String defaultValue) {
       hash = (37 * hash) + TAGS_FIELD_NUMBER;
       hash = (53 * hash) + getTagsList().hashCode();
     }
-    if (getAdditionalInterfacesCount() > 0) {
-      hash = (37 * hash) + ADDITIONAL_INTERFACES_FIELD_NUMBER;
-      hash = (53 * hash) + getAdditionalInterfacesList().hashCode();
-    }
     if (!internalGetMetadata().getMap().isEmpty()) {
       hash = (37 * hash) + METADATA_FIELD_NUMBER;
       hash = (53 * hash) + internalGetMetadata().hashCode();
+    }
+    if (getSignaturesCount() > 0) {
+      hash = (37 * hash) + SIGNATURES_FIELD_NUMBER;
+      hash = (53 * hash) + getSignaturesList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -1271,6 +1349,9 @@ java.lang.String defaultValue) {
   /**
    * <pre>
    * AgentCard describes one agent. Fields that a reader does not know are ignored.
+   *
+   * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
+   * formats and role included.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.AgentCard}
@@ -1290,7 +1371,7 @@ java.lang.String defaultValue) {
       switch (number) {
         case 11:
           return internalGetSecuritySchemes();
-        case 15:
+        case 14:
           return internalGetMetadata();
         default:
           throw new RuntimeException(
@@ -1303,7 +1384,7 @@ java.lang.String defaultValue) {
       switch (number) {
         case 11:
           return internalGetMutableSecuritySchemes();
-        case 15:
+        case 14:
           return internalGetMutableMetadata();
         default:
           throw new RuntimeException(
@@ -1320,21 +1401,13 @@ java.lang.String defaultValue) {
 
     // Construct using io.github.protolink_grpc.v1.AgentCard.newBuilder()
     private Builder() {
-      maybeForceBuilderInitialization();
+
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-      maybeForceBuilderInitialization();
-    }
-    private void maybeForceBuilderInitialization() {
-      if (com.google.protobuf.GeneratedMessage
-              .alwaysUseFieldBuilders) {
-        internalGetCapabilitiesFieldBuilder();
-        internalGetSkillsFieldBuilder();
-        internalGetAdditionalInterfacesFieldBuilder();
-      }
+
     }
     @java.lang.Override
     public Builder clear() {
@@ -1342,15 +1415,18 @@ java.lang.String defaultValue) {
       bitField0_ = 0;
       name_ = "";
       description_ = "";
-      url_ = "";
-      transport_ = "";
+      if (interfacesBuilder_ == null) {
+        interfaces_ = java.util.Collections.emptyList();
+      } else {
+        interfaces_ = null;
+        interfacesBuilder_.clear();
+      }
+      bitField0_ = (bitField0_ & ~0x00000004);
       version_ = "";
       protocolVersion_ = "";
-      capabilities_ = null;
-      if (capabilitiesBuilder_ != null) {
-        capabilitiesBuilder_.dispose();
-        capabilitiesBuilder_ = null;
-      }
+      features_ =
+          com.google.protobuf.LazyStringArrayList.emptyList();
+      maxConcurrency_ = 0;
       if (skillsBuilder_ == null) {
         skills_ = java.util.Collections.emptyList();
       } else {
@@ -1366,14 +1442,14 @@ java.lang.String defaultValue) {
       role_ = "";
       tags_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
-      if (additionalInterfacesBuilder_ == null) {
-        additionalInterfaces_ = java.util.Collections.emptyList();
-      } else {
-        additionalInterfaces_ = null;
-        additionalInterfacesBuilder_.clear();
-      }
-      bitField0_ = (bitField0_ & ~0x00002000);
       internalGetMutableMetadata().clear();
+      if (signaturesBuilder_ == null) {
+        signatures_ = java.util.Collections.emptyList();
+      } else {
+        signatures_ = null;
+        signaturesBuilder_.clear();
+      }
+      bitField0_ = (bitField0_ & ~0x00004000);
       return this;
     }
 
@@ -1407,6 +1483,15 @@ java.lang.String defaultValue) {
     }
 
     private void buildPartialRepeatedFields(io.github.protolink_grpc.v1.AgentCard result) {
+      if (interfacesBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0)) {
+          interfaces_ = java.util.Collections.unmodifiableList(interfaces_);
+          bitField0_ = (bitField0_ & ~0x00000004);
+        }
+        result.interfaces_ = interfaces_;
+      } else {
+        result.interfaces_ = interfacesBuilder_.build();
+      }
       if (skillsBuilder_ == null) {
         if (((bitField0_ & 0x00000080) != 0)) {
           skills_ = java.util.Collections.unmodifiableList(skills_);
@@ -1416,14 +1501,14 @@ java.lang.String defaultValue) {
       } else {
         result.skills_ = skillsBuilder_.build();
       }
-      if (additionalInterfacesBuilder_ == null) {
-        if (((bitField0_ & 0x00002000) != 0)) {
-          additionalInterfaces_ = java.util.Collections.unmodifiableList(additionalInterfaces_);
-          bitField0_ = (bitField0_ & ~0x00002000);
+      if (signaturesBuilder_ == null) {
+        if (((bitField0_ & 0x00004000) != 0)) {
+          signatures_ = java.util.Collections.unmodifiableList(signatures_);
+          bitField0_ = (bitField0_ & ~0x00004000);
         }
-        result.additionalInterfaces_ = additionalInterfaces_;
+        result.signatures_ = signatures_;
       } else {
-        result.additionalInterfaces_ = additionalInterfacesBuilder_.build();
+        result.signatures_ = signaturesBuilder_.build();
       }
     }
 
@@ -1435,24 +1520,18 @@ java.lang.String defaultValue) {
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.description_ = description_;
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.url_ = url_;
-      }
       if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.transport_ = transport_;
-      }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
         result.version_ = version_;
       }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
+      if (((from_bitField0_ & 0x00000010) != 0)) {
         result.protocolVersion_ = protocolVersion_;
       }
-      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        features_.makeImmutable();
+        result.features_ = features_;
+      }
       if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.capabilities_ = capabilitiesBuilder_ == null
-            ? capabilities_
-            : capabilitiesBuilder_.build();
-        to_bitField0_ |= 0x00000001;
+        result.maxConcurrency_ = maxConcurrency_;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
         inputFormats_.makeImmutable();
@@ -1472,11 +1551,10 @@ java.lang.String defaultValue) {
         tags_.makeImmutable();
         result.tags_ = tags_;
       }
-      if (((from_bitField0_ & 0x00004000) != 0)) {
+      if (((from_bitField0_ & 0x00002000) != 0)) {
         result.metadata_ = internalGetMetadata();
         result.metadata_.makeImmutable();
       }
-      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -1501,28 +1579,54 @@ java.lang.String defaultValue) {
         bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (!other.getUrl().isEmpty()) {
-        url_ = other.url_;
-        bitField0_ |= 0x00000004;
-        onChanged();
-      }
-      if (!other.getTransport().isEmpty()) {
-        transport_ = other.transport_;
-        bitField0_ |= 0x00000008;
-        onChanged();
+      if (interfacesBuilder_ == null) {
+        if (!other.interfaces_.isEmpty()) {
+          if (interfaces_.isEmpty()) {
+            interfaces_ = other.interfaces_;
+            bitField0_ = (bitField0_ & ~0x00000004);
+          } else {
+            ensureInterfacesIsMutable();
+            interfaces_.addAll(other.interfaces_);
+          }
+          onChanged();
+        }
+      } else {
+        if (!other.interfaces_.isEmpty()) {
+          if (interfacesBuilder_.isEmpty()) {
+            interfacesBuilder_.dispose();
+            interfacesBuilder_ = null;
+            interfaces_ = other.interfaces_;
+            bitField0_ = (bitField0_ & ~0x00000004);
+            interfacesBuilder_ = 
+              com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
+                 internalGetInterfacesFieldBuilder() : null;
+          } else {
+            interfacesBuilder_.addAllMessages(other.interfaces_);
+          }
+        }
       }
       if (!other.getVersion().isEmpty()) {
         version_ = other.version_;
-        bitField0_ |= 0x00000010;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       if (!other.getProtocolVersion().isEmpty()) {
         protocolVersion_ = other.protocolVersion_;
-        bitField0_ |= 0x00000020;
+        bitField0_ |= 0x00000010;
         onChanged();
       }
-      if (other.hasCapabilities()) {
-        mergeCapabilities(other.getCapabilities());
+      if (!other.features_.isEmpty()) {
+        if (features_.isEmpty()) {
+          features_ = other.features_;
+          bitField0_ |= 0x00000020;
+        } else {
+          ensureFeaturesIsMutable();
+          features_.addAll(other.features_);
+        }
+        onChanged();
+      }
+      if (other.getMaxConcurrency() != 0) {
+        setMaxConcurrency(other.getMaxConcurrency());
       }
       if (skillsBuilder_ == null) {
         if (!other.skills_.isEmpty()) {
@@ -1588,35 +1692,35 @@ java.lang.String defaultValue) {
         }
         onChanged();
       }
-      if (additionalInterfacesBuilder_ == null) {
-        if (!other.additionalInterfaces_.isEmpty()) {
-          if (additionalInterfaces_.isEmpty()) {
-            additionalInterfaces_ = other.additionalInterfaces_;
-            bitField0_ = (bitField0_ & ~0x00002000);
+      internalGetMutableMetadata().mergeFrom(
+          other.internalGetMetadata());
+      bitField0_ |= 0x00002000;
+      if (signaturesBuilder_ == null) {
+        if (!other.signatures_.isEmpty()) {
+          if (signatures_.isEmpty()) {
+            signatures_ = other.signatures_;
+            bitField0_ = (bitField0_ & ~0x00004000);
           } else {
-            ensureAdditionalInterfacesIsMutable();
-            additionalInterfaces_.addAll(other.additionalInterfaces_);
+            ensureSignaturesIsMutable();
+            signatures_.addAll(other.signatures_);
           }
           onChanged();
         }
       } else {
-        if (!other.additionalInterfaces_.isEmpty()) {
-          if (additionalInterfacesBuilder_.isEmpty()) {
-            additionalInterfacesBuilder_.dispose();
-            additionalInterfacesBuilder_ = null;
-            additionalInterfaces_ = other.additionalInterfaces_;
-            bitField0_ = (bitField0_ & ~0x00002000);
-            additionalInterfacesBuilder_ = 
+        if (!other.signatures_.isEmpty()) {
+          if (signaturesBuilder_.isEmpty()) {
+            signaturesBuilder_.dispose();
+            signaturesBuilder_ = null;
+            signatures_ = other.signatures_;
+            bitField0_ = (bitField0_ & ~0x00004000);
+            signaturesBuilder_ = 
               com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
-                 internalGetAdditionalInterfacesFieldBuilder() : null;
+                 internalGetSignaturesFieldBuilder() : null;
           } else {
-            additionalInterfacesBuilder_.addAllMessages(other.additionalInterfaces_);
+            signaturesBuilder_.addAllMessages(other.signatures_);
           }
         }
       }
-      internalGetMutableMetadata().mergeFrom(
-          other.internalGetMetadata());
-      bitField0_ |= 0x00004000;
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1654,32 +1758,39 @@ java.lang.String defaultValue) {
               break;
             } // case 18
             case 26: {
-              url_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              io.github.protolink_grpc.v1.AgentInterface m =
+                  input.readMessage(
+                      io.github.protolink_grpc.v1.AgentInterface.parser(),
+                      extensionRegistry);
+              if (interfacesBuilder_ == null) {
+                ensureInterfacesIsMutable();
+                interfaces_.add(m);
+              } else {
+                interfacesBuilder_.addMessage(m);
+              }
               break;
             } // case 26
             case 34: {
-              transport_ = input.readStringRequireUtf8();
+              version_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
               break;
             } // case 34
             case 42: {
-              version_ = input.readStringRequireUtf8();
+              protocolVersion_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000010;
               break;
             } // case 42
             case 50: {
-              protocolVersion_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000020;
+              java.lang.String s = input.readStringRequireUtf8();
+              ensureFeaturesIsMutable();
+              features_.add(s);
               break;
             } // case 50
-            case 58: {
-              input.readMessage(
-                  internalGetCapabilitiesFieldBuilder().getBuilder(),
-                  extensionRegistry);
+            case 56: {
+              maxConcurrency_ = input.readInt32();
               bitField0_ |= 0x00000040;
               break;
-            } // case 58
+            } // case 56
             case 66: {
               io.github.protolink_grpc.v1.AgentSkill m =
                   input.readMessage(
@@ -1726,25 +1837,25 @@ java.lang.String defaultValue) {
               break;
             } // case 106
             case 114: {
-              io.github.protolink_grpc.v1.AgentInterface m =
-                  input.readMessage(
-                      io.github.protolink_grpc.v1.AgentInterface.parser(),
-                      extensionRegistry);
-              if (additionalInterfacesBuilder_ == null) {
-                ensureAdditionalInterfacesIsMutable();
-                additionalInterfaces_.add(m);
-              } else {
-                additionalInterfacesBuilder_.addMessage(m);
-              }
-              break;
-            } // case 114
-            case 122: {
               com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
               metadata__ = input.readMessage(
                   MetadataDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
               internalGetMutableMetadata().getMutableMap().put(
                   metadata__.getKey(), metadata__.getValue());
-              bitField0_ |= 0x00004000;
+              bitField0_ |= 0x00002000;
+              break;
+            } // case 114
+            case 122: {
+              io.github.protolink_grpc.v1.AgentCardSignature m =
+                  input.readMessage(
+                      io.github.protolink_grpc.v1.AgentCardSignature.parser(),
+                      extensionRegistry);
+              if (signaturesBuilder_ == null) {
+                ensureSignaturesIsMutable();
+                signatures_.add(m);
+              } else {
+                signaturesBuilder_.addMessage(m);
+              }
               break;
             } // case 122
             default: {
@@ -1948,197 +2059,343 @@ java.lang.String defaultValue) {
       return this;
     }
 
-    private java.lang.Object url_ = "";
-    /**
-     * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string url = 3;</code>
-     * @return The url.
-     */
-    public java.lang.String getUrl() {
-      java.lang.Object ref = url_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        url_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string url = 3;</code>
-     * @return The bytes for url.
-     */
-    public com.google.protobuf.ByteString
-        getUrlBytes() {
-      java.lang.Object ref = url_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        url_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string url = 3;</code>
-     * @param value The url to set.
-     * @return This builder for chaining.
-     */
-    public Builder setUrl(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      url_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string url = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearUrl() {
-      url_ = getDefaultInstance().getUrl();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string url = 3;</code>
-     * @param value The bytes for url to set.
-     * @return This builder for chaining.
-     */
-    public Builder setUrlBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      url_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
+    private java.util.List<io.github.protolink_grpc.v1.AgentInterface> interfaces_ =
+      java.util.Collections.emptyList();
+    private void ensureInterfacesIsMutable() {
+      if (!((bitField0_ & 0x00000004) != 0)) {
+        interfaces_ = new java.util.ArrayList<io.github.protolink_grpc.v1.AgentInterface>(interfaces_);
+        bitField0_ |= 0x00000004;
+       }
     }
 
-    private java.lang.Object transport_ = "";
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> interfacesBuilder_;
+
     /**
      * <pre>
-     * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
      * </pre>
      *
-     * <code>string transport = 4;</code>
-     * @return The transport.
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
      */
-    public java.lang.String getTransport() {
-      java.lang.Object ref = transport_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        transport_ = s;
-        return s;
+    public java.util.List<io.github.protolink_grpc.v1.AgentInterface> getInterfacesList() {
+      if (interfacesBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(interfaces_);
       } else {
-        return (java.lang.String) ref;
+        return interfacesBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
      * </pre>
      *
-     * <code>string transport = 4;</code>
-     * @return The bytes for transport.
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
      */
-    public com.google.protobuf.ByteString
-        getTransportBytes() {
-      java.lang.Object ref = transport_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        transport_ = b;
-        return b;
+    public int getInterfacesCount() {
+      if (interfacesBuilder_ == null) {
+        return interfaces_.size();
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        return interfacesBuilder_.getCount();
       }
     }
     /**
      * <pre>
-     * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
      * </pre>
      *
-     * <code>string transport = 4;</code>
-     * @param value The transport to set.
-     * @return This builder for chaining.
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
      */
-    public Builder setTransport(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      transport_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
+    public io.github.protolink_grpc.v1.AgentInterface getInterfaces(int index) {
+      if (interfacesBuilder_ == null) {
+        return interfaces_.get(index);
+      } else {
+        return interfacesBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder setInterfaces(
+        int index, io.github.protolink_grpc.v1.AgentInterface value) {
+      if (interfacesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureInterfacesIsMutable();
+        interfaces_.set(index, value);
+        onChanged();
+      } else {
+        interfacesBuilder_.setMessage(index, value);
+      }
       return this;
     }
     /**
      * <pre>
-     * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
      * </pre>
      *
-     * <code>string transport = 4;</code>
-     * @return This builder for chaining.
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
      */
-    public Builder clearTransport() {
-      transport_ = getDefaultInstance().getTransport();
-      bitField0_ = (bitField0_ & ~0x00000008);
-      onChanged();
+    public Builder setInterfaces(
+        int index, io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
+      if (interfacesBuilder_ == null) {
+        ensureInterfacesIsMutable();
+        interfaces_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        interfacesBuilder_.setMessage(index, builderForValue.build());
+      }
       return this;
     }
     /**
      * <pre>
-     * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
      * </pre>
      *
-     * <code>string transport = 4;</code>
-     * @param value The bytes for transport to set.
-     * @return This builder for chaining.
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
      */
-    public Builder setTransportBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      transport_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
+    public Builder addInterfaces(io.github.protolink_grpc.v1.AgentInterface value) {
+      if (interfacesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureInterfacesIsMutable();
+        interfaces_.add(value);
+        onChanged();
+      } else {
+        interfacesBuilder_.addMessage(value);
+      }
       return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder addInterfaces(
+        int index, io.github.protolink_grpc.v1.AgentInterface value) {
+      if (interfacesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureInterfacesIsMutable();
+        interfaces_.add(index, value);
+        onChanged();
+      } else {
+        interfacesBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder addInterfaces(
+        io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
+      if (interfacesBuilder_ == null) {
+        ensureInterfacesIsMutable();
+        interfaces_.add(builderForValue.build());
+        onChanged();
+      } else {
+        interfacesBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder addInterfaces(
+        int index, io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
+      if (interfacesBuilder_ == null) {
+        ensureInterfacesIsMutable();
+        interfaces_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        interfacesBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder addAllInterfaces(
+        java.lang.Iterable<? extends io.github.protolink_grpc.v1.AgentInterface> values) {
+      if (interfacesBuilder_ == null) {
+        ensureInterfacesIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, interfaces_);
+        onChanged();
+      } else {
+        interfacesBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder clearInterfaces() {
+      if (interfacesBuilder_ == null) {
+        interfaces_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000004);
+        onChanged();
+      } else {
+        interfacesBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public Builder removeInterfaces(int index) {
+      if (interfacesBuilder_ == null) {
+        ensureInterfacesIsMutable();
+        interfaces_.remove(index);
+        onChanged();
+      } else {
+        interfacesBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentInterface.Builder getInterfacesBuilder(
+        int index) {
+      return internalGetInterfacesFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getInterfacesOrBuilder(
+        int index) {
+      if (interfacesBuilder_ == null) {
+        return interfaces_.get(index);  } else {
+        return interfacesBuilder_.getMessageOrBuilder(index);
+      }
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
+         getInterfacesOrBuilderList() {
+      if (interfacesBuilder_ != null) {
+        return interfacesBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(interfaces_);
+      }
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentInterface.Builder addInterfacesBuilder() {
+      return internalGetInterfacesFieldBuilder().addBuilder(
+          io.github.protolink_grpc.v1.AgentInterface.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentInterface.Builder addInterfacesBuilder(
+        int index) {
+      return internalGetInterfacesFieldBuilder().addBuilder(
+          index, io.github.protolink_grpc.v1.AgentInterface.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * the agent. Required, 1 to 100.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+     */
+    public java.util.List<io.github.protolink_grpc.v1.AgentInterface.Builder> 
+         getInterfacesBuilderList() {
+      return internalGetInterfacesFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
+        internalGetInterfacesFieldBuilder() {
+      if (interfacesBuilder_ == null) {
+        interfacesBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
+            io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder>(
+                interfaces_,
+                ((bitField0_ & 0x00000004) != 0),
+                getParentForChildren(),
+                isClean());
+        interfaces_ = null;
+      }
+      return interfacesBuilder_;
     }
 
     private java.lang.Object version_ = "";
     /**
      * <pre>
-     * Version of the agent. Set by the agent. Empty means `1.0.0`.
+     * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string version = 5;</code>
+     * <code>string version = 4;</code>
      * @return The version.
      */
     public java.lang.String getVersion() {
@@ -2155,10 +2412,10 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Version of the agent. Set by the agent. Empty means `1.0.0`.
+     * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string version = 5;</code>
+     * <code>string version = 4;</code>
      * @return The bytes for version.
      */
     public com.google.protobuf.ByteString
@@ -2176,10 +2433,10 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Version of the agent. Set by the agent. Empty means `1.0.0`.
+     * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string version = 5;</code>
+     * <code>string version = 4;</code>
      * @param value The version to set.
      * @return This builder for chaining.
      */
@@ -2187,30 +2444,30 @@ java.lang.String defaultValue) {
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       version_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Version of the agent. Set by the agent. Empty means `1.0.0`.
+     * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string version = 5;</code>
+     * <code>string version = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearVersion() {
       version_ = getDefaultInstance().getVersion();
-      bitField0_ = (bitField0_ & ~0x00000010);
+      bitField0_ = (bitField0_ & ~0x00000008);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Version of the agent. Set by the agent. Empty means `1.0.0`.
+     * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string version = 5;</code>
+     * <code>string version = 4;</code>
      * @param value The bytes for version to set.
      * @return This builder for chaining.
      */
@@ -2219,7 +2476,7 @@ java.lang.String defaultValue) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       version_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
@@ -2227,10 +2484,10 @@ java.lang.String defaultValue) {
     private java.lang.Object protocolVersion_ = "";
     /**
      * <pre>
-     * Version of the protocol. Set by the agent. Empty means `1.0`.
+     * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string protocol_version = 6;</code>
+     * <code>string protocol_version = 5;</code>
      * @return The protocolVersion.
      */
     public java.lang.String getProtocolVersion() {
@@ -2247,10 +2504,10 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Version of the protocol. Set by the agent. Empty means `1.0`.
+     * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string protocol_version = 6;</code>
+     * <code>string protocol_version = 5;</code>
      * @return The bytes for protocolVersion.
      */
     public com.google.protobuf.ByteString
@@ -2268,10 +2525,10 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Version of the protocol. Set by the agent. Empty means `1.0`.
+     * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string protocol_version = 6;</code>
+     * <code>string protocol_version = 5;</code>
      * @param value The protocolVersion to set.
      * @return This builder for chaining.
      */
@@ -2279,30 +2536,30 @@ java.lang.String defaultValue) {
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       protocolVersion_ = value;
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Version of the protocol. Set by the agent. Empty means `1.0`.
+     * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string protocol_version = 6;</code>
+     * <code>string protocol_version = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearProtocolVersion() {
       protocolVersion_ = getDefaultInstance().getProtocolVersion();
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000010);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Version of the protocol. Set by the agent. Empty means `1.0`.
+     * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>string protocol_version = 6;</code>
+     * <code>string protocol_version = 5;</code>
      * @param value The bytes for protocolVersion to set.
      * @return This builder for chaining.
      */
@@ -2311,166 +2568,338 @@ java.lang.String defaultValue) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       protocolVersion_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.LazyStringArrayList features_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+    private void ensureFeaturesIsMutable() {
+      if (!features_.isModifiable()) {
+        features_ = new com.google.protobuf.LazyStringArrayList(features_);
+      }
+      bitField0_ |= 0x00000020;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @return A list containing the features.
+     */
+    public com.google.protobuf.ProtocolStringList
+        getFeaturesList() {
+      features_.makeImmutable();
+      return features_;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @return The count of features.
+     */
+    public int getFeaturesCount() {
+      return features_.size();
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param index The index of the element to return.
+     * @return The features at the given index.
+     */
+    public java.lang.String getFeatures(int index) {
+      return features_.get(index);
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param index The index of the value to return.
+     * @return The bytes of the features at the given index.
+     */
+    public com.google.protobuf.ByteString
+        getFeaturesBytes(int index) {
+      return features_.getByteString(index);
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param index The index to set the value at.
+     * @param value The features to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFeatures(
+        int index, java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureFeaturesIsMutable();
+      features_.set(index, value);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param value The features to add.
+     * @return This builder for chaining.
+     */
+    public Builder addFeatures(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureFeaturesIsMutable();
+      features_.add(value);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param values The features to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllFeatures(
+        java.lang.Iterable<java.lang.String> values) {
+      ensureFeaturesIsMutable();
+      com.google.protobuf.AbstractMessageLite.Builder.addAll(
+          values, features_);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFeatures() {
+      features_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+      bitField0_ = (bitField0_ & ~0x00000020);;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     *
+     * - `streaming`: streams the events of a task.
+     * - `push_notifications`: calls webhooks when a task changes.
+     * - `state_history`: keeps the history of a task's states.
+     * - `llm`: has a language model.
+     * - `tools`: has tools that callers may run by name.
+     * - `delegation`: may give work to other agents.
+     * - `inference`: answers prompts in natural language.
+     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `rag`: retrieves documents before it answers.
+     * - `code_execution`: runs code in a sandbox.
+     * - `multi_step_reasoning`: reasons in several steps.
+     * - `message_batching`: takes several messages in one request.
+     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * </pre>
+     *
+     * <code>repeated string features = 6;</code>
+     * @param value The bytes of the features to add.
+     * @return This builder for chaining.
+     */
+    public Builder addFeaturesBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      ensureFeaturesIsMutable();
+      features_.add(value);
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
 
-    private io.github.protolink_grpc.v1.AgentCapabilities capabilities_;
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.AgentCapabilities, io.github.protolink_grpc.v1.AgentCapabilities.Builder, io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder> capabilitiesBuilder_;
+    private int maxConcurrency_ ;
     /**
      * <pre>
-     * What it supports. Set by the agent.
+     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+     * stated.
      * </pre>
      *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     * @return Whether the capabilities field is set.
+     * <code>int32 max_concurrency = 7;</code>
+     * @return The maxConcurrency.
      */
-    public boolean hasCapabilities() {
-      return ((bitField0_ & 0x00000040) != 0);
+    @java.lang.Override
+    public int getMaxConcurrency() {
+      return maxConcurrency_;
     }
     /**
      * <pre>
-     * What it supports. Set by the agent.
+     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+     * stated.
      * </pre>
      *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     * @return The capabilities.
+     * <code>int32 max_concurrency = 7;</code>
+     * @param value The maxConcurrency to set.
+     * @return This builder for chaining.
      */
-    public io.github.protolink_grpc.v1.AgentCapabilities getCapabilities() {
-      if (capabilitiesBuilder_ == null) {
-        return capabilities_ == null ? io.github.protolink_grpc.v1.AgentCapabilities.getDefaultInstance() : capabilities_;
-      } else {
-        return capabilitiesBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    public Builder setCapabilities(io.github.protolink_grpc.v1.AgentCapabilities value) {
-      if (capabilitiesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        capabilities_ = value;
-      } else {
-        capabilitiesBuilder_.setMessage(value);
-      }
+    public Builder setMaxConcurrency(int value) {
+
+      maxConcurrency_ = value;
       bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What it supports. Set by the agent.
+     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+     * stated.
      * </pre>
      *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
+     * <code>int32 max_concurrency = 7;</code>
+     * @return This builder for chaining.
      */
-    public Builder setCapabilities(
-        io.github.protolink_grpc.v1.AgentCapabilities.Builder builderForValue) {
-      if (capabilitiesBuilder_ == null) {
-        capabilities_ = builderForValue.build();
-      } else {
-        capabilitiesBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    public Builder mergeCapabilities(io.github.protolink_grpc.v1.AgentCapabilities value) {
-      if (capabilitiesBuilder_ == null) {
-        if (((bitField0_ & 0x00000040) != 0) &&
-          capabilities_ != null &&
-          capabilities_ != io.github.protolink_grpc.v1.AgentCapabilities.getDefaultInstance()) {
-          getCapabilitiesBuilder().mergeFrom(value);
-        } else {
-          capabilities_ = value;
-        }
-      } else {
-        capabilitiesBuilder_.mergeFrom(value);
-      }
-      if (capabilities_ != null) {
-        bitField0_ |= 0x00000040;
-        onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    public Builder clearCapabilities() {
+    public Builder clearMaxConcurrency() {
       bitField0_ = (bitField0_ & ~0x00000040);
-      capabilities_ = null;
-      if (capabilitiesBuilder_ != null) {
-        capabilitiesBuilder_.dispose();
-        capabilitiesBuilder_ = null;
-      }
+      maxConcurrency_ = 0;
       onChanged();
       return this;
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentCapabilities.Builder getCapabilitiesBuilder() {
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return internalGetCapabilitiesFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder getCapabilitiesOrBuilder() {
-      if (capabilitiesBuilder_ != null) {
-        return capabilitiesBuilder_.getMessageOrBuilder();
-      } else {
-        return capabilities_ == null ?
-            io.github.protolink_grpc.v1.AgentCapabilities.getDefaultInstance() : capabilities_;
-      }
-    }
-    /**
-     * <pre>
-     * What it supports. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.AgentCapabilities, io.github.protolink_grpc.v1.AgentCapabilities.Builder, io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder> 
-        internalGetCapabilitiesFieldBuilder() {
-      if (capabilitiesBuilder_ == null) {
-        capabilitiesBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.AgentCapabilities, io.github.protolink_grpc.v1.AgentCapabilities.Builder, io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder>(
-                getCapabilities(),
-                getParentForChildren(),
-                isClean());
-        capabilities_ = null;
-      }
-      return capabilitiesBuilder_;
     }
 
     private java.util.List<io.github.protolink_grpc.v1.AgentSkill> skills_ =
@@ -2795,7 +3224,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2808,7 +3237,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2819,7 +3248,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2831,7 +3260,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2844,7 +3273,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2863,7 +3292,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2881,7 +3310,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2899,7 +3328,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2914,7 +3343,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads. Set by the agent. Empty means `text/plain`.
+     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -2942,7 +3371,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -2955,7 +3384,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -2966,7 +3395,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -2978,7 +3407,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -2991,7 +3420,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3010,7 +3439,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3028,7 +3457,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3046,7 +3475,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3061,7 +3490,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means `text/plain`.
+     * Media types that it writes. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3116,7 +3545,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3137,7 +3566,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3148,7 +3577,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3165,7 +3594,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3187,7 +3616,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3210,7 +3639,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3227,7 +3656,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3246,7 +3675,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name. Set by the agent.
+     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3269,7 +3698,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     private java.lang.Object role_ = "";
     /**
      * <pre>
-     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+     * Empty means not stated.
      * </pre>
      *
      * <code>string role = 12;</code>
@@ -3289,7 +3719,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+     * Empty means not stated.
      * </pre>
      *
      * <code>string role = 12;</code>
@@ -3310,7 +3741,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+     * Empty means not stated.
      * </pre>
      *
      * <code>string role = 12;</code>
@@ -3327,7 +3759,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+     * Empty means not stated.
      * </pre>
      *
      * <code>string role = 12;</code>
@@ -3341,7 +3774,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+     * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+     * Empty means not stated.
      * </pre>
      *
      * <code>string role = 12;</code>
@@ -3505,318 +3939,6 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
       return this;
     }
 
-    private java.util.List<io.github.protolink_grpc.v1.AgentInterface> additionalInterfaces_ =
-      java.util.Collections.emptyList();
-    private void ensureAdditionalInterfacesIsMutable() {
-      if (!((bitField0_ & 0x00002000) != 0)) {
-        additionalInterfaces_ = new java.util.ArrayList<io.github.protolink_grpc.v1.AgentInterface>(additionalInterfaces_);
-        bitField0_ |= 0x00002000;
-       }
-    }
-
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> additionalInterfacesBuilder_;
-
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public java.util.List<io.github.protolink_grpc.v1.AgentInterface> getAdditionalInterfacesList() {
-      if (additionalInterfacesBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(additionalInterfaces_);
-      } else {
-        return additionalInterfacesBuilder_.getMessageList();
-      }
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public int getAdditionalInterfacesCount() {
-      if (additionalInterfacesBuilder_ == null) {
-        return additionalInterfaces_.size();
-      } else {
-        return additionalInterfacesBuilder_.getCount();
-      }
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentInterface getAdditionalInterfaces(int index) {
-      if (additionalInterfacesBuilder_ == null) {
-        return additionalInterfaces_.get(index);
-      } else {
-        return additionalInterfacesBuilder_.getMessage(index);
-      }
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder setAdditionalInterfaces(
-        int index, io.github.protolink_grpc.v1.AgentInterface value) {
-      if (additionalInterfacesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.set(index, value);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.setMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder setAdditionalInterfaces(
-        int index, io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
-      if (additionalInterfacesBuilder_ == null) {
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.set(index, builderForValue.build());
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.setMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder addAdditionalInterfaces(io.github.protolink_grpc.v1.AgentInterface value) {
-      if (additionalInterfacesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.add(value);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.addMessage(value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder addAdditionalInterfaces(
-        int index, io.github.protolink_grpc.v1.AgentInterface value) {
-      if (additionalInterfacesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.add(index, value);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.addMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder addAdditionalInterfaces(
-        io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
-      if (additionalInterfacesBuilder_ == null) {
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.add(builderForValue.build());
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.addMessage(builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder addAdditionalInterfaces(
-        int index, io.github.protolink_grpc.v1.AgentInterface.Builder builderForValue) {
-      if (additionalInterfacesBuilder_ == null) {
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.add(index, builderForValue.build());
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.addMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder addAllAdditionalInterfaces(
-        java.lang.Iterable<? extends io.github.protolink_grpc.v1.AgentInterface> values) {
-      if (additionalInterfacesBuilder_ == null) {
-        ensureAdditionalInterfacesIsMutable();
-        com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, additionalInterfaces_);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.addAllMessages(values);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder clearAdditionalInterfaces() {
-      if (additionalInterfacesBuilder_ == null) {
-        additionalInterfaces_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00002000);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public Builder removeAdditionalInterfaces(int index) {
-      if (additionalInterfacesBuilder_ == null) {
-        ensureAdditionalInterfacesIsMutable();
-        additionalInterfaces_.remove(index);
-        onChanged();
-      } else {
-        additionalInterfacesBuilder_.remove(index);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentInterface.Builder getAdditionalInterfacesBuilder(
-        int index) {
-      return internalGetAdditionalInterfacesFieldBuilder().getBuilder(index);
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getAdditionalInterfacesOrBuilder(
-        int index) {
-      if (additionalInterfacesBuilder_ == null) {
-        return additionalInterfaces_.get(index);  } else {
-        return additionalInterfacesBuilder_.getMessageOrBuilder(index);
-      }
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
-         getAdditionalInterfacesOrBuilderList() {
-      if (additionalInterfacesBuilder_ != null) {
-        return additionalInterfacesBuilder_.getMessageOrBuilderList();
-      } else {
-        return java.util.Collections.unmodifiableList(additionalInterfaces_);
-      }
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentInterface.Builder addAdditionalInterfacesBuilder() {
-      return internalGetAdditionalInterfacesFieldBuilder().addBuilder(
-          io.github.protolink_grpc.v1.AgentInterface.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public io.github.protolink_grpc.v1.AgentInterface.Builder addAdditionalInterfacesBuilder(
-        int index) {
-      return internalGetAdditionalInterfacesFieldBuilder().addBuilder(
-          index, io.github.protolink_grpc.v1.AgentInterface.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * Further endpoints of the same agent. Set by the agent.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-     */
-    public java.util.List<io.github.protolink_grpc.v1.AgentInterface.Builder> 
-         getAdditionalInterfacesBuilderList() {
-      return internalGetAdditionalInterfacesFieldBuilder().getBuilderList();
-    }
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
-        internalGetAdditionalInterfacesFieldBuilder() {
-      if (additionalInterfacesBuilder_ == null) {
-        additionalInterfacesBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
-            io.github.protolink_grpc.v1.AgentInterface, io.github.protolink_grpc.v1.AgentInterface.Builder, io.github.protolink_grpc.v1.AgentInterfaceOrBuilder>(
-                additionalInterfaces_,
-                ((bitField0_ & 0x00002000) != 0),
-                getParentForChildren(),
-                isClean());
-        additionalInterfaces_ = null;
-      }
-      return additionalInterfacesBuilder_;
-    }
-
     private com.google.protobuf.MapField<
         java.lang.String, java.lang.String> metadata_;
     private com.google.protobuf.MapField<java.lang.String, java.lang.String>
@@ -3836,7 +3958,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
       if (!metadata_.isMutable()) {
         metadata_ = metadata_.copy();
       }
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00002000;
       onChanged();
       return metadata_;
     }
@@ -3848,7 +3970,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     @java.lang.Override
     public boolean containsMetadata(
@@ -3869,7 +3991,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     @java.lang.Override
     public java.util.Map<java.lang.String, java.lang.String> getMetadataMap() {
@@ -3880,7 +4002,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     @java.lang.Override
     public /* nullable */
@@ -3898,7 +4020,7 @@ java.lang.String defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     @java.lang.Override
     public java.lang.String getMetadataOrThrow(
@@ -3912,7 +4034,7 @@ java.lang.String defaultValue) {
       return map.get(key);
     }
     public Builder clearMetadata() {
-      bitField0_ = (bitField0_ & ~0x00004000);
+      bitField0_ = (bitField0_ & ~0x00002000);
       internalGetMutableMetadata().getMutableMap()
           .clear();
       return this;
@@ -3922,7 +4044,7 @@ java.lang.String defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     public Builder removeMetadata(
         java.lang.String key) {
@@ -3937,7 +4059,7 @@ java.lang.String defaultValue) {
     @java.lang.Deprecated
     public java.util.Map<java.lang.String, java.lang.String>
         getMutableMetadata() {
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00002000;
       return internalGetMutableMetadata().getMutableMap();
     }
     /**
@@ -3945,7 +4067,7 @@ java.lang.String defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     public Builder putMetadata(
         java.lang.String key,
@@ -3954,7 +4076,7 @@ java.lang.String defaultValue) {
       if (value == null) { throw new NullPointerException("map value"); }
       internalGetMutableMetadata().getMutableMap()
           .put(key, value);
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00002000;
       return this;
     }
     /**
@@ -3962,14 +4084,344 @@ java.lang.String defaultValue) {
      * Free facts to be found by. Set by the agent. At most 100 entries.
      * </pre>
      *
-     * <code>map&lt;string, string&gt; metadata = 15;</code>
+     * <code>map&lt;string, string&gt; metadata = 14;</code>
      */
     public Builder putAllMetadata(
         java.util.Map<java.lang.String, java.lang.String> values) {
       internalGetMutableMetadata().getMutableMap()
           .putAll(values);
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00002000;
       return this;
+    }
+
+    private java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> signatures_ =
+      java.util.Collections.emptyList();
+    private void ensureSignaturesIsMutable() {
+      if (!((bitField0_ & 0x00004000) != 0)) {
+        signatures_ = new java.util.ArrayList<io.github.protolink_grpc.v1.AgentCardSignature>(signatures_);
+        bitField0_ |= 0x00004000;
+       }
+    }
+
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.AgentCardSignature, io.github.protolink_grpc.v1.AgentCardSignature.Builder, io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder> signaturesBuilder_;
+
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> getSignaturesList() {
+      if (signaturesBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(signatures_);
+      } else {
+        return signaturesBuilder_.getMessageList();
+      }
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public int getSignaturesCount() {
+      if (signaturesBuilder_ == null) {
+        return signatures_.size();
+      } else {
+        return signaturesBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentCardSignature getSignatures(int index) {
+      if (signaturesBuilder_ == null) {
+        return signatures_.get(index);
+      } else {
+        return signaturesBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder setSignatures(
+        int index, io.github.protolink_grpc.v1.AgentCardSignature value) {
+      if (signaturesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureSignaturesIsMutable();
+        signatures_.set(index, value);
+        onChanged();
+      } else {
+        signaturesBuilder_.setMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder setSignatures(
+        int index, io.github.protolink_grpc.v1.AgentCardSignature.Builder builderForValue) {
+      if (signaturesBuilder_ == null) {
+        ensureSignaturesIsMutable();
+        signatures_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        signaturesBuilder_.setMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder addSignatures(io.github.protolink_grpc.v1.AgentCardSignature value) {
+      if (signaturesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureSignaturesIsMutable();
+        signatures_.add(value);
+        onChanged();
+      } else {
+        signaturesBuilder_.addMessage(value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder addSignatures(
+        int index, io.github.protolink_grpc.v1.AgentCardSignature value) {
+      if (signaturesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureSignaturesIsMutable();
+        signatures_.add(index, value);
+        onChanged();
+      } else {
+        signaturesBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder addSignatures(
+        io.github.protolink_grpc.v1.AgentCardSignature.Builder builderForValue) {
+      if (signaturesBuilder_ == null) {
+        ensureSignaturesIsMutable();
+        signatures_.add(builderForValue.build());
+        onChanged();
+      } else {
+        signaturesBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder addSignatures(
+        int index, io.github.protolink_grpc.v1.AgentCardSignature.Builder builderForValue) {
+      if (signaturesBuilder_ == null) {
+        ensureSignaturesIsMutable();
+        signatures_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        signaturesBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder addAllSignatures(
+        java.lang.Iterable<? extends io.github.protolink_grpc.v1.AgentCardSignature> values) {
+      if (signaturesBuilder_ == null) {
+        ensureSignaturesIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, signatures_);
+        onChanged();
+      } else {
+        signaturesBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder clearSignatures() {
+      if (signaturesBuilder_ == null) {
+        signatures_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00004000);
+        onChanged();
+      } else {
+        signaturesBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public Builder removeSignatures(int index) {
+      if (signaturesBuilder_ == null) {
+        ensureSignaturesIsMutable();
+        signatures_.remove(index);
+        onChanged();
+      } else {
+        signaturesBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentCardSignature.Builder getSignaturesBuilder(
+        int index) {
+      return internalGetSignaturesFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder getSignaturesOrBuilder(
+        int index) {
+      if (signaturesBuilder_ == null) {
+        return signatures_.get(index);  } else {
+        return signaturesBuilder_.getMessageOrBuilder(index);
+      }
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public java.util.List<? extends io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder> 
+         getSignaturesOrBuilderList() {
+      if (signaturesBuilder_ != null) {
+        return signaturesBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(signatures_);
+      }
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentCardSignature.Builder addSignaturesBuilder() {
+      return internalGetSignaturesFieldBuilder().addBuilder(
+          io.github.protolink_grpc.v1.AgentCardSignature.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public io.github.protolink_grpc.v1.AgentCardSignature.Builder addSignaturesBuilder(
+        int index) {
+      return internalGetSignaturesFieldBuilder().addBuilder(
+          index, io.github.protolink_grpc.v1.AgentCardSignature.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * verify them. At most 10.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+     */
+    public java.util.List<io.github.protolink_grpc.v1.AgentCardSignature.Builder> 
+         getSignaturesBuilderList() {
+      return internalGetSignaturesFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.AgentCardSignature, io.github.protolink_grpc.v1.AgentCardSignature.Builder, io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder> 
+        internalGetSignaturesFieldBuilder() {
+      if (signaturesBuilder_ == null) {
+        signaturesBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
+            io.github.protolink_grpc.v1.AgentCardSignature, io.github.protolink_grpc.v1.AgentCardSignature.Builder, io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder>(
+                signatures_,
+                ((bitField0_ & 0x00004000) != 0),
+                getParentForChildren(),
+                isClean());
+        signatures_ = null;
+      }
+      return signaturesBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.AgentCard)

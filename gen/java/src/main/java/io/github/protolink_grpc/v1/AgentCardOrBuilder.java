@@ -52,59 +52,68 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
    * </pre>
    *
-   * <code>string url = 3;</code>
-   * @return The url.
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
    */
-  java.lang.String getUrl();
+  java.util.List<io.github.protolink_grpc.v1.AgentInterface> 
+      getInterfacesList();
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
    * </pre>
    *
-   * <code>string url = 3;</code>
-   * @return The bytes for url.
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
    */
-  com.google.protobuf.ByteString
-      getUrlBytes();
+  io.github.protolink_grpc.v1.AgentInterface getInterfaces(int index);
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  int getInterfacesCount();
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
+      getInterfacesOrBuilderList();
+  /**
+   * <pre>
+   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * the agent. Required, 1 to 100.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentInterface interfaces = 3;</code>
+   */
+  io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getInterfacesOrBuilder(
+      int index);
 
   /**
    * <pre>
-   * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
+   * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string transport = 4;</code>
-   * @return The transport.
-   */
-  java.lang.String getTransport();
-  /**
-   * <pre>
-   * Transport behind the URL: `grpc`, `runtime`, `http`, ... Set by the agent. Empty means `grpc`.
-   * </pre>
-   *
-   * <code>string transport = 4;</code>
-   * @return The bytes for transport.
-   */
-  com.google.protobuf.ByteString
-      getTransportBytes();
-
-  /**
-   * <pre>
-   * Version of the agent. Set by the agent. Empty means `1.0.0`.
-   * </pre>
-   *
-   * <code>string version = 5;</code>
+   * <code>string version = 4;</code>
    * @return The version.
    */
   java.lang.String getVersion();
   /**
    * <pre>
-   * Version of the agent. Set by the agent. Empty means `1.0.0`.
+   * Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string version = 5;</code>
+   * <code>string version = 4;</code>
    * @return The bytes for version.
    */
   com.google.protobuf.ByteString
@@ -112,19 +121,19 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Version of the protocol. Set by the agent. Empty means `1.0`.
+   * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string protocol_version = 6;</code>
+   * <code>string protocol_version = 5;</code>
    * @return The protocolVersion.
    */
   java.lang.String getProtocolVersion();
   /**
    * <pre>
-   * Version of the protocol. Set by the agent. Empty means `1.0`.
+   * Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>string protocol_version = 6;</code>
+   * <code>string protocol_version = 5;</code>
    * @return The bytes for protocolVersion.
    */
   com.google.protobuf.ByteString
@@ -132,30 +141,115 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-   * @return Whether the capabilities field is set.
+   * <code>repeated string features = 6;</code>
+   * @return A list containing the features.
    */
-  boolean hasCapabilities();
+  java.util.List<java.lang.String>
+      getFeaturesList();
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
-   * @return The capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return The count of features.
    */
-  io.github.protolink_grpc.v1.AgentCapabilities getCapabilities();
+  int getFeaturesCount();
   /**
    * <pre>
-   * What it supports. Set by the agent.
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
    * </pre>
    *
-   * <code>.plgrpc.v1.AgentCapabilities capabilities = 7;</code>
+   * <code>repeated string features = 6;</code>
+   * @param index The index of the element to return.
+   * @return The features at the given index.
    */
-  io.github.protolink_grpc.v1.AgentCapabilitiesOrBuilder getCapabilitiesOrBuilder();
+  java.lang.String getFeatures(int index);
+  /**
+   * <pre>
+   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
+   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   *
+   * - `streaming`: streams the events of a task.
+   * - `push_notifications`: calls webhooks when a task changes.
+   * - `state_history`: keeps the history of a task's states.
+   * - `llm`: has a language model.
+   * - `tools`: has tools that callers may run by name.
+   * - `delegation`: may give work to other agents.
+   * - `inference`: answers prompts in natural language.
+   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `rag`: retrieves documents before it answers.
+   * - `code_execution`: runs code in a sandbox.
+   * - `multi_step_reasoning`: reasons in several steps.
+   * - `message_batching`: takes several messages in one request.
+   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * </pre>
+   *
+   * <code>repeated string features = 6;</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the features at the given index.
+   */
+  com.google.protobuf.ByteString
+      getFeaturesBytes(int index);
+
+  /**
+   * <pre>
+   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
+   * stated.
+   * </pre>
+   *
+   * <code>int32 max_concurrency = 7;</code>
+   * @return The maxConcurrency.
+   */
+  int getMaxConcurrency();
 
   /**
    * <pre>
@@ -203,7 +297,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -213,7 +307,7 @@ public interface AgentCardOrBuilder extends
       getInputFormatsList();
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -222,7 +316,7 @@ public interface AgentCardOrBuilder extends
   int getInputFormatsCount();
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -232,7 +326,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getInputFormats(int index);
   /**
    * <pre>
-   * Media types that it reads. Set by the agent. Empty means `text/plain`.
+   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -244,7 +338,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -254,7 +348,7 @@ public interface AgentCardOrBuilder extends
       getOutputFormatsList();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -263,7 +357,7 @@ public interface AgentCardOrBuilder extends
   int getOutputFormatsCount();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -273,7 +367,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getOutputFormats(int index);
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means `text/plain`.
+   * Media types that it writes. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -285,7 +379,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -293,7 +387,7 @@ public interface AgentCardOrBuilder extends
   int getSecuritySchemesCount();
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -308,7 +402,7 @@ public interface AgentCardOrBuilder extends
   getSecuritySchemes();
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -317,7 +411,7 @@ public interface AgentCardOrBuilder extends
   getSecuritySchemesMap();
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -329,7 +423,7 @@ io.github.protolink_grpc.v1.SecurityScheme getSecuritySchemesOrDefault(
 io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   /**
    * <pre>
-   * Ways to authenticate, by name. Set by the agent.
+   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -339,7 +433,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
 
   /**
    * <pre>
-   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+   * Empty means not stated.
    * </pre>
    *
    * <code>string role = 12;</code>
@@ -348,7 +443,8 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   java.lang.String getRole();
   /**
    * <pre>
-   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator` or `worker`. Set by the agent. Empty means `worker`.
+   * Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
+   * Empty means not stated.
    * </pre>
    *
    * <code>string role = 12;</code>
@@ -400,54 +496,10 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
 
   /**
    * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  java.util.List<io.github.protolink_grpc.v1.AgentInterface> 
-      getAdditionalInterfacesList();
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  io.github.protolink_grpc.v1.AgentInterface getAdditionalInterfaces(int index);
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  int getAdditionalInterfacesCount();
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  java.util.List<? extends io.github.protolink_grpc.v1.AgentInterfaceOrBuilder> 
-      getAdditionalInterfacesOrBuilderList();
-  /**
-   * <pre>
-   * Further endpoints of the same agent. Set by the agent.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.AgentInterface additional_interfaces = 14;</code>
-   */
-  io.github.protolink_grpc.v1.AgentInterfaceOrBuilder getAdditionalInterfacesOrBuilder(
-      int index);
-
-  /**
-   * <pre>
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   int getMetadataCount();
   /**
@@ -455,7 +507,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   boolean containsMetadata(
       java.lang.String key);
@@ -470,7 +522,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   java.util.Map<java.lang.String, java.lang.String>
   getMetadataMap();
@@ -479,7 +531,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   /* nullable */
 java.lang.String getMetadataOrDefault(
@@ -491,8 +543,57 @@ java.lang.String defaultValue);
    * Free facts to be found by. Set by the agent. At most 100 entries.
    * </pre>
    *
-   * <code>map&lt;string, string&gt; metadata = 15;</code>
+   * <code>map&lt;string, string&gt; metadata = 14;</code>
    */
   java.lang.String getMetadataOrThrow(
       java.lang.String key);
+
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> 
+      getSignaturesList();
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  io.github.protolink_grpc.v1.AgentCardSignature getSignatures(int index);
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  int getSignaturesCount();
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  java.util.List<? extends io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder> 
+      getSignaturesOrBuilderList();
+  /**
+   * <pre>
+   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * verify them. At most 10.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.AgentCardSignature signatures = 15;</code>
+   */
+  io.github.protolink_grpc.v1.AgentCardSignatureOrBuilder getSignaturesOrBuilder(
+      int index);
 }

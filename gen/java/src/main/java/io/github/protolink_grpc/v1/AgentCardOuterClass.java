@@ -47,20 +47,60 @@ public final class AgentCardOuterClass {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_AgentInterface_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_AgentCapabilities_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_AgentCapabilities_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_AgentSkill_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_AgentSkill_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_AgentCardSignature_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_AgentCardSignature_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_SecurityScheme_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_SecurityScheme_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_ApiKeySecurity_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_ApiKeySecurity_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_HttpSecurity_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_HttpSecurity_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OAuth2Security_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OAuth2Security_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OAuthFlow_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OAuthFlow_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OAuthFlow_ScopesEntry_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OAuthFlow_ScopesEntry_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OpenIdConnectSecurity_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OpenIdConnectSecurity_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_MutualTlsSecurity_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_MutualTlsSecurity_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_CustomSecurity_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_CustomSecurity_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -71,41 +111,63 @@ public final class AgentCardOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\032plgrpc/v1/agent_card.proto\022\tplgrpc.v1\"" +
-      "\330\004\n\tAgentCard\022\014\n\004name\030\001 \001(\t\022\023\n\013descripti" +
-      "on\030\002 \001(\t\022\013\n\003url\030\003 \001(\t\022\021\n\ttransport\030\004 \001(\t" +
-      "\022\017\n\007version\030\005 \001(\t\022\030\n\020protocol_version\030\006 " +
-      "\001(\t\0222\n\014capabilities\030\007 \001(\0132\034.plgrpc.v1.Ag" +
-      "entCapabilities\022%\n\006skills\030\010 \003(\0132\025.plgrpc" +
-      ".v1.AgentSkill\022\025\n\rinput_formats\030\t \003(\t\022\026\n" +
-      "\016output_formats\030\n \003(\t\022C\n\020security_scheme" +
-      "s\030\013 \003(\0132).plgrpc.v1.AgentCard.SecuritySc" +
-      "hemesEntry\022\014\n\004role\030\014 \001(\t\022\014\n\004tags\030\r \003(\t\0228" +
-      "\n\025additional_interfaces\030\016 \003(\0132\031.plgrpc.v" +
-      "1.AgentInterface\0224\n\010metadata\030\017 \003(\0132\".plg" +
-      "rpc.v1.AgentCard.MetadataEntry\032Q\n\024Securi" +
-      "tySchemesEntry\022\013\n\003key\030\001 \001(\t\022(\n\005value\030\002 \001" +
-      "(\0132\031.plgrpc.v1.SecurityScheme:\0028\001\032/\n\rMet" +
-      "adataEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\002" +
-      "8\001\"J\n\016AgentInterface\022\013\n\003url\030\001 \001(\t\022\021\n\ttra" +
-      "nsport\030\002 \001(\t\022\030\n\020protocol_version\030\003 \001(\t\"\346" +
-      "\002\n\021AgentCapabilities\022\021\n\tstreaming\030\001 \001(\010\022" +
-      "\032\n\022push_notifications\030\002 \001(\010\022 \n\030state_tra" +
-      "nsition_history\030\003 \001(\010\022\017\n\007has_llm\030\004 \001(\010\022\027" +
-      "\n\017max_concurrency\030\005 \001(\005\022\030\n\020message_batch" +
-      "ing\030\006 \001(\010\022\024\n\014tool_calling\030\007 \001(\010\022\034\n\024multi" +
-      "_step_reasoning\030\010 \001(\010\022\027\n\017timeout_support" +
-      "\030\t \001(\010\022\022\n\ndelegation\030\n \001(\010\022\013\n\003rag\030\013 \001(\010\022" +
-      "\026\n\016code_execution\030\014 \001(\010\022\037\n\022supports_infe" +
-      "rence\030\r \001(\010H\000\210\001\001B\025\n\023_supports_inference\"" +
-      "\211\001\n\nAgentSkill\022\n\n\002id\030\001 \001(\t\022\023\n\013descriptio" +
-      "n\030\002 \001(\t\022\031\n\021input_schema_json\030\003 \001(\t\022\032\n\022ou" +
-      "tput_schema_json\030\004 \001(\t\022\014\n\004tags\030\005 \003(\t\022\025\n\r" +
-      "examples_json\030\006 \003(\t\"Z\n\016SecurityScheme\022\014\n" +
-      "\004type\030\001 \001(\t\022\016\n\006scheme\030\002 \001(\t\022\023\n\013descripti" +
-      "on\030\003 \001(\t\022\025\n\rmetadata_json\030\004 \001(\tBc\n\033io.gi" +
-      "thub.protolink_grpc.v1P\001ZBgithub.com/pro" +
-      "tolink-grpc/protolink-grpc/gen/go/plgrpc" +
-      "/v1;plgrpcv1b\006proto3"
+      "\327\004\n\tAgentCard\022\014\n\004name\030\001 \001(\t\022\023\n\013descripti" +
+      "on\030\002 \001(\t\022-\n\ninterfaces\030\003 \003(\0132\031.plgrpc.v1" +
+      ".AgentInterface\022\017\n\007version\030\004 \001(\t\022\030\n\020prot" +
+      "ocol_version\030\005 \001(\t\022\020\n\010features\030\006 \003(\t\022\027\n\017" +
+      "max_concurrency\030\007 \001(\005\022%\n\006skills\030\010 \003(\0132\025." +
+      "plgrpc.v1.AgentSkill\022\025\n\rinput_formats\030\t " +
+      "\003(\t\022\026\n\016output_formats\030\n \003(\t\022C\n\020security_" +
+      "schemes\030\013 \003(\0132).plgrpc.v1.AgentCard.Secu" +
+      "ritySchemesEntry\022\014\n\004role\030\014 \001(\t\022\014\n\004tags\030\r" +
+      " \003(\t\0224\n\010metadata\030\016 \003(\0132\".plgrpc.v1.Agent" +
+      "Card.MetadataEntry\0221\n\nsignatures\030\017 \003(\0132\035" +
+      ".plgrpc.v1.AgentCardSignature\032Q\n\024Securit" +
+      "ySchemesEntry\022\013\n\003key\030\001 \001(\t\022(\n\005value\030\002 \001(" +
+      "\0132\031.plgrpc.v1.SecurityScheme:\0028\001\032/\n\rMeta" +
+      "dataEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\0028" +
+      "\001\"J\n\016AgentInterface\022\013\n\003url\030\001 \001(\t\022\021\n\ttran" +
+      "sport\030\002 \001(\t\022\030\n\020protocol_version\030\003 \001(\t\"\211\001" +
+      "\n\nAgentSkill\022\n\n\002id\030\001 \001(\t\022\023\n\013description\030" +
+      "\002 \001(\t\022\031\n\021input_schema_json\030\003 \001(\t\022\032\n\022outp" +
+      "ut_schema_json\030\004 \001(\t\022\014\n\004tags\030\005 \003(\t\022\025\n\rex" +
+      "amples_json\030\006 \003(\t\"O\n\022AgentCardSignature\022" +
+      "\021\n\tprotected\030\001 \001(\t\022\021\n\tsignature\030\002 \001(\t\022\023\n" +
+      "\013header_json\030\003 \001(\t\"\350\002\n\016SecurityScheme\022\023\n" +
+      "\013description\030\001 \001(\t\022,\n\007api_key\030\002 \001(\0132\031.pl" +
+      "grpc.v1.ApiKeySecurityH\000\022\'\n\004http\030\003 \001(\0132\027" +
+      ".plgrpc.v1.HttpSecurityH\000\022+\n\006oauth2\030\004 \001(" +
+      "\0132\031.plgrpc.v1.OAuth2SecurityH\000\022;\n\017open_i" +
+      "d_connect\030\005 \001(\0132 .plgrpc.v1.OpenIdConnec" +
+      "tSecurityH\000\0222\n\nmutual_tls\030\006 \001(\0132\034.plgrpc" +
+      ".v1.MutualTlsSecurityH\000\022+\n\006custom\030\007 \001(\0132" +
+      "\031.plgrpc.v1.CustomSecurityH\000\022\025\n\rmetadata" +
+      "_json\030\010 \001(\tB\010\n\006scheme\"K\n\016ApiKeySecurity\022" +
+      "+\n\010location\030\001 \001(\0162\031.plgrpc.v1.ApiKeyLoca" +
+      "tion\022\014\n\004name\030\002 \001(\t\"5\n\014HttpSecurity\022\016\n\006sc" +
+      "heme\030\001 \001(\t\022\025\n\rbearer_format\030\002 \001(\t\"\205\002\n\016OA" +
+      "uth2Security\0220\n\022authorization_code\030\001 \001(\013" +
+      "2\024.plgrpc.v1.OAuthFlow\0220\n\022client_credent" +
+      "ials\030\002 \001(\0132\024.plgrpc.v1.OAuthFlow\022&\n\010impl" +
+      "icit\030\003 \001(\0132\024.plgrpc.v1.OAuthFlow\022&\n\010pass" +
+      "word\030\004 \001(\0132\024.plgrpc.v1.OAuthFlow\022)\n\013devi" +
+      "ce_code\030\005 \001(\0132\024.plgrpc.v1.OAuthFlow\022\024\n\014m" +
+      "etadata_url\030\006 \001(\t\"\350\001\n\tOAuthFlow\022\031\n\021autho" +
+      "rization_url\030\001 \001(\t\022\021\n\ttoken_url\030\002 \001(\t\022 \n" +
+      "\030device_authorization_url\030\003 \001(\t\022\023\n\013refre" +
+      "sh_url\030\004 \001(\t\0220\n\006scopes\030\005 \003(\0132 .plgrpc.v1" +
+      ".OAuthFlow.ScopesEntry\022\025\n\rpkce_required\030" +
+      "\006 \001(\010\032-\n\013ScopesEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005val" +
+      "ue\030\002 \001(\t:\0028\001\"$\n\025OpenIdConnectSecurity\022\013\n" +
+      "\003url\030\001 \001(\t\"\023\n\021MutualTlsSecurity\"4\n\016Custo" +
+      "mSecurity\022\014\n\004type\030\001 \001(\t\022\024\n\014content_json\030" +
+      "\002 \001(\t*\210\001\n\016ApiKeyLocation\022 \n\034API_KEY_LOCA" +
+      "TION_UNSPECIFIED\020\000\022\033\n\027API_KEY_LOCATION_H" +
+      "EADER\020\001\022\032\n\026API_KEY_LOCATION_QUERY\020\002\022\033\n\027A" +
+      "PI_KEY_LOCATION_COOKIE\020\003Bc\n\033io.github.pr" +
+      "otolink_grpc.v1P\001ZBgithub.com/protolink-" +
+      "grpc/protolink-grpc/gen/go/plgrpc/v1;plg" +
+      "rpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -116,7 +178,7 @@ public final class AgentCardOuterClass {
     internal_static_plgrpc_v1_AgentCard_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_AgentCard_descriptor,
-        new java.lang.String[] { "Name", "Description", "Url", "Transport", "Version", "ProtocolVersion", "Capabilities", "Skills", "InputFormats", "OutputFormats", "SecuritySchemes", "Role", "Tags", "AdditionalInterfaces", "Metadata", });
+        new java.lang.String[] { "Name", "Description", "Interfaces", "Version", "ProtocolVersion", "Features", "MaxConcurrency", "Skills", "InputFormats", "OutputFormats", "SecuritySchemes", "Role", "Tags", "Metadata", "Signatures", });
     internal_static_plgrpc_v1_AgentCard_SecuritySchemesEntry_descriptor =
       internal_static_plgrpc_v1_AgentCard_descriptor.getNestedTypes().get(0);
     internal_static_plgrpc_v1_AgentCard_SecuritySchemesEntry_fieldAccessorTable = new
@@ -135,24 +197,72 @@ public final class AgentCardOuterClass {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_AgentInterface_descriptor,
         new java.lang.String[] { "Url", "Transport", "ProtocolVersion", });
-    internal_static_plgrpc_v1_AgentCapabilities_descriptor =
-      getDescriptor().getMessageTypes().get(2);
-    internal_static_plgrpc_v1_AgentCapabilities_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_AgentCapabilities_descriptor,
-        new java.lang.String[] { "Streaming", "PushNotifications", "StateTransitionHistory", "HasLlm", "MaxConcurrency", "MessageBatching", "ToolCalling", "MultiStepReasoning", "TimeoutSupport", "Delegation", "Rag", "CodeExecution", "SupportsInference", });
     internal_static_plgrpc_v1_AgentSkill_descriptor =
-      getDescriptor().getMessageTypes().get(3);
+      getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_AgentSkill_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_AgentSkill_descriptor,
         new java.lang.String[] { "Id", "Description", "InputSchemaJson", "OutputSchemaJson", "Tags", "ExamplesJson", });
+    internal_static_plgrpc_v1_AgentCardSignature_descriptor =
+      getDescriptor().getMessageTypes().get(3);
+    internal_static_plgrpc_v1_AgentCardSignature_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_AgentCardSignature_descriptor,
+        new java.lang.String[] { "Protected", "Signature", "HeaderJson", });
     internal_static_plgrpc_v1_SecurityScheme_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_SecurityScheme_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SecurityScheme_descriptor,
-        new java.lang.String[] { "Type", "Scheme", "Description", "MetadataJson", });
+        new java.lang.String[] { "Description", "ApiKey", "Http", "Oauth2", "OpenIdConnect", "MutualTls", "Custom", "MetadataJson", "Scheme", });
+    internal_static_plgrpc_v1_ApiKeySecurity_descriptor =
+      getDescriptor().getMessageTypes().get(5);
+    internal_static_plgrpc_v1_ApiKeySecurity_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_ApiKeySecurity_descriptor,
+        new java.lang.String[] { "Location", "Name", });
+    internal_static_plgrpc_v1_HttpSecurity_descriptor =
+      getDescriptor().getMessageTypes().get(6);
+    internal_static_plgrpc_v1_HttpSecurity_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_HttpSecurity_descriptor,
+        new java.lang.String[] { "Scheme", "BearerFormat", });
+    internal_static_plgrpc_v1_OAuth2Security_descriptor =
+      getDescriptor().getMessageTypes().get(7);
+    internal_static_plgrpc_v1_OAuth2Security_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OAuth2Security_descriptor,
+        new java.lang.String[] { "AuthorizationCode", "ClientCredentials", "Implicit", "Password", "DeviceCode", "MetadataUrl", });
+    internal_static_plgrpc_v1_OAuthFlow_descriptor =
+      getDescriptor().getMessageTypes().get(8);
+    internal_static_plgrpc_v1_OAuthFlow_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OAuthFlow_descriptor,
+        new java.lang.String[] { "AuthorizationUrl", "TokenUrl", "DeviceAuthorizationUrl", "RefreshUrl", "Scopes", "PkceRequired", });
+    internal_static_plgrpc_v1_OAuthFlow_ScopesEntry_descriptor =
+      internal_static_plgrpc_v1_OAuthFlow_descriptor.getNestedTypes().get(0);
+    internal_static_plgrpc_v1_OAuthFlow_ScopesEntry_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OAuthFlow_ScopesEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
+    internal_static_plgrpc_v1_OpenIdConnectSecurity_descriptor =
+      getDescriptor().getMessageTypes().get(9);
+    internal_static_plgrpc_v1_OpenIdConnectSecurity_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OpenIdConnectSecurity_descriptor,
+        new java.lang.String[] { "Url", });
+    internal_static_plgrpc_v1_MutualTlsSecurity_descriptor =
+      getDescriptor().getMessageTypes().get(10);
+    internal_static_plgrpc_v1_MutualTlsSecurity_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_MutualTlsSecurity_descriptor,
+        new java.lang.String[] { });
+    internal_static_plgrpc_v1_CustomSecurity_descriptor =
+      getDescriptor().getMessageTypes().get(11);
+    internal_static_plgrpc_v1_CustomSecurity_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_CustomSecurity_descriptor,
+        new java.lang.String[] { "Type", "ContentJson", });
     descriptor.resolveAllFeaturesImmutable();
   }
 

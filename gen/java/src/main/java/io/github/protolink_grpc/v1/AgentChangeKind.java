@@ -151,7 +151,7 @@ public enum AgentChangeKind
   }
   public static com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.RegistryServiceOuterClass.getDescriptor().getEnumTypes().get(0);
+    return io.github.protolink_grpc.v1.RegistryServiceOuterClass.getDescriptor().getEnumTypes().get(1);
   }
 
   private static final AgentChangeKind[] VALUES = values();

@@ -38,7 +38,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.LazyStringArrayList.emptyList();
     skills_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
-    capabilities_ =
+    features_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
   }
 
@@ -362,57 +362,57 @@ java.lang.String defaultValue) {
     return map.get(key);
   }
 
-  public static final int CAPABILITIES_FIELD_NUMBER = 6;
+  public static final int FEATURES_FIELD_NUMBER = 6;
   @SuppressWarnings("serial")
-  private com.google.protobuf.LazyStringArrayList capabilities_ =
+  private com.google.protobuf.LazyStringArrayList features_ =
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
-   * @return A list containing the capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return A list containing the features.
    */
   public com.google.protobuf.ProtocolStringList
-      getCapabilitiesList() {
-    return capabilities_;
+      getFeaturesList() {
+    return features_;
   }
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
-   * @return The count of capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return The count of features.
    */
-  public int getCapabilitiesCount() {
-    return capabilities_.size();
+  public int getFeaturesCount() {
+    return features_.size();
   }
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
+   * <code>repeated string features = 6;</code>
    * @param index The index of the element to return.
-   * @return The capabilities at the given index.
+   * @return The features at the given index.
    */
-  public java.lang.String getCapabilities(int index) {
-    return capabilities_.get(index);
+  public java.lang.String getFeatures(int index) {
+    return features_.get(index);
   }
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
+   * <code>repeated string features = 6;</code>
    * @param index The index of the value to return.
-   * @return The bytes of the capabilities at the given index.
+   * @return The bytes of the features at the given index.
    */
   public com.google.protobuf.ByteString
-      getCapabilitiesBytes(int index) {
-    return capabilities_.getByteString(index);
+      getFeaturesBytes(int index) {
+    return features_.getByteString(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -447,8 +447,8 @@ java.lang.String defaultValue) {
         internalGetMetadata(),
         MetadataDefaultEntryHolder.defaultEntry,
         5);
-    for (int i = 0; i < capabilities_.size(); i++) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 6, capabilities_.getRaw(i));
+    for (int i = 0; i < features_.size(); i++) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 6, features_.getRaw(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -493,11 +493,11 @@ java.lang.String defaultValue) {
     }
     {
       int dataSize = 0;
-      for (int i = 0; i < capabilities_.size(); i++) {
-        dataSize += computeStringSizeNoTag(capabilities_.getRaw(i));
+      for (int i = 0; i < features_.size(); i++) {
+        dataSize += computeStringSizeNoTag(features_.getRaw(i));
       }
       size += dataSize;
-      size += 1 * getCapabilitiesList().size();
+      size += 1 * getFeaturesList().size();
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -524,8 +524,8 @@ java.lang.String defaultValue) {
         .equals(other.getSkillsList())) return false;
     if (!internalGetMetadata().equals(
         other.internalGetMetadata())) return false;
-    if (!getCapabilitiesList()
-        .equals(other.getCapabilitiesList())) return false;
+    if (!getFeaturesList()
+        .equals(other.getFeaturesList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -553,9 +553,9 @@ java.lang.String defaultValue) {
       hash = (37 * hash) + METADATA_FIELD_NUMBER;
       hash = (53 * hash) + internalGetMetadata().hashCode();
     }
-    if (getCapabilitiesCount() > 0) {
-      hash = (37 * hash) + CAPABILITIES_FIELD_NUMBER;
-      hash = (53 * hash) + getCapabilitiesList().hashCode();
+    if (getFeaturesCount() > 0) {
+      hash = (37 * hash) + FEATURES_FIELD_NUMBER;
+      hash = (53 * hash) + getFeaturesList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -721,7 +721,7 @@ java.lang.String defaultValue) {
       skills_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
       internalGetMutableMetadata().clear();
-      capabilities_ =
+      features_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
       return this;
     }
@@ -775,8 +775,8 @@ java.lang.String defaultValue) {
         result.metadata_.makeImmutable();
       }
       if (((from_bitField0_ & 0x00000020) != 0)) {
-        capabilities_.makeImmutable();
-        result.capabilities_ = capabilities_;
+        features_.makeImmutable();
+        result.features_ = features_;
       }
     }
 
@@ -825,13 +825,13 @@ java.lang.String defaultValue) {
       internalGetMutableMetadata().mergeFrom(
           other.internalGetMetadata());
       bitField0_ |= 0x00000010;
-      if (!other.capabilities_.isEmpty()) {
-        if (capabilities_.isEmpty()) {
-          capabilities_ = other.capabilities_;
+      if (!other.features_.isEmpty()) {
+        if (features_.isEmpty()) {
+          features_ = other.features_;
           bitField0_ |= 0x00000020;
         } else {
-          ensureCapabilitiesIsMutable();
-          capabilities_.addAll(other.capabilities_);
+          ensureFeaturesIsMutable();
+          features_.addAll(other.features_);
         }
         onChanged();
       }
@@ -894,8 +894,8 @@ java.lang.String defaultValue) {
             } // case 42
             case 50: {
               java.lang.String s = input.readStringRequireUtf8();
-              ensureCapabilitiesIsMutable();
-              capabilities_.add(s);
+              ensureFeaturesIsMutable();
+              features_.add(s);
               break;
             } // case 50
             default: {
@@ -1548,128 +1548,128 @@ java.lang.String defaultValue) {
       return this;
     }
 
-    private com.google.protobuf.LazyStringArrayList capabilities_ =
+    private com.google.protobuf.LazyStringArrayList features_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
-    private void ensureCapabilitiesIsMutable() {
-      if (!capabilities_.isModifiable()) {
-        capabilities_ = new com.google.protobuf.LazyStringArrayList(capabilities_);
+    private void ensureFeaturesIsMutable() {
+      if (!features_.isModifiable()) {
+        features_ = new com.google.protobuf.LazyStringArrayList(features_);
       }
       bitField0_ |= 0x00000020;
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
-     * @return A list containing the capabilities.
+     * <code>repeated string features = 6;</code>
+     * @return A list containing the features.
      */
     public com.google.protobuf.ProtocolStringList
-        getCapabilitiesList() {
-      capabilities_.makeImmutable();
-      return capabilities_;
+        getFeaturesList() {
+      features_.makeImmutable();
+      return features_;
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
-     * @return The count of capabilities.
+     * <code>repeated string features = 6;</code>
+     * @return The count of features.
      */
-    public int getCapabilitiesCount() {
-      return capabilities_.size();
+    public int getFeaturesCount() {
+      return features_.size();
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
+     * <code>repeated string features = 6;</code>
      * @param index The index of the element to return.
-     * @return The capabilities at the given index.
+     * @return The features at the given index.
      */
-    public java.lang.String getCapabilities(int index) {
-      return capabilities_.get(index);
+    public java.lang.String getFeatures(int index) {
+      return features_.get(index);
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
+     * <code>repeated string features = 6;</code>
      * @param index The index of the value to return.
-     * @return The bytes of the capabilities at the given index.
+     * @return The bytes of the features at the given index.
      */
     public com.google.protobuf.ByteString
-        getCapabilitiesBytes(int index) {
-      return capabilities_.getByteString(index);
+        getFeaturesBytes(int index) {
+      return features_.getByteString(index);
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
+     * <code>repeated string features = 6;</code>
      * @param index The index to set the value at.
-     * @param value The capabilities to set.
+     * @param value The features to set.
      * @return This builder for chaining.
      */
-    public Builder setCapabilities(
+    public Builder setFeatures(
         int index, java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      ensureCapabilitiesIsMutable();
-      capabilities_.set(index, value);
+      ensureFeaturesIsMutable();
+      features_.set(index, value);
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
-     * @param value The capabilities to add.
+     * <code>repeated string features = 6;</code>
+     * @param value The features to add.
      * @return This builder for chaining.
      */
-    public Builder addCapabilities(
+    public Builder addFeatures(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      ensureCapabilitiesIsMutable();
-      capabilities_.add(value);
+      ensureFeaturesIsMutable();
+      features_.add(value);
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
-     * @param values The capabilities to add.
+     * <code>repeated string features = 6;</code>
+     * @param values The features to add.
      * @return This builder for chaining.
      */
-    public Builder addAllCapabilities(
+    public Builder addAllFeatures(
         java.lang.Iterable<java.lang.String> values) {
-      ensureCapabilitiesIsMutable();
+      ensureFeaturesIsMutable();
       com.google.protobuf.AbstractMessageLite.Builder.addAll(
-          values, capabilities_);
+          values, features_);
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
+     * <code>repeated string features = 6;</code>
      * @return This builder for chaining.
      */
-    public Builder clearCapabilities() {
-      capabilities_ =
+    public Builder clearFeatures() {
+      features_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
       bitField0_ = (bitField0_ & ~0x00000020);;
       onChanged();
@@ -1677,19 +1677,19 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
-     * <code>repeated string capabilities = 6;</code>
-     * @param value The bytes of the capabilities to add.
+     * <code>repeated string features = 6;</code>
+     * @param value The bytes of the features to add.
      * @return This builder for chaining.
      */
-    public Builder addCapabilitiesBytes(
+    public Builder addFeaturesBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      ensureCapabilitiesIsMutable();
-      capabilities_.add(value);
+      ensureFeaturesIsMutable();
+      features_.add(value);
       bitField0_ |= 0x00000020;
       onChanged();
       return this;

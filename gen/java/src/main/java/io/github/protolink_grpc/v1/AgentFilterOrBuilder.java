@@ -188,42 +188,42 @@ java.lang.String defaultValue);
 
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
-   * @return A list containing the capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return A list containing the features.
    */
   java.util.List<java.lang.String>
-      getCapabilitiesList();
+      getFeaturesList();
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
-   * @return The count of capabilities.
+   * <code>repeated string features = 6;</code>
+   * @return The count of features.
    */
-  int getCapabilitiesCount();
+  int getFeaturesCount();
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
+   * <code>repeated string features = 6;</code>
    * @param index The index of the element to return.
-   * @return The capabilities at the given index.
+   * @return The features at the given index.
    */
-  java.lang.String getCapabilities(int index);
+  java.lang.String getFeatures(int index);
   /**
    * <pre>
-   * Names of capabilities that must all be on, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
-   * <code>repeated string capabilities = 6;</code>
+   * <code>repeated string features = 6;</code>
    * @param index The index of the value to return.
-   * @return The bytes of the capabilities at the given index.
+   * @return The bytes of the features at the given index.
    */
   com.google.protobuf.ByteString
-      getCapabilitiesBytes(int index);
+      getFeaturesBytes(int index);
 }

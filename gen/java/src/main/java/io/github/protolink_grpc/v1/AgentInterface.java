@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * AgentInterface is one more endpoint of an agent.
+ * AgentInterface is one endpoint of an agent.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.AgentInterface}
@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object url_ = "";
   /**
    * <pre>
-   * Where it listens. Set by the agent. Required.
+   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it listens. Set by the agent. Required.
+   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -102,7 +102,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object transport_ = "";
   /**
    * <pre>
-   * Transport behind the URL. Set by the agent. Required.
+   * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+   * agent. Required.
    * </pre>
    *
    * <code>string transport = 2;</code>
@@ -123,7 +124,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Transport behind the URL. Set by the agent. Required.
+   * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+   * agent. Required.
    * </pre>
    *
    * <code>string transport = 2;</code>
@@ -149,7 +151,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object protocolVersion_ = "";
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -170,7 +172,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -369,7 +371,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * AgentInterface is one more endpoint of an agent.
+   * AgentInterface is one endpoint of an agent.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.AgentInterface}
@@ -540,7 +542,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object url_ = "";
     /**
      * <pre>
-     * Where it listens. Set by the agent. Required.
+     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -560,7 +562,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens. Set by the agent. Required.
+     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -581,7 +583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens. Set by the agent. Required.
+     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -598,7 +600,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens. Set by the agent. Required.
+     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -612,7 +614,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens. Set by the agent. Required.
+     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -632,7 +634,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object transport_ = "";
     /**
      * <pre>
-     * Transport behind the URL. Set by the agent. Required.
+     * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+     * agent. Required.
      * </pre>
      *
      * <code>string transport = 2;</code>
@@ -652,7 +655,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Transport behind the URL. Set by the agent. Required.
+     * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+     * agent. Required.
      * </pre>
      *
      * <code>string transport = 2;</code>
@@ -673,7 +677,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Transport behind the URL. Set by the agent. Required.
+     * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+     * agent. Required.
      * </pre>
      *
      * <code>string transport = 2;</code>
@@ -690,7 +695,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Transport behind the URL. Set by the agent. Required.
+     * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+     * agent. Required.
      * </pre>
      *
      * <code>string transport = 2;</code>
@@ -704,7 +710,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Transport behind the URL. Set by the agent. Required.
+     * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+     * agent. Required.
      * </pre>
      *
      * <code>string transport = 2;</code>
@@ -724,7 +731,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object protocolVersion_ = "";
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -744,7 +751,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -765,7 +772,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -782,7 +789,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -796,7 +803,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>

@@ -12,7 +12,7 @@ public interface AgentInterfaceOrBuilder extends
 
   /**
    * <pre>
-   * Where it listens. Set by the agent. Required.
+   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -21,7 +21,7 @@ public interface AgentInterfaceOrBuilder extends
   java.lang.String getUrl();
   /**
    * <pre>
-   * Where it listens. Set by the agent. Required.
+   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -32,7 +32,8 @@ public interface AgentInterfaceOrBuilder extends
 
   /**
    * <pre>
-   * Transport behind the URL. Set by the agent. Required.
+   * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+   * agent. Required.
    * </pre>
    *
    * <code>string transport = 2;</code>
@@ -41,7 +42,8 @@ public interface AgentInterfaceOrBuilder extends
   java.lang.String getTransport();
   /**
    * <pre>
-   * Transport behind the URL. Set by the agent. Required.
+   * Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
+   * agent. Required.
    * </pre>
    *
    * <code>string transport = 2;</code>
@@ -52,7 +54,7 @@ public interface AgentInterfaceOrBuilder extends
 
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -61,7 +63,7 @@ public interface AgentInterfaceOrBuilder extends
   java.lang.String getProtocolVersion();
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means the card's.
+   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object leaseId_ = "";
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -74,7 +74,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -396,7 +396,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object leaseId_ = "";
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -416,7 +416,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -437,7 +437,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -454,7 +454,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -468,7 +468,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>

@@ -12,7 +12,7 @@ public interface DeregisterAgentRequestOrBuilder extends
 
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -21,7 +21,7 @@ public interface DeregisterAgentRequestOrBuilder extends
   java.lang.String getLeaseId();
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>

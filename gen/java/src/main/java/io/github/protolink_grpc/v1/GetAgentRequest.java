@@ -32,7 +32,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private GetAgentRequest() {
-    name_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,47 +47,170 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.GetAgentRequest.class, io.github.protolink_grpc.v1.GetAgentRequest.Builder.class);
   }
 
-  public static final int NAME_FIELD_NUMBER = 1;
+  private int targetCase_ = 0;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object name_ = "";
+  private java.lang.Object target_;
+  public enum TargetCase
+      implements com.google.protobuf.Internal.EnumLite,
+          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
+    NAME(1),
+    URL(2),
+    TARGET_NOT_SET(0);
+    private final int value;
+    private TargetCase(int value) {
+      this.value = value;
+    }
+    /**
+     * @param value The number of the enum to look for.
+     * @return The enum associated with the given number.
+     * @deprecated Use {@link #forNumber(int)} instead.
+     */
+    @java.lang.Deprecated
+    public static TargetCase valueOf(int value) {
+      return forNumber(value);
+    }
+
+    public static TargetCase forNumber(int value) {
+      switch (value) {
+        case 1: return NAME;
+        case 2: return URL;
+        case 0: return TARGET_NOT_SET;
+        default: return null;
+      }
+    }
+    public int getNumber() {
+      return this.value;
+    }
+  };
+
+  public TargetCase
+  getTargetCase() {
+    return TargetCase.forNumber(
+        targetCase_);
+  }
+
+  public static final int NAME_FIELD_NUMBER = 1;
   /**
    * <pre>
-   * Name or URL. Set by the caller. Required.
+   * Name of the agent.
+   * </pre>
+   *
+   * <code>string name = 1;</code>
+   * @return Whether the name field is set.
+   */
+  public boolean hasName() {
+    return targetCase_ == 1;
+  }
+  /**
+   * <pre>
+   * Name of the agent.
    * </pre>
    *
    * <code>string name = 1;</code>
    * @return The name.
    */
-  @java.lang.Override
   public java.lang.String getName() {
-    java.lang.Object ref = name_;
+    java.lang.Object ref = "";
+    if (targetCase_ == 1) {
+      ref = target_;
+    }
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      name_ = s;
+      if (targetCase_ == 1) {
+        target_ = s;
+      }
       return s;
     }
   }
   /**
    * <pre>
-   * Name or URL. Set by the caller. Required.
+   * Name of the agent.
    * </pre>
    *
    * <code>string name = 1;</code>
    * @return The bytes for name.
    */
-  @java.lang.Override
   public com.google.protobuf.ByteString
       getNameBytes() {
-    java.lang.Object ref = name_;
+    java.lang.Object ref = "";
+    if (targetCase_ == 1) {
+      ref = target_;
+    }
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      name_ = b;
+      if (targetCase_ == 1) {
+        target_ = b;
+      }
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int URL_FIELD_NUMBER = 2;
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return Whether the url field is set.
+   */
+  public boolean hasUrl() {
+    return targetCase_ == 2;
+  }
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return The url.
+   */
+  public java.lang.String getUrl() {
+    java.lang.Object ref = "";
+    if (targetCase_ == 2) {
+      ref = target_;
+    }
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      if (targetCase_ == 2) {
+        target_ = s;
+      }
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return The bytes for url.
+   */
+  public com.google.protobuf.ByteString
+      getUrlBytes() {
+    java.lang.Object ref = "";
+    if (targetCase_ == 2) {
+      ref = target_;
+    }
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      if (targetCase_ == 2) {
+        target_ = b;
+      }
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -109,8 +231,11 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, name_);
+    if (targetCase_ == 1) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, target_);
+    }
+    if (targetCase_ == 2) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, target_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -121,8 +246,11 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, name_);
+    if (targetCase_ == 1) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, target_);
+    }
+    if (targetCase_ == 2) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, target_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -139,8 +267,19 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.GetAgentRequest other = (io.github.protolink_grpc.v1.GetAgentRequest) obj;
 
-    if (!getName()
-        .equals(other.getName())) return false;
+    if (!getTargetCase().equals(other.getTargetCase())) return false;
+    switch (targetCase_) {
+      case 1:
+        if (!getName()
+            .equals(other.getName())) return false;
+        break;
+      case 2:
+        if (!getUrl()
+            .equals(other.getUrl())) return false;
+        break;
+      case 0:
+      default:
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -152,8 +291,18 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + NAME_FIELD_NUMBER;
-    hash = (53 * hash) + getName().hashCode();
+    switch (targetCase_) {
+      case 1:
+        hash = (37 * hash) + NAME_FIELD_NUMBER;
+        hash = (53 * hash) + getName().hashCode();
+        break;
+      case 2:
+        hash = (37 * hash) + URL_FIELD_NUMBER;
+        hash = (53 * hash) + getUrl().hashCode();
+        break;
+      case 0:
+      default:
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -289,7 +438,8 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      name_ = "";
+      targetCase_ = 0;
+      target_ = null;
       return this;
     }
 
@@ -317,15 +467,18 @@ private static final long serialVersionUID = 0L;
     public io.github.protolink_grpc.v1.GetAgentRequest buildPartial() {
       io.github.protolink_grpc.v1.GetAgentRequest result = new io.github.protolink_grpc.v1.GetAgentRequest(this);
       if (bitField0_ != 0) { buildPartial0(result); }
+      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
 
     private void buildPartial0(io.github.protolink_grpc.v1.GetAgentRequest result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.name_ = name_;
-      }
+    }
+
+    private void buildPartialOneofs(io.github.protolink_grpc.v1.GetAgentRequest result) {
+      result.targetCase_ = targetCase_;
+      result.target_ = this.target_;
     }
 
     @java.lang.Override
@@ -340,10 +493,22 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.GetAgentRequest other) {
       if (other == io.github.protolink_grpc.v1.GetAgentRequest.getDefaultInstance()) return this;
-      if (!other.getName().isEmpty()) {
-        name_ = other.name_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+      switch (other.getTargetCase()) {
+        case NAME: {
+          targetCase_ = 1;
+          target_ = other.target_;
+          onChanged();
+          break;
+        }
+        case URL: {
+          targetCase_ = 2;
+          target_ = other.target_;
+          onChanged();
+          break;
+        }
+        case TARGET_NOT_SET: {
+          break;
+        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -372,10 +537,17 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              name_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000001;
+              java.lang.String s = input.readStringRequireUtf8();
+              targetCase_ = 1;
+              target_ = s;
               break;
             } // case 10
+            case 18: {
+              java.lang.String s = input.readStringRequireUtf8();
+              targetCase_ = 2;
+              target_ = s;
+              break;
+            } // case 18
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -391,24 +563,56 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
+    private int targetCase_ = 0;
+    private java.lang.Object target_;
+    public TargetCase
+        getTargetCase() {
+      return TargetCase.forNumber(
+          targetCase_);
+    }
+
+    public Builder clearTarget() {
+      targetCase_ = 0;
+      target_ = null;
+      onChanged();
+      return this;
+    }
+
     private int bitField0_;
 
-    private java.lang.Object name_ = "";
     /**
      * <pre>
-     * Name or URL. Set by the caller. Required.
+     * Name of the agent.
+     * </pre>
+     *
+     * <code>string name = 1;</code>
+     * @return Whether the name field is set.
+     */
+    @java.lang.Override
+    public boolean hasName() {
+      return targetCase_ == 1;
+    }
+    /**
+     * <pre>
+     * Name of the agent.
      * </pre>
      *
      * <code>string name = 1;</code>
      * @return The name.
      */
+    @java.lang.Override
     public java.lang.String getName() {
-      java.lang.Object ref = name_;
+      java.lang.Object ref = "";
+      if (targetCase_ == 1) {
+        ref = target_;
+      }
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        name_ = s;
+        if (targetCase_ == 1) {
+          target_ = s;
+        }
         return s;
       } else {
         return (java.lang.String) ref;
@@ -416,20 +620,26 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name or URL. Set by the caller. Required.
+     * Name of the agent.
      * </pre>
      *
      * <code>string name = 1;</code>
      * @return The bytes for name.
      */
+    @java.lang.Override
     public com.google.protobuf.ByteString
         getNameBytes() {
-      java.lang.Object ref = name_;
+      java.lang.Object ref = "";
+      if (targetCase_ == 1) {
+        ref = target_;
+      }
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        name_ = b;
+        if (targetCase_ == 1) {
+          target_ = b;
+        }
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -437,7 +647,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name or URL. Set by the caller. Required.
+     * Name of the agent.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -447,28 +657,30 @@ private static final long serialVersionUID = 0L;
     public Builder setName(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      name_ = value;
-      bitField0_ |= 0x00000001;
+      targetCase_ = 1;
+      target_ = value;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Name or URL. Set by the caller. Required.
+     * Name of the agent.
      * </pre>
      *
      * <code>string name = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearName() {
-      name_ = getDefaultInstance().getName();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
+      if (targetCase_ == 1) {
+        targetCase_ = 0;
+        target_ = null;
+        onChanged();
+      }
       return this;
     }
     /**
      * <pre>
-     * Name or URL. Set by the caller. Required.
+     * Name of the agent.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -479,8 +691,125 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      name_ = value;
-      bitField0_ |= 0x00000001;
+      targetCase_ = 1;
+      target_ = value;
+      onChanged();
+      return this;
+    }
+
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @return Whether the url field is set.
+     */
+    @java.lang.Override
+    public boolean hasUrl() {
+      return targetCase_ == 2;
+    }
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @return The url.
+     */
+    @java.lang.Override
+    public java.lang.String getUrl() {
+      java.lang.Object ref = "";
+      if (targetCase_ == 2) {
+        ref = target_;
+      }
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        if (targetCase_ == 2) {
+          target_ = s;
+        }
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @return The bytes for url.
+     */
+    @java.lang.Override
+    public com.google.protobuf.ByteString
+        getUrlBytes() {
+      java.lang.Object ref = "";
+      if (targetCase_ == 2) {
+        ref = target_;
+      }
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        if (targetCase_ == 2) {
+          target_ = b;
+        }
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @param value The url to set.
+     * @return This builder for chaining.
+     */
+    public Builder setUrl(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      targetCase_ = 2;
+      target_ = value;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearUrl() {
+      if (targetCase_ == 2) {
+        targetCase_ = 0;
+        target_ = null;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * URL of its first interface.
+     * </pre>
+     *
+     * <code>string url = 2;</code>
+     * @param value The bytes for url to set.
+     * @return This builder for chaining.
+     */
+    public Builder setUrlBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      targetCase_ = 2;
+      target_ = value;
       onChanged();
       return this;
     }

@@ -12,7 +12,16 @@ public interface GetAgentRequestOrBuilder extends
 
   /**
    * <pre>
-   * Name or URL. Set by the caller. Required.
+   * Name of the agent.
+   * </pre>
+   *
+   * <code>string name = 1;</code>
+   * @return Whether the name field is set.
+   */
+  boolean hasName();
+  /**
+   * <pre>
+   * Name of the agent.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -21,7 +30,7 @@ public interface GetAgentRequestOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * Name or URL. Set by the caller. Required.
+   * Name of the agent.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -29,4 +38,35 @@ public interface GetAgentRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getNameBytes();
+
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return Whether the url field is set.
+   */
+  boolean hasUrl();
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return The url.
+   */
+  java.lang.String getUrl();
+  /**
+   * <pre>
+   * URL of its first interface.
+   * </pre>
+   *
+   * <code>string url = 2;</code>
+   * @return The bytes for url.
+   */
+  com.google.protobuf.ByteString
+      getUrlBytes();
+
+  io.github.protolink_grpc.v1.GetAgentRequest.TargetCase getTargetCase();
 }

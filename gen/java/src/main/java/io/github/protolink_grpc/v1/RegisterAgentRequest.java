@@ -33,6 +33,7 @@ private static final long serialVersionUID = 0L;
   }
   private RegisterAgentRequest() {
     leaseId_ = "";
+    instanceId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -53,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.AgentCard card_;
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -65,7 +66,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -77,7 +78,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -130,7 +131,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object leaseId_ = "";
   /**
    * <pre>
-   * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+   * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
    * </pre>
    *
    * <code>string lease_id = 3;</code>
@@ -151,7 +152,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+   * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
    * </pre>
    *
    * <code>string lease_id = 3;</code>
@@ -166,6 +167,53 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       leaseId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int INSTANCE_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object instanceId_ = "";
+  /**
+   * <pre>
+   * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 4;</code>
+   * @return The instanceId.
+   */
+  @java.lang.Override
+  public java.lang.String getInstanceId() {
+    java.lang.Object ref = instanceId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      instanceId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 4;</code>
+   * @return The bytes for instanceId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getInstanceIdBytes() {
+    java.lang.Object ref = instanceId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      instanceId_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -195,6 +243,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(leaseId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, leaseId_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(instanceId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, instanceId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -214,6 +265,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(leaseId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, leaseId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(instanceId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, instanceId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -242,6 +296,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getLeaseId()
         .equals(other.getLeaseId())) return false;
+    if (!getInstanceId()
+        .equals(other.getInstanceId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -263,6 +319,8 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + LEASE_ID_FIELD_NUMBER;
     hash = (53 * hash) + getLeaseId().hashCode();
+    hash = (37 * hash) + INSTANCE_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getInstanceId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -416,6 +474,7 @@ private static final long serialVersionUID = 0L;
         leaseTtlBuilder_ = null;
       }
       leaseId_ = "";
+      instanceId_ = "";
       return this;
     }
 
@@ -465,6 +524,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.leaseId_ = leaseId_;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.instanceId_ = instanceId_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -489,6 +551,11 @@ private static final long serialVersionUID = 0L;
       if (!other.getLeaseId().isEmpty()) {
         leaseId_ = other.leaseId_;
         bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (!other.getInstanceId().isEmpty()) {
+        instanceId_ = other.instanceId_;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -536,6 +603,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              instanceId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -558,7 +630,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.AgentCard, io.github.protolink_grpc.v1.AgentCard.Builder, io.github.protolink_grpc.v1.AgentCardOrBuilder> cardBuilder_;
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -569,7 +641,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -584,7 +656,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -604,7 +676,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -622,7 +694,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -647,7 +719,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -664,7 +736,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -676,7 +748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -691,7 +763,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The card; name, description and URL are required. Set by the caller.
+     * The card; name, description and an interface are required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -870,7 +942,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object leaseId_ = "";
     /**
      * <pre>
-     * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+     * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
      * </pre>
      *
      * <code>string lease_id = 3;</code>
@@ -890,7 +962,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+     * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
      * </pre>
      *
      * <code>string lease_id = 3;</code>
@@ -911,7 +983,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+     * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
      * </pre>
      *
      * <code>string lease_id = 3;</code>
@@ -928,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+     * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
      * </pre>
      *
      * <code>string lease_id = 3;</code>
@@ -942,7 +1014,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+     * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
      * </pre>
      *
      * <code>string lease_id = 3;</code>
@@ -955,6 +1027,98 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       leaseId_ = value;
       bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object instanceId_ = "";
+    /**
+     * <pre>
+     * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 4;</code>
+     * @return The instanceId.
+     */
+    public java.lang.String getInstanceId() {
+      java.lang.Object ref = instanceId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        instanceId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 4;</code>
+     * @return The bytes for instanceId.
+     */
+    public com.google.protobuf.ByteString
+        getInstanceIdBytes() {
+      java.lang.Object ref = instanceId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        instanceId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 4;</code>
+     * @param value The instanceId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setInstanceId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      instanceId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearInstanceId() {
+      instanceId_ = getDefaultInstance().getInstanceId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 4;</code>
+     * @param value The bytes for instanceId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setInstanceIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      instanceId_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

@@ -12,7 +12,7 @@ public interface RegisterAgentRequestOrBuilder extends
 
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -21,7 +21,7 @@ public interface RegisterAgentRequestOrBuilder extends
   boolean hasCard();
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -30,7 +30,7 @@ public interface RegisterAgentRequestOrBuilder extends
   io.github.protolink_grpc.v1.AgentCard getCard();
   /**
    * <pre>
-   * The card; name, description and URL are required. Set by the caller.
+   * The card; name, description and an interface are required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentCard card = 1;</code>
@@ -66,7 +66,7 @@ public interface RegisterAgentRequestOrBuilder extends
 
   /**
    * <pre>
-   * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+   * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
    * </pre>
    *
    * <code>string lease_id = 3;</code>
@@ -75,7 +75,7 @@ public interface RegisterAgentRequestOrBuilder extends
   java.lang.String getLeaseId();
   /**
    * <pre>
-   * Lease to take over when the same agent registers again. Set by the caller. Empty means a new one.
+   * Lease to take over when the same agent registers again. A secret: keep it out of logs. Set by the caller. Empty means a new one.
    * </pre>
    *
    * <code>string lease_id = 3;</code>
@@ -83,4 +83,24 @@ public interface RegisterAgentRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getLeaseIdBytes();
+
+  /**
+   * <pre>
+   * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 4;</code>
+   * @return The instanceId.
+   */
+  java.lang.String getInstanceId();
+  /**
+   * <pre>
+   * Identifies this start of the agent, at most 128 bytes. Set by the caller, new at each start. Empty means not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 4;</code>
+   * @return The bytes for instanceId.
+   */
+  com.google.protobuf.ByteString
+      getInstanceIdBytes();
 }

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RegisteredAgent is a card under a lease.
+ * RegisteredAgent is a card under a lease: one instance of an agent.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RegisteredAgent}
@@ -32,6 +32,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private RegisteredAgent() {
+    instanceId_ = "";
+    owner_ = "";
+    state_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -90,7 +93,7 @@ private static final long serialVersionUID = 0L;
   private long revision_ = 0L;
   /**
    * <pre>
-   * Revision of the latest change to the card. Set by the registry.
+   * Revision of the latest change to the card, the instance or the state. Set by the registry.
    * </pre>
    *
    * <code>int64 revision = 2;</code>
@@ -177,6 +180,158 @@ private static final long serialVersionUID = 0L;
     return expireTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : expireTime_;
   }
 
+  public static final int INSTANCE_ID_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object instanceId_ = "";
+  /**
+   * <pre>
+   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+   * not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 5;</code>
+   * @return The instanceId.
+   */
+  @java.lang.Override
+  public java.lang.String getInstanceId() {
+    java.lang.Object ref = instanceId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      instanceId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+   * not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 5;</code>
+   * @return The bytes for instanceId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getInstanceIdBytes() {
+    java.lang.Object ref = instanceId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      instanceId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int OWNER_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object owner_ = "";
+  /**
+   * <pre>
+   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * </pre>
+   *
+   * <code>string owner = 6;</code>
+   * @return The owner.
+   */
+  @java.lang.Override
+  public java.lang.String getOwner() {
+    java.lang.Object ref = owner_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      owner_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * </pre>
+   *
+   * <code>string owner = 6;</code>
+   * @return The bytes for owner.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getOwnerBytes() {
+    java.lang.Object ref = owner_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      owner_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int STATE_FIELD_NUMBER = 7;
+  private int state_ = 0;
+  /**
+   * <pre>
+   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 7;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  @java.lang.Override public int getStateValue() {
+    return state_;
+  }
+  /**
+   * <pre>
+   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 7;</code>
+   * @return The state.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.InstanceState getState() {
+    io.github.protolink_grpc.v1.InstanceState result = io.github.protolink_grpc.v1.InstanceState.forNumber(state_);
+    return result == null ? io.github.protolink_grpc.v1.InstanceState.UNRECOGNIZED : result;
+  }
+
+  public static final int RUNNING_FIELD_NUMBER = 8;
+  private int running_ = 0;
+  /**
+   * <pre>
+   * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * </pre>
+   *
+   * <code>int32 running = 8;</code>
+   * @return The running.
+   */
+  @java.lang.Override
+  public int getRunning() {
+    return running_;
+  }
+
+  public static final int QUEUED_FIELD_NUMBER = 9;
+  private int queued_ = 0;
+  /**
+   * <pre>
+   * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * </pre>
+   *
+   * <code>int32 queued = 9;</code>
+   * @return The queued.
+   */
+  @java.lang.Override
+  public int getQueued() {
+    return queued_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -203,6 +358,21 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(4, getExpireTime());
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(instanceId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, instanceId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(owner_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 6, owner_);
+    }
+    if (state_ != io.github.protolink_grpc.v1.InstanceState.INSTANCE_STATE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(7, state_);
+    }
+    if (running_ != 0) {
+      output.writeInt32(8, running_);
+    }
+    if (queued_ != 0) {
+      output.writeInt32(9, queued_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -227,6 +397,24 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, getExpireTime());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(instanceId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, instanceId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(owner_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(6, owner_);
+    }
+    if (state_ != io.github.protolink_grpc.v1.InstanceState.INSTANCE_STATE_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(7, state_);
+    }
+    if (running_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(8, running_);
+    }
+    if (queued_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(9, queued_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -260,6 +448,15 @@ private static final long serialVersionUID = 0L;
       if (!getExpireTime()
           .equals(other.getExpireTime())) return false;
     }
+    if (!getInstanceId()
+        .equals(other.getInstanceId())) return false;
+    if (!getOwner()
+        .equals(other.getOwner())) return false;
+    if (state_ != other.state_) return false;
+    if (getRunning()
+        != other.getRunning()) return false;
+    if (getQueued()
+        != other.getQueued()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -286,6 +483,16 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + EXPIRE_TIME_FIELD_NUMBER;
       hash = (53 * hash) + getExpireTime().hashCode();
     }
+    hash = (37 * hash) + INSTANCE_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getInstanceId().hashCode();
+    hash = (37 * hash) + OWNER_FIELD_NUMBER;
+    hash = (53 * hash) + getOwner().hashCode();
+    hash = (37 * hash) + STATE_FIELD_NUMBER;
+    hash = (53 * hash) + state_;
+    hash = (37 * hash) + RUNNING_FIELD_NUMBER;
+    hash = (53 * hash) + getRunning();
+    hash = (37 * hash) + QUEUED_FIELD_NUMBER;
+    hash = (53 * hash) + getQueued();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -385,7 +592,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RegisteredAgent is a card under a lease.
+   * RegisteredAgent is a card under a lease: one instance of an agent.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RegisteredAgent}
@@ -445,6 +652,11 @@ private static final long serialVersionUID = 0L;
         expireTimeBuilder_.dispose();
         expireTimeBuilder_ = null;
       }
+      instanceId_ = "";
+      owner_ = "";
+      state_ = 0;
+      running_ = 0;
+      queued_ = 0;
       return this;
     }
 
@@ -500,6 +712,21 @@ private static final long serialVersionUID = 0L;
             : expireTimeBuilder_.build();
         to_bitField0_ |= 0x00000004;
       }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.instanceId_ = instanceId_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.owner_ = owner_;
+      }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.state_ = state_;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        result.running_ = running_;
+      }
+      if (((from_bitField0_ & 0x00000100) != 0)) {
+        result.queued_ = queued_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -526,6 +753,25 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasExpireTime()) {
         mergeExpireTime(other.getExpireTime());
+      }
+      if (!other.getInstanceId().isEmpty()) {
+        instanceId_ = other.instanceId_;
+        bitField0_ |= 0x00000010;
+        onChanged();
+      }
+      if (!other.getOwner().isEmpty()) {
+        owner_ = other.owner_;
+        bitField0_ |= 0x00000020;
+        onChanged();
+      }
+      if (other.state_ != 0) {
+        setStateValue(other.getStateValue());
+      }
+      if (other.getRunning() != 0) {
+        setRunning(other.getRunning());
+      }
+      if (other.getQueued() != 0) {
+        setQueued(other.getQueued());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -579,6 +825,31 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
+            case 42: {
+              instanceId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
+            case 50: {
+              owner_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
+            case 56: {
+              state_ = input.readEnum();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 56
+            case 64: {
+              running_ = input.readInt32();
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 64
+            case 72: {
+              queued_ = input.readInt32();
+              bitField0_ |= 0x00000100;
+              break;
+            } // case 72
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -756,7 +1027,7 @@ private static final long serialVersionUID = 0L;
     private long revision_ ;
     /**
      * <pre>
-     * Revision of the latest change to the card. Set by the registry.
+     * Revision of the latest change to the card, the instance or the state. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 2;</code>
@@ -768,7 +1039,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Revision of the latest change to the card. Set by the registry.
+     * Revision of the latest change to the card, the instance or the state. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 2;</code>
@@ -784,7 +1055,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Revision of the latest change to the card. Set by the registry.
+     * Revision of the latest change to the card, the instance or the state. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 2;</code>
@@ -1109,6 +1380,354 @@ private static final long serialVersionUID = 0L;
         expireTime_ = null;
       }
       return expireTimeBuilder_;
+    }
+
+    private java.lang.Object instanceId_ = "";
+    /**
+     * <pre>
+     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+     * not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 5;</code>
+     * @return The instanceId.
+     */
+    public java.lang.String getInstanceId() {
+      java.lang.Object ref = instanceId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        instanceId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+     * not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 5;</code>
+     * @return The bytes for instanceId.
+     */
+    public com.google.protobuf.ByteString
+        getInstanceIdBytes() {
+      java.lang.Object ref = instanceId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        instanceId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+     * not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 5;</code>
+     * @param value The instanceId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setInstanceId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      instanceId_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+     * not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearInstanceId() {
+      instanceId_ = getDefaultInstance().getInstanceId();
+      bitField0_ = (bitField0_ & ~0x00000010);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+     * not stated.
+     * </pre>
+     *
+     * <code>string instance_id = 5;</code>
+     * @param value The bytes for instanceId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setInstanceIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      instanceId_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object owner_ = "";
+    /**
+     * <pre>
+     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * </pre>
+     *
+     * <code>string owner = 6;</code>
+     * @return The owner.
+     */
+    public java.lang.String getOwner() {
+      java.lang.Object ref = owner_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        owner_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * </pre>
+     *
+     * <code>string owner = 6;</code>
+     * @return The bytes for owner.
+     */
+    public com.google.protobuf.ByteString
+        getOwnerBytes() {
+      java.lang.Object ref = owner_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        owner_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * </pre>
+     *
+     * <code>string owner = 6;</code>
+     * @param value The owner to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOwner(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      owner_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * </pre>
+     *
+     * <code>string owner = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOwner() {
+      owner_ = getDefaultInstance().getOwner();
+      bitField0_ = (bitField0_ & ~0x00000020);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * </pre>
+     *
+     * <code>string owner = 6;</code>
+     * @param value The bytes for owner to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOwnerBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      owner_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private int state_ = 0;
+    /**
+     * <pre>
+     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 7;</code>
+     * @return The enum numeric value on the wire for state.
+     */
+    @java.lang.Override public int getStateValue() {
+      return state_;
+    }
+    /**
+     * <pre>
+     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 7;</code>
+     * @param value The enum numeric value on the wire for state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setStateValue(int value) {
+      state_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 7;</code>
+     * @return The state.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.InstanceState getState() {
+      io.github.protolink_grpc.v1.InstanceState result = io.github.protolink_grpc.v1.InstanceState.forNumber(state_);
+      return result == null ? io.github.protolink_grpc.v1.InstanceState.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 7;</code>
+     * @param value The state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setState(io.github.protolink_grpc.v1.InstanceState value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000040;
+      state_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearState() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      state_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int running_ ;
+    /**
+     * <pre>
+     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 8;</code>
+     * @return The running.
+     */
+    @java.lang.Override
+    public int getRunning() {
+      return running_;
+    }
+    /**
+     * <pre>
+     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 8;</code>
+     * @param value The running to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRunning(int value) {
+
+      running_ = value;
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 8;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRunning() {
+      bitField0_ = (bitField0_ & ~0x00000080);
+      running_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int queued_ ;
+    /**
+     * <pre>
+     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 9;</code>
+     * @return The queued.
+     */
+    @java.lang.Override
+    public int getQueued() {
+      return queued_;
+    }
+    /**
+     * <pre>
+     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 9;</code>
+     * @param value The queued to set.
+     * @return This builder for chaining.
+     */
+    public Builder setQueued(int value) {
+
+      queued_ = value;
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 9;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearQueued() {
+      bitField0_ = (bitField0_ & ~0x00000100);
+      queued_ = 0;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.RegisteredAgent)

@@ -39,7 +39,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Revision of the latest change to the card. Set by the registry.
+   * Revision of the latest change to the card, the instance or the state. Set by the registry.
    * </pre>
    *
    * <code>int64 revision = 2;</code>
@@ -100,4 +100,85 @@ public interface RegisteredAgentOrBuilder extends
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
    */
   com.google.protobuf.TimestampOrBuilder getExpireTimeOrBuilder();
+
+  /**
+   * <pre>
+   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+   * not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 5;</code>
+   * @return The instanceId.
+   */
+  java.lang.String getInstanceId();
+  /**
+   * <pre>
+   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
+   * not stated.
+   * </pre>
+   *
+   * <code>string instance_id = 5;</code>
+   * @return The bytes for instanceId.
+   */
+  com.google.protobuf.ByteString
+      getInstanceIdBytes();
+
+  /**
+   * <pre>
+   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * </pre>
+   *
+   * <code>string owner = 6;</code>
+   * @return The owner.
+   */
+  java.lang.String getOwner();
+  /**
+   * <pre>
+   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * </pre>
+   *
+   * <code>string owner = 6;</code>
+   * @return The bytes for owner.
+   */
+  com.google.protobuf.ByteString
+      getOwnerBytes();
+
+  /**
+   * <pre>
+   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 7;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  int getStateValue();
+  /**
+   * <pre>
+   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 7;</code>
+   * @return The state.
+   */
+  io.github.protolink_grpc.v1.InstanceState getState();
+
+  /**
+   * <pre>
+   * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * </pre>
+   *
+   * <code>int32 running = 8;</code>
+   * @return The running.
+   */
+  int getRunning();
+
+  /**
+   * <pre>
+   * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * </pre>
+   *
+   * <code>int32 queued = 9;</code>
+   * @return The queued.
+   */
+  int getQueued();
 }

@@ -6,6 +6,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * <pre>
  * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
  * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+ * The load that heartbeats report is no change: it has no revision and wakes no watcher.
  * Errors as in AgentService.
  * </pre>
  */
@@ -266,6 +267,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -273,7 +275,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RegisterAgent adds or replaces the card under its URL and grants a lease.
+     * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
      * </pre>
      */
@@ -284,8 +286,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive: the heartbeat of an agent.
-     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+     * the registry.
+     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     default void renewLease(io.github.protolink_grpc.v1.RenewLeaseRequest request,
@@ -305,8 +308,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the one agent of a name or URL.
-     * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+     * any, and of these the one that was registered last.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
     default void getAgent(io.github.protolink_grpc.v1.GetAgentRequest request,
@@ -343,6 +347,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -359,6 +364,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -377,7 +383,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RegisterAgent adds or replaces the card under its URL and grants a lease.
+     * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
      * </pre>
      */
@@ -389,8 +395,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive: the heartbeat of an agent.
-     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+     * the registry.
+     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public void renewLease(io.github.protolink_grpc.v1.RenewLeaseRequest request,
@@ -412,8 +419,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the one agent of a name or URL.
-     * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+     * any, and of these the one that was registered last.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
     public void getAgent(io.github.protolink_grpc.v1.GetAgentRequest request,
@@ -453,6 +461,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -471,7 +480,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RegisterAgent adds or replaces the card under its URL and grants a lease.
+     * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
      * </pre>
      */
@@ -482,8 +491,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive: the heartbeat of an agent.
-     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+     * the registry.
+     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public io.github.protolink_grpc.v1.RenewLeaseResponse renewLease(io.github.protolink_grpc.v1.RenewLeaseRequest request) throws io.grpc.StatusException {
@@ -503,8 +513,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the one agent of a name or URL.
-     * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+     * any, and of these the one that was registered last.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetAgentResponse getAgent(io.github.protolink_grpc.v1.GetAgentRequest request) throws io.grpc.StatusException {
@@ -543,6 +554,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -561,7 +573,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RegisterAgent adds or replaces the card under its URL and grants a lease.
+     * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
      * </pre>
      */
@@ -572,8 +584,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive: the heartbeat of an agent.
-     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+     * the registry.
+     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public io.github.protolink_grpc.v1.RenewLeaseResponse renewLease(io.github.protolink_grpc.v1.RenewLeaseRequest request) {
@@ -593,8 +606,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the one agent of a name or URL.
-     * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+     * any, and of these the one that was registered last.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetAgentResponse getAgent(io.github.protolink_grpc.v1.GetAgentRequest request) {
@@ -632,6 +646,7 @@ public final class RegistryServiceGrpc {
    * <pre>
    * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
    * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
+   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
    * Errors as in AgentService.
    * </pre>
    */
@@ -650,7 +665,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RegisterAgent adds or replaces the card under its URL and grants a lease.
+     * RegisterAgent adds or replaces the card under the URL of its first interface and grants a lease. The state is then UP.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/AGENT_CONFLICT.
      * </pre>
      */
@@ -662,8 +677,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive: the heartbeat of an agent.
-     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again.
+     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
+     * the registry.
+     * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.RenewLeaseResponse> renewLease(
@@ -685,8 +701,9 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the one agent of a name or URL.
-     * Errors: NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
+     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
+     * any, and of these the one that was registered last.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.GetAgentResponse> getAgent(

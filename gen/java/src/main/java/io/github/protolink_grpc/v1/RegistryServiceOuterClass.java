@@ -118,61 +118,69 @@ public final class RegistryServiceOuterClass {
       "\n plgrpc/v1/registry_service.proto\022\tplgr" +
       "pc.v1\032\036google/protobuf/duration.proto\032\037g" +
       "oogle/protobuf/timestamp.proto\032\032plgrpc/v" +
-      "1/agent_card.proto\"\306\001\n\013AgentFilter\022\014\n\004na" +
+      "1/agent_card.proto\"\302\001\n\013AgentFilter\022\014\n\004na" +
       "me\030\001 \001(\t\022\014\n\004role\030\002 \001(\t\022\014\n\004tags\030\003 \003(\t\022\016\n\006" +
       "skills\030\004 \003(\t\0226\n\010metadata\030\005 \003(\0132$.plgrpc." +
-      "v1.AgentFilter.MetadataEntry\022\024\n\014capabili" +
-      "ties\030\006 \003(\t\032/\n\rMetadataEntry\022\013\n\003key\030\001 \001(\t" +
-      "\022\r\n\005value\030\002 \001(\t:\0028\001\"\253\001\n\017RegisteredAgent\022" +
-      "\"\n\004card\030\001 \001(\0132\024.plgrpc.v1.AgentCard\022\020\n\010r" +
-      "evision\030\002 \001(\003\0221\n\rregister_time\030\003 \001(\0132\032.g" +
-      "oogle.protobuf.Timestamp\022/\n\013expire_time\030" +
-      "\004 \001(\0132\032.google.protobuf.Timestamp\"z\n\024Reg" +
-      "isterAgentRequest\022\"\n\004card\030\001 \001(\0132\024.plgrpc" +
-      ".v1.AgentCard\022,\n\tlease_ttl\030\002 \001(\0132\031.googl" +
-      "e.protobuf.Duration\022\020\n\010lease_id\030\003 \001(\t\"i\n" +
-      "\025RegisterAgentResponse\022\020\n\010lease_id\030\001 \001(\t" +
+      "v1.AgentFilter.MetadataEntry\022\020\n\010features" +
+      "\030\006 \003(\t\032/\n\rMetadataEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005" +
+      "value\030\002 \001(\t:\0028\001\"\231\002\n\017RegisteredAgent\022\"\n\004c" +
+      "ard\030\001 \001(\0132\024.plgrpc.v1.AgentCard\022\020\n\010revis" +
+      "ion\030\002 \001(\003\0221\n\rregister_time\030\003 \001(\0132\032.googl" +
+      "e.protobuf.Timestamp\022/\n\013expire_time\030\004 \001(" +
+      "\0132\032.google.protobuf.Timestamp\022\023\n\013instanc" +
+      "e_id\030\005 \001(\t\022\r\n\005owner\030\006 \001(\t\022\'\n\005state\030\007 \001(\016" +
+      "2\030.plgrpc.v1.InstanceState\022\017\n\007running\030\010 " +
+      "\001(\005\022\016\n\006queued\030\t \001(\005\"\217\001\n\024RegisterAgentReq" +
+      "uest\022\"\n\004card\030\001 \001(\0132\024.plgrpc.v1.AgentCard" +
       "\022,\n\tlease_ttl\030\002 \001(\0132\031.google.protobuf.Du" +
-      "ration\022\020\n\010revision\030\003 \001(\003\"%\n\021RenewLeaseRe" +
-      "quest\022\020\n\010lease_id\030\001 \001(\t\"B\n\022RenewLeaseRes" +
-      "ponse\022,\n\tlease_ttl\030\001 \001(\0132\031.google.protob" +
-      "uf.Duration\"*\n\026DeregisterAgentRequest\022\020\n" +
-      "\010lease_id\030\001 \001(\t\"*\n\027DeregisterAgentRespon" +
-      "se\022\017\n\007removed\030\001 \001(\010\"\037\n\017GetAgentRequest\022\014" +
-      "\n\004name\030\001 \001(\t\"=\n\020GetAgentResponse\022)\n\005agen" +
-      "t\030\001 \001(\0132\032.plgrpc.v1.RegisteredAgent\"b\n\021L" +
-      "istAgentsRequest\022&\n\006filter\030\001 \001(\0132\026.plgrp" +
-      "c.v1.AgentFilter\022\021\n\tpage_size\030\002 \001(\005\022\022\n\np" +
-      "age_token\030\003 \001(\t\"k\n\022ListAgentsResponse\022*\n" +
-      "\006agents\030\001 \003(\0132\032.plgrpc.v1.RegisteredAgen" +
-      "t\022\027\n\017next_page_token\030\002 \001(\t\022\020\n\010revision\030\003" +
-      " \001(\003\"T\n\022WatchAgentsRequest\022&\n\006filter\030\001 \001" +
-      "(\0132\026.plgrpc.v1.AgentFilter\022\026\n\016after_revi" +
-      "sion\030\002 \001(\003\"t\n\013AgentChange\022(\n\004kind\030\001 \001(\0162" +
-      "\032.plgrpc.v1.AgentChangeKind\022)\n\005agent\030\002 \001" +
-      "(\0132\032.plgrpc.v1.RegisteredAgent\022\020\n\010revisi" +
-      "on\030\003 \001(\003\"b\n\023WatchAgentsResponse\022\'\n\007chang" +
-      "es\030\001 \003(\0132\026.plgrpc.v1.AgentChange\022\020\n\010snap" +
-      "shot\030\002 \001(\010\022\020\n\010revision\030\003 \001(\003*\211\001\n\017AgentCh" +
-      "angeKind\022!\n\035AGENT_CHANGE_KIND_UNSPECIFIE" +
-      "D\020\000\022\030\n\024AGENT_CHANGE_KIND_UP\020\001\022\032\n\026AGENT_C" +
-      "HANGE_KIND_DOWN\020\002\022\035\n\031AGENT_CHANGE_KIND_E" +
-      "XPIRED\020\0032\352\003\n\017RegistryService\022R\n\rRegister" +
-      "Agent\022\037.plgrpc.v1.RegisterAgentRequest\032 " +
-      ".plgrpc.v1.RegisterAgentResponse\022I\n\nRene" +
-      "wLease\022\034.plgrpc.v1.RenewLeaseRequest\032\035.p" +
-      "lgrpc.v1.RenewLeaseResponse\022X\n\017Deregiste" +
-      "rAgent\022!.plgrpc.v1.DeregisterAgentReques" +
-      "t\032\".plgrpc.v1.DeregisterAgentResponse\022C\n" +
-      "\010GetAgent\022\032.plgrpc.v1.GetAgentRequest\032\033." +
-      "plgrpc.v1.GetAgentResponse\022I\n\nListAgents" +
-      "\022\034.plgrpc.v1.ListAgentsRequest\032\035.plgrpc." +
-      "v1.ListAgentsResponse\022N\n\013WatchAgents\022\035.p" +
-      "lgrpc.v1.WatchAgentsRequest\032\036.plgrpc.v1." +
-      "WatchAgentsResponse0\001Bc\n\033io.github.proto" +
-      "link_grpc.v1P\001ZBgithub.com/protolink-grp" +
-      "c/protolink-grpc/gen/go/plgrpc/v1;plgrpc" +
-      "v1b\006proto3"
+      "ration\022\020\n\010lease_id\030\003 \001(\t\022\023\n\013instance_id\030" +
+      "\004 \001(\t\"i\n\025RegisterAgentResponse\022\020\n\010lease_" +
+      "id\030\001 \001(\t\022,\n\tlease_ttl\030\002 \001(\0132\031.google.pro" +
+      "tobuf.Duration\022\020\n\010revision\030\003 \001(\003\"o\n\021Rene" +
+      "wLeaseRequest\022\020\n\010lease_id\030\001 \001(\t\022\'\n\005state" +
+      "\030\002 \001(\0162\030.plgrpc.v1.InstanceState\022\017\n\007runn" +
+      "ing\030\003 \001(\005\022\016\n\006queued\030\004 \001(\005\"B\n\022RenewLeaseR" +
+      "esponse\022,\n\tlease_ttl\030\001 \001(\0132\031.google.prot" +
+      "obuf.Duration\"*\n\026DeregisterAgentRequest\022" +
+      "\020\n\010lease_id\030\001 \001(\t\"*\n\027DeregisterAgentResp" +
+      "onse\022\017\n\007removed\030\001 \001(\010\":\n\017GetAgentRequest" +
+      "\022\016\n\004name\030\001 \001(\tH\000\022\r\n\003url\030\002 \001(\tH\000B\010\n\006targe" +
+      "t\"=\n\020GetAgentResponse\022)\n\005agent\030\001 \001(\0132\032.p" +
+      "lgrpc.v1.RegisteredAgent\"b\n\021ListAgentsRe" +
+      "quest\022&\n\006filter\030\001 \001(\0132\026.plgrpc.v1.AgentF" +
+      "ilter\022\021\n\tpage_size\030\002 \001(\005\022\022\n\npage_token\030\003" +
+      " \001(\t\"k\n\022ListAgentsResponse\022*\n\006agents\030\001 \003" +
+      "(\0132\032.plgrpc.v1.RegisteredAgent\022\027\n\017next_p" +
+      "age_token\030\002 \001(\t\022\020\n\010revision\030\003 \001(\003\"T\n\022Wat" +
+      "chAgentsRequest\022&\n\006filter\030\001 \001(\0132\026.plgrpc" +
+      ".v1.AgentFilter\022\026\n\016after_revision\030\002 \001(\003\"" +
+      "t\n\013AgentChange\022(\n\004kind\030\001 \001(\0162\032.plgrpc.v1" +
+      ".AgentChangeKind\022)\n\005agent\030\002 \001(\0132\032.plgrpc" +
+      ".v1.RegisteredAgent\022\020\n\010revision\030\003 \001(\003\"b\n" +
+      "\023WatchAgentsResponse\022\'\n\007changes\030\001 \003(\0132\026." +
+      "plgrpc.v1.AgentChange\022\020\n\010snapshot\030\002 \001(\010\022" +
+      "\020\n\010revision\030\003 \001(\003*c\n\rInstanceState\022\036\n\032IN" +
+      "STANCE_STATE_UNSPECIFIED\020\000\022\025\n\021INSTANCE_S" +
+      "TATE_UP\020\001\022\033\n\027INSTANCE_STATE_DRAINING\020\002*\211" +
+      "\001\n\017AgentChangeKind\022!\n\035AGENT_CHANGE_KIND_" +
+      "UNSPECIFIED\020\000\022\030\n\024AGENT_CHANGE_KIND_UP\020\001\022" +
+      "\032\n\026AGENT_CHANGE_KIND_DOWN\020\002\022\035\n\031AGENT_CHA" +
+      "NGE_KIND_EXPIRED\020\0032\352\003\n\017RegistryService\022R" +
+      "\n\rRegisterAgent\022\037.plgrpc.v1.RegisterAgen" +
+      "tRequest\032 .plgrpc.v1.RegisterAgentRespon" +
+      "se\022I\n\nRenewLease\022\034.plgrpc.v1.RenewLeaseR" +
+      "equest\032\035.plgrpc.v1.RenewLeaseResponse\022X\n" +
+      "\017DeregisterAgent\022!.plgrpc.v1.DeregisterA" +
+      "gentRequest\032\".plgrpc.v1.DeregisterAgentR" +
+      "esponse\022C\n\010GetAgent\022\032.plgrpc.v1.GetAgent" +
+      "Request\032\033.plgrpc.v1.GetAgentResponse\022I\n\n" +
+      "ListAgents\022\034.plgrpc.v1.ListAgentsRequest" +
+      "\032\035.plgrpc.v1.ListAgentsResponse\022N\n\013Watch" +
+      "Agents\022\035.plgrpc.v1.WatchAgentsRequest\032\036." +
+      "plgrpc.v1.WatchAgentsResponse0\001Bc\n\033io.gi" +
+      "thub.protolink_grpc.v1P\001ZBgithub.com/pro" +
+      "tolink-grpc/protolink-grpc/gen/go/plgrpc" +
+      "/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -186,7 +194,7 @@ public final class RegistryServiceOuterClass {
     internal_static_plgrpc_v1_AgentFilter_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_AgentFilter_descriptor,
-        new java.lang.String[] { "Name", "Role", "Tags", "Skills", "Metadata", "Capabilities", });
+        new java.lang.String[] { "Name", "Role", "Tags", "Skills", "Metadata", "Features", });
     internal_static_plgrpc_v1_AgentFilter_MetadataEntry_descriptor =
       internal_static_plgrpc_v1_AgentFilter_descriptor.getNestedTypes().get(0);
     internal_static_plgrpc_v1_AgentFilter_MetadataEntry_fieldAccessorTable = new
@@ -198,13 +206,13 @@ public final class RegistryServiceOuterClass {
     internal_static_plgrpc_v1_RegisteredAgent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RegisteredAgent_descriptor,
-        new java.lang.String[] { "Card", "Revision", "RegisterTime", "ExpireTime", });
+        new java.lang.String[] { "Card", "Revision", "RegisterTime", "ExpireTime", "InstanceId", "Owner", "State", "Running", "Queued", });
     internal_static_plgrpc_v1_RegisterAgentRequest_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_RegisterAgentRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RegisterAgentRequest_descriptor,
-        new java.lang.String[] { "Card", "LeaseTtl", "LeaseId", });
+        new java.lang.String[] { "Card", "LeaseTtl", "LeaseId", "InstanceId", });
     internal_static_plgrpc_v1_RegisterAgentResponse_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_RegisterAgentResponse_fieldAccessorTable = new
@@ -216,7 +224,7 @@ public final class RegistryServiceOuterClass {
     internal_static_plgrpc_v1_RenewLeaseRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RenewLeaseRequest_descriptor,
-        new java.lang.String[] { "LeaseId", });
+        new java.lang.String[] { "LeaseId", "State", "Running", "Queued", });
     internal_static_plgrpc_v1_RenewLeaseResponse_descriptor =
       getDescriptor().getMessageTypes().get(5);
     internal_static_plgrpc_v1_RenewLeaseResponse_fieldAccessorTable = new
@@ -240,7 +248,7 @@ public final class RegistryServiceOuterClass {
     internal_static_plgrpc_v1_GetAgentRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_GetAgentRequest_descriptor,
-        new java.lang.String[] { "Name", });
+        new java.lang.String[] { "Name", "Url", "Target", });
     internal_static_plgrpc_v1_GetAgentResponse_descriptor =
       getDescriptor().getMessageTypes().get(9);
     internal_static_plgrpc_v1_GetAgentResponse_fieldAccessorTable = new

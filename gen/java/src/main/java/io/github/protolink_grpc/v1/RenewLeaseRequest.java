@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RenewLeaseRequest names a lease.
+ * RenewLeaseRequest names a lease, and says how the agent is.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RenewLeaseRequest}
@@ -33,6 +33,7 @@ private static final long serialVersionUID = 0L;
   }
   private RenewLeaseRequest() {
     leaseId_ = "";
+    state_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -53,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object leaseId_ = "";
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -74,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -95,6 +96,62 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int STATE_FIELD_NUMBER = 2;
+  private int state_ = 0;
+  /**
+   * <pre>
+   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 2;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  @java.lang.Override public int getStateValue() {
+    return state_;
+  }
+  /**
+   * <pre>
+   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 2;</code>
+   * @return The state.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.InstanceState getState() {
+    io.github.protolink_grpc.v1.InstanceState result = io.github.protolink_grpc.v1.InstanceState.forNumber(state_);
+    return result == null ? io.github.protolink_grpc.v1.InstanceState.UNRECOGNIZED : result;
+  }
+
+  public static final int RUNNING_FIELD_NUMBER = 3;
+  private int running_ = 0;
+  /**
+   * <pre>
+   * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * </pre>
+   *
+   * <code>int32 running = 3;</code>
+   * @return The running.
+   */
+  @java.lang.Override
+  public int getRunning() {
+    return running_;
+  }
+
+  public static final int QUEUED_FIELD_NUMBER = 4;
+  private int queued_ = 0;
+  /**
+   * <pre>
+   * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * </pre>
+   *
+   * <code>int32 queued = 4;</code>
+   * @return The queued.
+   */
+  @java.lang.Override
+  public int getQueued() {
+    return queued_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -112,6 +169,15 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(leaseId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, leaseId_);
     }
+    if (state_ != io.github.protolink_grpc.v1.InstanceState.INSTANCE_STATE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, state_);
+    }
+    if (running_ != 0) {
+      output.writeInt32(3, running_);
+    }
+    if (queued_ != 0) {
+      output.writeInt32(4, queued_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -123,6 +189,18 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(leaseId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, leaseId_);
+    }
+    if (state_ != io.github.protolink_grpc.v1.InstanceState.INSTANCE_STATE_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, state_);
+    }
+    if (running_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(3, running_);
+    }
+    if (queued_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(4, queued_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -141,6 +219,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getLeaseId()
         .equals(other.getLeaseId())) return false;
+    if (state_ != other.state_) return false;
+    if (getRunning()
+        != other.getRunning()) return false;
+    if (getQueued()
+        != other.getQueued()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -154,6 +237,12 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + LEASE_ID_FIELD_NUMBER;
     hash = (53 * hash) + getLeaseId().hashCode();
+    hash = (37 * hash) + STATE_FIELD_NUMBER;
+    hash = (53 * hash) + state_;
+    hash = (37 * hash) + RUNNING_FIELD_NUMBER;
+    hash = (53 * hash) + getRunning();
+    hash = (37 * hash) + QUEUED_FIELD_NUMBER;
+    hash = (53 * hash) + getQueued();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -253,7 +342,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RenewLeaseRequest names a lease.
+   * RenewLeaseRequest names a lease, and says how the agent is.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RenewLeaseRequest}
@@ -290,6 +379,9 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       leaseId_ = "";
+      state_ = 0;
+      running_ = 0;
+      queued_ = 0;
       return this;
     }
 
@@ -326,6 +418,15 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.leaseId_ = leaseId_;
       }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.state_ = state_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.running_ = running_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.queued_ = queued_;
+      }
     }
 
     @java.lang.Override
@@ -344,6 +445,15 @@ private static final long serialVersionUID = 0L;
         leaseId_ = other.leaseId_;
         bitField0_ |= 0x00000001;
         onChanged();
+      }
+      if (other.state_ != 0) {
+        setStateValue(other.getStateValue());
+      }
+      if (other.getRunning() != 0) {
+        setRunning(other.getRunning());
+      }
+      if (other.getQueued() != 0) {
+        setQueued(other.getQueued());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -376,6 +486,21 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              state_ = input.readEnum();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
+            case 24: {
+              running_ = input.readInt32();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
+            case 32: {
+              queued_ = input.readInt32();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 32
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -396,7 +521,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object leaseId_ = "";
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -416,7 +541,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -437,7 +562,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -454,7 +579,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -468,7 +593,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The lease. Set by the caller. Required.
+     * The lease. A secret: keep it out of logs. Set by the caller. Required.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -481,6 +606,165 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       leaseId_ = value;
       bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private int state_ = 0;
+    /**
+     * <pre>
+     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 2;</code>
+     * @return The enum numeric value on the wire for state.
+     */
+    @java.lang.Override public int getStateValue() {
+      return state_;
+    }
+    /**
+     * <pre>
+     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 2;</code>
+     * @param value The enum numeric value on the wire for state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setStateValue(int value) {
+      state_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 2;</code>
+     * @return The state.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.InstanceState getState() {
+      io.github.protolink_grpc.v1.InstanceState result = io.github.protolink_grpc.v1.InstanceState.forNumber(state_);
+      return result == null ? io.github.protolink_grpc.v1.InstanceState.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 2;</code>
+     * @param value The state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setState(io.github.protolink_grpc.v1.InstanceState value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000002;
+      state_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.InstanceState state = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearState() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      state_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int running_ ;
+    /**
+     * <pre>
+     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 3;</code>
+     * @return The running.
+     */
+    @java.lang.Override
+    public int getRunning() {
+      return running_;
+    }
+    /**
+     * <pre>
+     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 3;</code>
+     * @param value The running to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRunning(int value) {
+
+      running_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 running = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRunning() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      running_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int queued_ ;
+    /**
+     * <pre>
+     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 4;</code>
+     * @return The queued.
+     */
+    @java.lang.Override
+    public int getQueued() {
+      return queued_;
+    }
+    /**
+     * <pre>
+     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 4;</code>
+     * @param value The queued to set.
+     * @return This builder for chaining.
+     */
+    public Builder setQueued(int value) {
+
+      queued_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * </pre>
+     *
+     * <code>int32 queued = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearQueued() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      queued_ = 0;
       onChanged();
       return this;
     }

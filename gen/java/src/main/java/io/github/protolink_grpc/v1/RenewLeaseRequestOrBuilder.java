@@ -12,7 +12,7 @@ public interface RenewLeaseRequestOrBuilder extends
 
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -21,7 +21,7 @@ public interface RenewLeaseRequestOrBuilder extends
   java.lang.String getLeaseId();
   /**
    * <pre>
-   * The lease. Set by the caller. Required.
+   * The lease. A secret: keep it out of logs. Set by the caller. Required.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -29,4 +29,43 @@ public interface RenewLeaseRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getLeaseIdBytes();
+
+  /**
+   * <pre>
+   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 2;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  int getStateValue();
+  /**
+   * <pre>
+   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.InstanceState state = 2;</code>
+   * @return The state.
+   */
+  io.github.protolink_grpc.v1.InstanceState getState();
+
+  /**
+   * <pre>
+   * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * </pre>
+   *
+   * <code>int32 running = 3;</code>
+   * @return The running.
+   */
+  int getRunning();
+
+  /**
+   * <pre>
+   * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * </pre>
+   *
+   * <code>int32 queued = 4;</code>
+   * @return The queued.
+   */
+  int getQueued();
 }

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SecurityScheme is one way to authenticate.
+ * SecurityScheme is one way to authenticate. All of it is set by the agent.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SecurityScheme}
@@ -32,8 +32,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private SecurityScheme() {
-    type_ = "";
-    scheme_ = "";
     description_ = "";
     metadataJson_ = "";
   }
@@ -51,109 +49,65 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.SecurityScheme.class, io.github.protolink_grpc.v1.SecurityScheme.Builder.class);
   }
 
-  public static final int TYPE_FIELD_NUMBER = 1;
+  private int schemeCase_ = 0;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object type_ = "";
-  /**
-   * <pre>
-   * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-   * </pre>
-   *
-   * <code>string type = 1;</code>
-   * @return The type.
-   */
-  @java.lang.Override
-  public java.lang.String getType() {
-    java.lang.Object ref = type_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      type_ = s;
-      return s;
+  private java.lang.Object scheme_;
+  public enum SchemeCase
+      implements com.google.protobuf.Internal.EnumLite,
+          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
+    API_KEY(2),
+    HTTP(3),
+    OAUTH2(4),
+    OPEN_ID_CONNECT(5),
+    MUTUAL_TLS(6),
+    CUSTOM(7),
+    SCHEME_NOT_SET(0);
+    private final int value;
+    private SchemeCase(int value) {
+      this.value = value;
     }
-  }
-  /**
-   * <pre>
-   * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-   * </pre>
-   *
-   * <code>string type = 1;</code>
-   * @return The bytes for type.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTypeBytes() {
-    java.lang.Object ref = type_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      type_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
+    /**
+     * @param value The number of the enum to look for.
+     * @return The enum associated with the given number.
+     * @deprecated Use {@link #forNumber(int)} instead.
+     */
+    @java.lang.Deprecated
+    public static SchemeCase valueOf(int value) {
+      return forNumber(value);
     }
+
+    public static SchemeCase forNumber(int value) {
+      switch (value) {
+        case 2: return API_KEY;
+        case 3: return HTTP;
+        case 4: return OAUTH2;
+        case 5: return OPEN_ID_CONNECT;
+        case 6: return MUTUAL_TLS;
+        case 7: return CUSTOM;
+        case 0: return SCHEME_NOT_SET;
+        default: return null;
+      }
+    }
+    public int getNumber() {
+      return this.value;
+    }
+  };
+
+  public SchemeCase
+  getSchemeCase() {
+    return SchemeCase.forNumber(
+        schemeCase_);
   }
 
-  public static final int SCHEME_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object scheme_ = "";
-  /**
-   * <pre>
-   * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-   * </pre>
-   *
-   * <code>string scheme = 2;</code>
-   * @return The scheme.
-   */
-  @java.lang.Override
-  public java.lang.String getScheme() {
-    java.lang.Object ref = scheme_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      scheme_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-   * </pre>
-   *
-   * <code>string scheme = 2;</code>
-   * @return The bytes for scheme.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getSchemeBytes() {
-    java.lang.Object ref = scheme_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      scheme_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DESCRIPTION_FIELD_NUMBER = 3;
+  public static final int DESCRIPTION_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * For people. Set by the agent.
+   * For people. Empty means none.
    * </pre>
    *
-   * <code>string description = 3;</code>
+   * <code>string description = 1;</code>
    * @return The description.
    */
   @java.lang.Override
@@ -171,10 +125,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For people. Set by the agent.
+   * For people. Empty means none.
    * </pre>
    *
-   * <code>string description = 3;</code>
+   * <code>string description = 1;</code>
    * @return The bytes for description.
    */
   @java.lang.Override
@@ -192,15 +146,273 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int METADATA_JSON_FIELD_NUMBER = 4;
+  public static final int API_KEY_FIELD_NUMBER = 2;
+  /**
+   * <pre>
+   * A key in a header, a query parameter or a cookie.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   * @return Whether the apiKey field is set.
+   */
+  @java.lang.Override
+  public boolean hasApiKey() {
+    return schemeCase_ == 2;
+  }
+  /**
+   * <pre>
+   * A key in a header, a query parameter or a cookie.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   * @return The apiKey.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ApiKeySecurity getApiKey() {
+    if (schemeCase_ == 2) {
+       return (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A key in a header, a query parameter or a cookie.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder getApiKeyOrBuilder() {
+    if (schemeCase_ == 2) {
+       return (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+  }
+
+  public static final int HTTP_FIELD_NUMBER = 3;
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   * @return Whether the http field is set.
+   */
+  @java.lang.Override
+  public boolean hasHttp() {
+    return schemeCase_ == 3;
+  }
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   * @return The http.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.HttpSecurity getHttp() {
+    if (schemeCase_ == 3) {
+       return (io.github.protolink_grpc.v1.HttpSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.HttpSecurityOrBuilder getHttpOrBuilder() {
+    if (schemeCase_ == 3) {
+       return (io.github.protolink_grpc.v1.HttpSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+  }
+
+  public static final int OAUTH2_FIELD_NUMBER = 4;
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   * @return Whether the oauth2 field is set.
+   */
+  @java.lang.Override
+  public boolean hasOauth2() {
+    return schemeCase_ == 4;
+  }
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   * @return The oauth2.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OAuth2Security getOauth2() {
+    if (schemeCase_ == 4) {
+       return (io.github.protolink_grpc.v1.OAuth2Security) scheme_;
+    }
+    return io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder getOauth2OrBuilder() {
+    if (schemeCase_ == 4) {
+       return (io.github.protolink_grpc.v1.OAuth2Security) scheme_;
+    }
+    return io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+  }
+
+  public static final int OPEN_ID_CONNECT_FIELD_NUMBER = 5;
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   * @return Whether the openIdConnect field is set.
+   */
+  @java.lang.Override
+  public boolean hasOpenIdConnect() {
+    return schemeCase_ == 5;
+  }
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   * @return The openIdConnect.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OpenIdConnectSecurity getOpenIdConnect() {
+    if (schemeCase_ == 5) {
+       return (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder getOpenIdConnectOrBuilder() {
+    if (schemeCase_ == 5) {
+       return (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+  }
+
+  public static final int MUTUAL_TLS_FIELD_NUMBER = 6;
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   * @return Whether the mutualTls field is set.
+   */
+  @java.lang.Override
+  public boolean hasMutualTls() {
+    return schemeCase_ == 6;
+  }
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   * @return The mutualTls.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.MutualTlsSecurity getMutualTls() {
+    if (schemeCase_ == 6) {
+       return (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder getMutualTlsOrBuilder() {
+    if (schemeCase_ == 6) {
+       return (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+  }
+
+  public static final int CUSTOM_FIELD_NUMBER = 7;
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   * @return Whether the custom field is set.
+   */
+  @java.lang.Override
+  public boolean hasCustom() {
+    return schemeCase_ == 7;
+  }
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   * @return The custom.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.CustomSecurity getCustom() {
+    if (schemeCase_ == 7) {
+       return (io.github.protolink_grpc.v1.CustomSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.CustomSecurityOrBuilder getCustomOrBuilder() {
+    if (schemeCase_ == 7) {
+       return (io.github.protolink_grpc.v1.CustomSecurity) scheme_;
+    }
+    return io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+  }
+
+  public static final int METADATA_JSON_FIELD_NUMBER = 8;
   @SuppressWarnings("serial")
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Further facts, a JSON object. Set by the agent. Empty means none.
+   * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
    * </pre>
    *
-   * <code>string metadata_json = 4;</code>
+   * <code>string metadata_json = 8;</code>
    * @return The metadataJson.
    */
   @java.lang.Override
@@ -218,10 +430,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Further facts, a JSON object. Set by the agent. Empty means none.
+   * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
    * </pre>
    *
-   * <code>string metadata_json = 4;</code>
+   * <code>string metadata_json = 8;</code>
    * @return The bytes for metadataJson.
    */
   @java.lang.Override
@@ -253,17 +465,29 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(type_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, type_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(scheme_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, scheme_);
-    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(description_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, description_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, description_);
+    }
+    if (schemeCase_ == 2) {
+      output.writeMessage(2, (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_);
+    }
+    if (schemeCase_ == 3) {
+      output.writeMessage(3, (io.github.protolink_grpc.v1.HttpSecurity) scheme_);
+    }
+    if (schemeCase_ == 4) {
+      output.writeMessage(4, (io.github.protolink_grpc.v1.OAuth2Security) scheme_);
+    }
+    if (schemeCase_ == 5) {
+      output.writeMessage(5, (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_);
+    }
+    if (schemeCase_ == 6) {
+      output.writeMessage(6, (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_);
+    }
+    if (schemeCase_ == 7) {
+      output.writeMessage(7, (io.github.protolink_grpc.v1.CustomSecurity) scheme_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, metadataJson_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 8, metadataJson_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -274,17 +498,35 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(type_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, type_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(scheme_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, scheme_);
-    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(description_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, description_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, description_);
+    }
+    if (schemeCase_ == 2) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_);
+    }
+    if (schemeCase_ == 3) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, (io.github.protolink_grpc.v1.HttpSecurity) scheme_);
+    }
+    if (schemeCase_ == 4) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(4, (io.github.protolink_grpc.v1.OAuth2Security) scheme_);
+    }
+    if (schemeCase_ == 5) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(5, (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_);
+    }
+    if (schemeCase_ == 6) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(6, (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_);
+    }
+    if (schemeCase_ == 7) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(7, (io.github.protolink_grpc.v1.CustomSecurity) scheme_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, metadataJson_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(8, metadataJson_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -301,14 +543,39 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.SecurityScheme other = (io.github.protolink_grpc.v1.SecurityScheme) obj;
 
-    if (!getType()
-        .equals(other.getType())) return false;
-    if (!getScheme()
-        .equals(other.getScheme())) return false;
     if (!getDescription()
         .equals(other.getDescription())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
+    if (!getSchemeCase().equals(other.getSchemeCase())) return false;
+    switch (schemeCase_) {
+      case 2:
+        if (!getApiKey()
+            .equals(other.getApiKey())) return false;
+        break;
+      case 3:
+        if (!getHttp()
+            .equals(other.getHttp())) return false;
+        break;
+      case 4:
+        if (!getOauth2()
+            .equals(other.getOauth2())) return false;
+        break;
+      case 5:
+        if (!getOpenIdConnect()
+            .equals(other.getOpenIdConnect())) return false;
+        break;
+      case 6:
+        if (!getMutualTls()
+            .equals(other.getMutualTls())) return false;
+        break;
+      case 7:
+        if (!getCustom()
+            .equals(other.getCustom())) return false;
+        break;
+      case 0:
+      default:
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -320,14 +587,38 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TYPE_FIELD_NUMBER;
-    hash = (53 * hash) + getType().hashCode();
-    hash = (37 * hash) + SCHEME_FIELD_NUMBER;
-    hash = (53 * hash) + getScheme().hashCode();
     hash = (37 * hash) + DESCRIPTION_FIELD_NUMBER;
     hash = (53 * hash) + getDescription().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
+    switch (schemeCase_) {
+      case 2:
+        hash = (37 * hash) + API_KEY_FIELD_NUMBER;
+        hash = (53 * hash) + getApiKey().hashCode();
+        break;
+      case 3:
+        hash = (37 * hash) + HTTP_FIELD_NUMBER;
+        hash = (53 * hash) + getHttp().hashCode();
+        break;
+      case 4:
+        hash = (37 * hash) + OAUTH2_FIELD_NUMBER;
+        hash = (53 * hash) + getOauth2().hashCode();
+        break;
+      case 5:
+        hash = (37 * hash) + OPEN_ID_CONNECT_FIELD_NUMBER;
+        hash = (53 * hash) + getOpenIdConnect().hashCode();
+        break;
+      case 6:
+        hash = (37 * hash) + MUTUAL_TLS_FIELD_NUMBER;
+        hash = (53 * hash) + getMutualTls().hashCode();
+        break;
+      case 7:
+        hash = (37 * hash) + CUSTOM_FIELD_NUMBER;
+        hash = (53 * hash) + getCustom().hashCode();
+        break;
+      case 0:
+      default:
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -427,7 +718,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SecurityScheme is one way to authenticate.
+   * SecurityScheme is one way to authenticate. All of it is set by the agent.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SecurityScheme}
@@ -463,10 +754,28 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      type_ = "";
-      scheme_ = "";
       description_ = "";
+      if (apiKeyBuilder_ != null) {
+        apiKeyBuilder_.clear();
+      }
+      if (httpBuilder_ != null) {
+        httpBuilder_.clear();
+      }
+      if (oauth2Builder_ != null) {
+        oauth2Builder_.clear();
+      }
+      if (openIdConnectBuilder_ != null) {
+        openIdConnectBuilder_.clear();
+      }
+      if (mutualTlsBuilder_ != null) {
+        mutualTlsBuilder_.clear();
+      }
+      if (customBuilder_ != null) {
+        customBuilder_.clear();
+      }
       metadataJson_ = "";
+      schemeCase_ = 0;
+      scheme_ = null;
       return this;
     }
 
@@ -494,6 +803,7 @@ private static final long serialVersionUID = 0L;
     public io.github.protolink_grpc.v1.SecurityScheme buildPartial() {
       io.github.protolink_grpc.v1.SecurityScheme result = new io.github.protolink_grpc.v1.SecurityScheme(this);
       if (bitField0_ != 0) { buildPartial0(result); }
+      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
@@ -501,16 +811,39 @@ private static final long serialVersionUID = 0L;
     private void buildPartial0(io.github.protolink_grpc.v1.SecurityScheme result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.type_ = type_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.scheme_ = scheme_;
-      }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
         result.description_ = description_;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
+      if (((from_bitField0_ & 0x00000080) != 0)) {
         result.metadataJson_ = metadataJson_;
+      }
+    }
+
+    private void buildPartialOneofs(io.github.protolink_grpc.v1.SecurityScheme result) {
+      result.schemeCase_ = schemeCase_;
+      result.scheme_ = this.scheme_;
+      if (schemeCase_ == 2 &&
+          apiKeyBuilder_ != null) {
+        result.scheme_ = apiKeyBuilder_.build();
+      }
+      if (schemeCase_ == 3 &&
+          httpBuilder_ != null) {
+        result.scheme_ = httpBuilder_.build();
+      }
+      if (schemeCase_ == 4 &&
+          oauth2Builder_ != null) {
+        result.scheme_ = oauth2Builder_.build();
+      }
+      if (schemeCase_ == 5 &&
+          openIdConnectBuilder_ != null) {
+        result.scheme_ = openIdConnectBuilder_.build();
+      }
+      if (schemeCase_ == 6 &&
+          mutualTlsBuilder_ != null) {
+        result.scheme_ = mutualTlsBuilder_.build();
+      }
+      if (schemeCase_ == 7 &&
+          customBuilder_ != null) {
+        result.scheme_ = customBuilder_.build();
       }
     }
 
@@ -526,25 +859,44 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.SecurityScheme other) {
       if (other == io.github.protolink_grpc.v1.SecurityScheme.getDefaultInstance()) return this;
-      if (!other.getType().isEmpty()) {
-        type_ = other.type_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
-      if (!other.getScheme().isEmpty()) {
-        scheme_ = other.scheme_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
       if (!other.getDescription().isEmpty()) {
         description_ = other.description_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000001;
         onChanged();
       }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
-        bitField0_ |= 0x00000008;
+        bitField0_ |= 0x00000080;
         onChanged();
+      }
+      switch (other.getSchemeCase()) {
+        case API_KEY: {
+          mergeApiKey(other.getApiKey());
+          break;
+        }
+        case HTTP: {
+          mergeHttp(other.getHttp());
+          break;
+        }
+        case OAUTH2: {
+          mergeOauth2(other.getOauth2());
+          break;
+        }
+        case OPEN_ID_CONNECT: {
+          mergeOpenIdConnect(other.getOpenIdConnect());
+          break;
+        }
+        case MUTUAL_TLS: {
+          mergeMutualTls(other.getMutualTls());
+          break;
+        }
+        case CUSTOM: {
+          mergeCustom(other.getCustom());
+          break;
+        }
+        case SCHEME_NOT_SET: {
+          break;
+        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -573,25 +925,57 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              type_ = input.readStringRequireUtf8();
+              description_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              scheme_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000002;
+              input.readMessage(
+                  internalGetApiKeyFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 2;
               break;
             } // case 18
             case 26: {
-              description_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              input.readMessage(
+                  internalGetHttpFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 3;
               break;
             } // case 26
             case 34: {
-              metadataJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000008;
+              input.readMessage(
+                  internalGetOauth2FieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 4;
               break;
             } // case 34
+            case 42: {
+              input.readMessage(
+                  internalGetOpenIdConnectFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 5;
+              break;
+            } // case 42
+            case 50: {
+              input.readMessage(
+                  internalGetMutualTlsFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 6;
+              break;
+            } // case 50
+            case 58: {
+              input.readMessage(
+                  internalGetCustomFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              schemeCase_ = 7;
+              break;
+            } // case 58
+            case 66: {
+              metadataJson_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -607,199 +991,30 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
-    private int bitField0_;
-
-    private java.lang.Object type_ = "";
-    /**
-     * <pre>
-     * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string type = 1;</code>
-     * @return The type.
-     */
-    public java.lang.String getType() {
-      java.lang.Object ref = type_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        type_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string type = 1;</code>
-     * @return The bytes for type.
-     */
-    public com.google.protobuf.ByteString
-        getTypeBytes() {
-      java.lang.Object ref = type_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        type_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string type = 1;</code>
-     * @param value The type to set.
-     * @return This builder for chaining.
-     */
-    public Builder setType(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      type_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string type = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearType() {
-      type_ = getDefaultInstance().getType();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-     * </pre>
-     *
-     * <code>string type = 1;</code>
-     * @param value The bytes for type to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTypeBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      type_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
+    private int schemeCase_ = 0;
+    private java.lang.Object scheme_;
+    public SchemeCase
+        getSchemeCase() {
+      return SchemeCase.forNumber(
+          schemeCase_);
     }
 
-    private java.lang.Object scheme_ = "";
-    /**
-     * <pre>
-     * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-     * </pre>
-     *
-     * <code>string scheme = 2;</code>
-     * @return The scheme.
-     */
-    public java.lang.String getScheme() {
-      java.lang.Object ref = scheme_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        scheme_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-     * </pre>
-     *
-     * <code>string scheme = 2;</code>
-     * @return The bytes for scheme.
-     */
-    public com.google.protobuf.ByteString
-        getSchemeBytes() {
-      java.lang.Object ref = scheme_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        scheme_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-     * </pre>
-     *
-     * <code>string scheme = 2;</code>
-     * @param value The scheme to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScheme(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      scheme_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-     * </pre>
-     *
-     * <code>string scheme = 2;</code>
-     * @return This builder for chaining.
-     */
     public Builder clearScheme() {
-      scheme_ = getDefaultInstance().getScheme();
-      bitField0_ = (bitField0_ & ~0x00000002);
+      schemeCase_ = 0;
+      scheme_ = null;
       onChanged();
       return this;
     }
-    /**
-     * <pre>
-     * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-     * </pre>
-     *
-     * <code>string scheme = 2;</code>
-     * @param value The bytes for scheme to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSchemeBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      scheme_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
+
+    private int bitField0_;
 
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * For people. Set by the agent.
+     * For people. Empty means none.
      * </pre>
      *
-     * <code>string description = 3;</code>
+     * <code>string description = 1;</code>
      * @return The description.
      */
     public java.lang.String getDescription() {
@@ -816,10 +1031,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Set by the agent.
+     * For people. Empty means none.
      * </pre>
      *
-     * <code>string description = 3;</code>
+     * <code>string description = 1;</code>
      * @return The bytes for description.
      */
     public com.google.protobuf.ByteString
@@ -837,10 +1052,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Set by the agent.
+     * For people. Empty means none.
      * </pre>
      *
-     * <code>string description = 3;</code>
+     * <code>string description = 1;</code>
      * @param value The description to set.
      * @return This builder for chaining.
      */
@@ -848,30 +1063,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       description_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * For people. Set by the agent.
+     * For people. Empty means none.
      * </pre>
      *
-     * <code>string description = 3;</code>
+     * <code>string description = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearDescription() {
       description_ = getDefaultInstance().getDescription();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000001);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * For people. Set by the agent.
+     * For people. Empty means none.
      * </pre>
      *
-     * <code>string description = 3;</code>
+     * <code>string description = 1;</code>
      * @param value The bytes for description to set.
      * @return This builder for chaining.
      */
@@ -880,18 +1095,1086 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       description_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ApiKeySecurity, io.github.protolink_grpc.v1.ApiKeySecurity.Builder, io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder> apiKeyBuilder_;
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     * @return Whether the apiKey field is set.
+     */
+    @java.lang.Override
+    public boolean hasApiKey() {
+      return schemeCase_ == 2;
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     * @return The apiKey.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApiKeySecurity getApiKey() {
+      if (apiKeyBuilder_ == null) {
+        if (schemeCase_ == 2) {
+          return (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 2) {
+          return apiKeyBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    public Builder setApiKey(io.github.protolink_grpc.v1.ApiKeySecurity value) {
+      if (apiKeyBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        apiKeyBuilder_.setMessage(value);
+      }
+      schemeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    public Builder setApiKey(
+        io.github.protolink_grpc.v1.ApiKeySecurity.Builder builderForValue) {
+      if (apiKeyBuilder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        apiKeyBuilder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    public Builder mergeApiKey(io.github.protolink_grpc.v1.ApiKeySecurity value) {
+      if (apiKeyBuilder_ == null) {
+        if (schemeCase_ == 2 &&
+            scheme_ != io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.ApiKeySecurity.newBuilder((io.github.protolink_grpc.v1.ApiKeySecurity) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 2) {
+          apiKeyBuilder_.mergeFrom(value);
+        } else {
+          apiKeyBuilder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    public Builder clearApiKey() {
+      if (apiKeyBuilder_ == null) {
+        if (schemeCase_ == 2) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 2) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        apiKeyBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.ApiKeySecurity.Builder getApiKeyBuilder() {
+      return internalGetApiKeyFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder getApiKeyOrBuilder() {
+      if ((schemeCase_ == 2) && (apiKeyBuilder_ != null)) {
+        return apiKeyBuilder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 2) {
+          return (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A key in a header, a query parameter or a cookie.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ApiKeySecurity, io.github.protolink_grpc.v1.ApiKeySecurity.Builder, io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder> 
+        internalGetApiKeyFieldBuilder() {
+      if (apiKeyBuilder_ == null) {
+        if (!(schemeCase_ == 2)) {
+          scheme_ = io.github.protolink_grpc.v1.ApiKeySecurity.getDefaultInstance();
+        }
+        apiKeyBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.ApiKeySecurity, io.github.protolink_grpc.v1.ApiKeySecurity.Builder, io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.ApiKeySecurity) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 2;
+      onChanged();
+      return apiKeyBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.HttpSecurity, io.github.protolink_grpc.v1.HttpSecurity.Builder, io.github.protolink_grpc.v1.HttpSecurityOrBuilder> httpBuilder_;
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     * @return Whether the http field is set.
+     */
+    @java.lang.Override
+    public boolean hasHttp() {
+      return schemeCase_ == 3;
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     * @return The http.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.HttpSecurity getHttp() {
+      if (httpBuilder_ == null) {
+        if (schemeCase_ == 3) {
+          return (io.github.protolink_grpc.v1.HttpSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 3) {
+          return httpBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    public Builder setHttp(io.github.protolink_grpc.v1.HttpSecurity value) {
+      if (httpBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        httpBuilder_.setMessage(value);
+      }
+      schemeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    public Builder setHttp(
+        io.github.protolink_grpc.v1.HttpSecurity.Builder builderForValue) {
+      if (httpBuilder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        httpBuilder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    public Builder mergeHttp(io.github.protolink_grpc.v1.HttpSecurity value) {
+      if (httpBuilder_ == null) {
+        if (schemeCase_ == 3 &&
+            scheme_ != io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.HttpSecurity.newBuilder((io.github.protolink_grpc.v1.HttpSecurity) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 3) {
+          httpBuilder_.mergeFrom(value);
+        } else {
+          httpBuilder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    public Builder clearHttp() {
+      if (httpBuilder_ == null) {
+        if (schemeCase_ == 3) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 3) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        httpBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.HttpSecurity.Builder getHttpBuilder() {
+      return internalGetHttpFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.HttpSecurityOrBuilder getHttpOrBuilder() {
+      if ((schemeCase_ == 3) && (httpBuilder_ != null)) {
+        return httpBuilder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 3) {
+          return (io.github.protolink_grpc.v1.HttpSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A scheme of the HTTP header `authorization`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.HttpSecurity, io.github.protolink_grpc.v1.HttpSecurity.Builder, io.github.protolink_grpc.v1.HttpSecurityOrBuilder> 
+        internalGetHttpFieldBuilder() {
+      if (httpBuilder_ == null) {
+        if (!(schemeCase_ == 3)) {
+          scheme_ = io.github.protolink_grpc.v1.HttpSecurity.getDefaultInstance();
+        }
+        httpBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.HttpSecurity, io.github.protolink_grpc.v1.HttpSecurity.Builder, io.github.protolink_grpc.v1.HttpSecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.HttpSecurity) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 3;
+      onChanged();
+      return httpBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OAuth2Security, io.github.protolink_grpc.v1.OAuth2Security.Builder, io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder> oauth2Builder_;
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     * @return Whether the oauth2 field is set.
+     */
+    @java.lang.Override
+    public boolean hasOauth2() {
+      return schemeCase_ == 4;
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     * @return The oauth2.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.OAuth2Security getOauth2() {
+      if (oauth2Builder_ == null) {
+        if (schemeCase_ == 4) {
+          return (io.github.protolink_grpc.v1.OAuth2Security) scheme_;
+        }
+        return io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 4) {
+          return oauth2Builder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    public Builder setOauth2(io.github.protolink_grpc.v1.OAuth2Security value) {
+      if (oauth2Builder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        oauth2Builder_.setMessage(value);
+      }
+      schemeCase_ = 4;
+      return this;
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    public Builder setOauth2(
+        io.github.protolink_grpc.v1.OAuth2Security.Builder builderForValue) {
+      if (oauth2Builder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        oauth2Builder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 4;
+      return this;
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    public Builder mergeOauth2(io.github.protolink_grpc.v1.OAuth2Security value) {
+      if (oauth2Builder_ == null) {
+        if (schemeCase_ == 4 &&
+            scheme_ != io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.OAuth2Security.newBuilder((io.github.protolink_grpc.v1.OAuth2Security) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 4) {
+          oauth2Builder_.mergeFrom(value);
+        } else {
+          oauth2Builder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 4;
+      return this;
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    public Builder clearOauth2() {
+      if (oauth2Builder_ == null) {
+        if (schemeCase_ == 4) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 4) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        oauth2Builder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    public io.github.protolink_grpc.v1.OAuth2Security.Builder getOauth2Builder() {
+      return internalGetOauth2FieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder getOauth2OrBuilder() {
+      if ((schemeCase_ == 4) && (oauth2Builder_ != null)) {
+        return oauth2Builder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 4) {
+          return (io.github.protolink_grpc.v1.OAuth2Security) scheme_;
+        }
+        return io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * OAuth 2.0.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OAuth2Security, io.github.protolink_grpc.v1.OAuth2Security.Builder, io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder> 
+        internalGetOauth2FieldBuilder() {
+      if (oauth2Builder_ == null) {
+        if (!(schemeCase_ == 4)) {
+          scheme_ = io.github.protolink_grpc.v1.OAuth2Security.getDefaultInstance();
+        }
+        oauth2Builder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OAuth2Security, io.github.protolink_grpc.v1.OAuth2Security.Builder, io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.OAuth2Security) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 4;
+      onChanged();
+      return oauth2Builder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OpenIdConnectSecurity, io.github.protolink_grpc.v1.OpenIdConnectSecurity.Builder, io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder> openIdConnectBuilder_;
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     * @return Whether the openIdConnect field is set.
+     */
+    @java.lang.Override
+    public boolean hasOpenIdConnect() {
+      return schemeCase_ == 5;
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     * @return The openIdConnect.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.OpenIdConnectSecurity getOpenIdConnect() {
+      if (openIdConnectBuilder_ == null) {
+        if (schemeCase_ == 5) {
+          return (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 5) {
+          return openIdConnectBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    public Builder setOpenIdConnect(io.github.protolink_grpc.v1.OpenIdConnectSecurity value) {
+      if (openIdConnectBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        openIdConnectBuilder_.setMessage(value);
+      }
+      schemeCase_ = 5;
+      return this;
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    public Builder setOpenIdConnect(
+        io.github.protolink_grpc.v1.OpenIdConnectSecurity.Builder builderForValue) {
+      if (openIdConnectBuilder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        openIdConnectBuilder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 5;
+      return this;
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    public Builder mergeOpenIdConnect(io.github.protolink_grpc.v1.OpenIdConnectSecurity value) {
+      if (openIdConnectBuilder_ == null) {
+        if (schemeCase_ == 5 &&
+            scheme_ != io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.OpenIdConnectSecurity.newBuilder((io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 5) {
+          openIdConnectBuilder_.mergeFrom(value);
+        } else {
+          openIdConnectBuilder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 5;
+      return this;
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    public Builder clearOpenIdConnect() {
+      if (openIdConnectBuilder_ == null) {
+        if (schemeCase_ == 5) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 5) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        openIdConnectBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.OpenIdConnectSecurity.Builder getOpenIdConnectBuilder() {
+      return internalGetOpenIdConnectFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder getOpenIdConnectOrBuilder() {
+      if ((schemeCase_ == 5) && (openIdConnectBuilder_ != null)) {
+        return openIdConnectBuilder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 5) {
+          return (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * OpenID Connect.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OpenIdConnectSecurity, io.github.protolink_grpc.v1.OpenIdConnectSecurity.Builder, io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder> 
+        internalGetOpenIdConnectFieldBuilder() {
+      if (openIdConnectBuilder_ == null) {
+        if (!(schemeCase_ == 5)) {
+          scheme_ = io.github.protolink_grpc.v1.OpenIdConnectSecurity.getDefaultInstance();
+        }
+        openIdConnectBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OpenIdConnectSecurity, io.github.protolink_grpc.v1.OpenIdConnectSecurity.Builder, io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.OpenIdConnectSecurity) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 5;
+      onChanged();
+      return openIdConnectBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.MutualTlsSecurity, io.github.protolink_grpc.v1.MutualTlsSecurity.Builder, io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder> mutualTlsBuilder_;
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     * @return Whether the mutualTls field is set.
+     */
+    @java.lang.Override
+    public boolean hasMutualTls() {
+      return schemeCase_ == 6;
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     * @return The mutualTls.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.MutualTlsSecurity getMutualTls() {
+      if (mutualTlsBuilder_ == null) {
+        if (schemeCase_ == 6) {
+          return (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 6) {
+          return mutualTlsBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    public Builder setMutualTls(io.github.protolink_grpc.v1.MutualTlsSecurity value) {
+      if (mutualTlsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        mutualTlsBuilder_.setMessage(value);
+      }
+      schemeCase_ = 6;
+      return this;
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    public Builder setMutualTls(
+        io.github.protolink_grpc.v1.MutualTlsSecurity.Builder builderForValue) {
+      if (mutualTlsBuilder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        mutualTlsBuilder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 6;
+      return this;
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    public Builder mergeMutualTls(io.github.protolink_grpc.v1.MutualTlsSecurity value) {
+      if (mutualTlsBuilder_ == null) {
+        if (schemeCase_ == 6 &&
+            scheme_ != io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.MutualTlsSecurity.newBuilder((io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 6) {
+          mutualTlsBuilder_.mergeFrom(value);
+        } else {
+          mutualTlsBuilder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 6;
+      return this;
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    public Builder clearMutualTls() {
+      if (mutualTlsBuilder_ == null) {
+        if (schemeCase_ == 6) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 6) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        mutualTlsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    public io.github.protolink_grpc.v1.MutualTlsSecurity.Builder getMutualTlsBuilder() {
+      return internalGetMutualTlsFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder getMutualTlsOrBuilder() {
+      if ((schemeCase_ == 6) && (mutualTlsBuilder_ != null)) {
+        return mutualTlsBuilder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 6) {
+          return (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A client certificate.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.MutualTlsSecurity, io.github.protolink_grpc.v1.MutualTlsSecurity.Builder, io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder> 
+        internalGetMutualTlsFieldBuilder() {
+      if (mutualTlsBuilder_ == null) {
+        if (!(schemeCase_ == 6)) {
+          scheme_ = io.github.protolink_grpc.v1.MutualTlsSecurity.getDefaultInstance();
+        }
+        mutualTlsBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.MutualTlsSecurity, io.github.protolink_grpc.v1.MutualTlsSecurity.Builder, io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.MutualTlsSecurity) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 6;
+      onChanged();
+      return mutualTlsBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.CustomSecurity, io.github.protolink_grpc.v1.CustomSecurity.Builder, io.github.protolink_grpc.v1.CustomSecurityOrBuilder> customBuilder_;
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     * @return Whether the custom field is set.
+     */
+    @java.lang.Override
+    public boolean hasCustom() {
+      return schemeCase_ == 7;
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     * @return The custom.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.CustomSecurity getCustom() {
+      if (customBuilder_ == null) {
+        if (schemeCase_ == 7) {
+          return (io.github.protolink_grpc.v1.CustomSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+      } else {
+        if (schemeCase_ == 7) {
+          return customBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    public Builder setCustom(io.github.protolink_grpc.v1.CustomSecurity value) {
+      if (customBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        scheme_ = value;
+        onChanged();
+      } else {
+        customBuilder_.setMessage(value);
+      }
+      schemeCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    public Builder setCustom(
+        io.github.protolink_grpc.v1.CustomSecurity.Builder builderForValue) {
+      if (customBuilder_ == null) {
+        scheme_ = builderForValue.build();
+        onChanged();
+      } else {
+        customBuilder_.setMessage(builderForValue.build());
+      }
+      schemeCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    public Builder mergeCustom(io.github.protolink_grpc.v1.CustomSecurity value) {
+      if (customBuilder_ == null) {
+        if (schemeCase_ == 7 &&
+            scheme_ != io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance()) {
+          scheme_ = io.github.protolink_grpc.v1.CustomSecurity.newBuilder((io.github.protolink_grpc.v1.CustomSecurity) scheme_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          scheme_ = value;
+        }
+        onChanged();
+      } else {
+        if (schemeCase_ == 7) {
+          customBuilder_.mergeFrom(value);
+        } else {
+          customBuilder_.setMessage(value);
+        }
+      }
+      schemeCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    public Builder clearCustom() {
+      if (customBuilder_ == null) {
+        if (schemeCase_ == 7) {
+          schemeCase_ = 0;
+          scheme_ = null;
+          onChanged();
+        }
+      } else {
+        if (schemeCase_ == 7) {
+          schemeCase_ = 0;
+          scheme_ = null;
+        }
+        customBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    public io.github.protolink_grpc.v1.CustomSecurity.Builder getCustomBuilder() {
+      return internalGetCustomFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.CustomSecurityOrBuilder getCustomOrBuilder() {
+      if ((schemeCase_ == 7) && (customBuilder_ != null)) {
+        return customBuilder_.getMessageOrBuilder();
+      } else {
+        if (schemeCase_ == 7) {
+          return (io.github.protolink_grpc.v1.CustomSecurity) scheme_;
+        }
+        return io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * Anything else.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.CustomSecurity, io.github.protolink_grpc.v1.CustomSecurity.Builder, io.github.protolink_grpc.v1.CustomSecurityOrBuilder> 
+        internalGetCustomFieldBuilder() {
+      if (customBuilder_ == null) {
+        if (!(schemeCase_ == 7)) {
+          scheme_ = io.github.protolink_grpc.v1.CustomSecurity.getDefaultInstance();
+        }
+        customBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.CustomSecurity, io.github.protolink_grpc.v1.CustomSecurity.Builder, io.github.protolink_grpc.v1.CustomSecurityOrBuilder>(
+                (io.github.protolink_grpc.v1.CustomSecurity) scheme_,
+                getParentForChildren(),
+                isClean());
+        scheme_ = null;
+      }
+      schemeCase_ = 7;
+      onChanged();
+      return customBuilder_;
     }
 
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the agent. Empty means none.
+     * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
      * </pre>
      *
-     * <code>string metadata_json = 4;</code>
+     * <code>string metadata_json = 8;</code>
      * @return The metadataJson.
      */
     public java.lang.String getMetadataJson() {
@@ -908,10 +2191,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the agent. Empty means none.
+     * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
      * </pre>
      *
-     * <code>string metadata_json = 4;</code>
+     * <code>string metadata_json = 8;</code>
      * @return The bytes for metadataJson.
      */
     public com.google.protobuf.ByteString
@@ -929,10 +2212,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the agent. Empty means none.
+     * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
      * </pre>
      *
-     * <code>string metadata_json = 4;</code>
+     * <code>string metadata_json = 8;</code>
      * @param value The metadataJson to set.
      * @return This builder for chaining.
      */
@@ -940,30 +2223,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metadataJson_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the agent. Empty means none.
+     * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
      * </pre>
      *
-     * <code>string metadata_json = 4;</code>
+     * <code>string metadata_json = 8;</code>
      * @return This builder for chaining.
      */
     public Builder clearMetadataJson() {
       metadataJson_ = getDefaultInstance().getMetadataJson();
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000080);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the agent. Empty means none.
+     * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
      * </pre>
      *
-     * <code>string metadata_json = 4;</code>
+     * <code>string metadata_json = 8;</code>
      * @param value The bytes for metadataJson to set.
      * @return This builder for chaining.
      */
@@ -972,7 +2255,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }

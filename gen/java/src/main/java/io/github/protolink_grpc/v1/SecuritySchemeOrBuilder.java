@@ -12,59 +12,19 @@ public interface SecuritySchemeOrBuilder extends
 
   /**
    * <pre>
-   * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
+   * For people. Empty means none.
    * </pre>
    *
-   * <code>string type = 1;</code>
-   * @return The type.
-   */
-  java.lang.String getType();
-  /**
-   * <pre>
-   * Type: `apiKey`, `http`, `oauth2`, `mutualTLS` or `openIdConnect`. Set by the agent. Required.
-   * </pre>
-   *
-   * <code>string type = 1;</code>
-   * @return The bytes for type.
-   */
-  com.google.protobuf.ByteString
-      getTypeBytes();
-
-  /**
-   * <pre>
-   * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-   * </pre>
-   *
-   * <code>string scheme = 2;</code>
-   * @return The scheme.
-   */
-  java.lang.String getScheme();
-  /**
-   * <pre>
-   * HTTP scheme, for instance `bearer`. Set by the agent where type is `http`.
-   * </pre>
-   *
-   * <code>string scheme = 2;</code>
-   * @return The bytes for scheme.
-   */
-  com.google.protobuf.ByteString
-      getSchemeBytes();
-
-  /**
-   * <pre>
-   * For people. Set by the agent.
-   * </pre>
-   *
-   * <code>string description = 3;</code>
+   * <code>string description = 1;</code>
    * @return The description.
    */
   java.lang.String getDescription();
   /**
    * <pre>
-   * For people. Set by the agent.
+   * For people. Empty means none.
    * </pre>
    *
-   * <code>string description = 3;</code>
+   * <code>string description = 1;</code>
    * @return The bytes for description.
    */
   com.google.protobuf.ByteString
@@ -72,21 +32,185 @@ public interface SecuritySchemeOrBuilder extends
 
   /**
    * <pre>
-   * Further facts, a JSON object. Set by the agent. Empty means none.
+   * A key in a header, a query parameter or a cookie.
    * </pre>
    *
-   * <code>string metadata_json = 4;</code>
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   * @return Whether the apiKey field is set.
+   */
+  boolean hasApiKey();
+  /**
+   * <pre>
+   * A key in a header, a query parameter or a cookie.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   * @return The apiKey.
+   */
+  io.github.protolink_grpc.v1.ApiKeySecurity getApiKey();
+  /**
+   * <pre>
+   * A key in a header, a query parameter or a cookie.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApiKeySecurity api_key = 2;</code>
+   */
+  io.github.protolink_grpc.v1.ApiKeySecurityOrBuilder getApiKeyOrBuilder();
+
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   * @return Whether the http field is set.
+   */
+  boolean hasHttp();
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   * @return The http.
+   */
+  io.github.protolink_grpc.v1.HttpSecurity getHttp();
+  /**
+   * <pre>
+   * A scheme of the HTTP header `authorization`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.HttpSecurity http = 3;</code>
+   */
+  io.github.protolink_grpc.v1.HttpSecurityOrBuilder getHttpOrBuilder();
+
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   * @return Whether the oauth2 field is set.
+   */
+  boolean hasOauth2();
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   * @return The oauth2.
+   */
+  io.github.protolink_grpc.v1.OAuth2Security getOauth2();
+  /**
+   * <pre>
+   * OAuth 2.0.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OAuth2Security oauth2 = 4;</code>
+   */
+  io.github.protolink_grpc.v1.OAuth2SecurityOrBuilder getOauth2OrBuilder();
+
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   * @return Whether the openIdConnect field is set.
+   */
+  boolean hasOpenIdConnect();
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   * @return The openIdConnect.
+   */
+  io.github.protolink_grpc.v1.OpenIdConnectSecurity getOpenIdConnect();
+  /**
+   * <pre>
+   * OpenID Connect.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OpenIdConnectSecurity open_id_connect = 5;</code>
+   */
+  io.github.protolink_grpc.v1.OpenIdConnectSecurityOrBuilder getOpenIdConnectOrBuilder();
+
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   * @return Whether the mutualTls field is set.
+   */
+  boolean hasMutualTls();
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   * @return The mutualTls.
+   */
+  io.github.protolink_grpc.v1.MutualTlsSecurity getMutualTls();
+  /**
+   * <pre>
+   * A client certificate.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.MutualTlsSecurity mutual_tls = 6;</code>
+   */
+  io.github.protolink_grpc.v1.MutualTlsSecurityOrBuilder getMutualTlsOrBuilder();
+
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   * @return Whether the custom field is set.
+   */
+  boolean hasCustom();
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   * @return The custom.
+   */
+  io.github.protolink_grpc.v1.CustomSecurity getCustom();
+  /**
+   * <pre>
+   * Anything else.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
+   */
+  io.github.protolink_grpc.v1.CustomSecurityOrBuilder getCustomOrBuilder();
+
+  /**
+   * <pre>
+   * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 8;</code>
    * @return The metadataJson.
    */
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Further facts, a JSON object. Set by the agent. Empty means none.
+   * Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none.
    * </pre>
    *
-   * <code>string metadata_json = 4;</code>
+   * <code>string metadata_json = 8;</code>
    * @return The bytes for metadataJson.
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
+
+  io.github.protolink_grpc.v1.SecurityScheme.SchemeCase getSchemeCase();
 }

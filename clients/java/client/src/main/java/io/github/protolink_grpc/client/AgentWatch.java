@@ -75,10 +75,20 @@ final class AgentWatch extends ResumingStream<AgentChange> {
       return known.remove(url(change)) != null;
     }
     RegisteredAgent before = known.put(url(change), change.getAgent());
-    return before == null || !before.getCard().equals(change.getAgent().getCard());
+    return before == null || !shown(before).equals(shown(change.getAgent()));
+  }
+
+  /** What a watcher is told about: load and lease do not count. */
+  private static RegisteredAgent shown(RegisteredAgent agent) {
+    return RegisteredAgent.newBuilder()
+        .setCard(agent.getCard())
+        .setInstanceId(agent.getInstanceId())
+        .setOwner(agent.getOwner())
+        .setStateValue(agent.getStateValue())
+        .build();
   }
 
   private static String url(AgentChange change) {
-    return change.getAgent().getCard().getUrl();
+    return RegistryClient.url(change.getAgent().getCard());
   }
 }

@@ -1,5 +1,6 @@
 package io.github.protolink_grpc.client;
 
+import io.github.protolink_grpc.v1.AgentCard;
 import io.github.protolink_grpc.v1.AgentChange;
 import io.github.protolink_grpc.v1.AgentFilter;
 import io.github.protolink_grpc.v1.GetAgentRequest;
@@ -53,15 +54,28 @@ public final class RegistryClient implements AutoCloseable {
   }
 
   /**
-   * The one agent of that name or URL. The URL to call it by is {@code getCard().getUrl()}.
+   * The agent of that name or URL; {@link #url} says where to call it. Of several instances with one
+   * name it is one that is not draining, if there is any.
    *
    * @throws ProtolinkException with {@link Reason#AGENT_NOT_FOUND} or {@link
    *     Reason#AGENT_AMBIGUOUS}
    */
   public RegisteredAgent lookup(String nameOrUrl) {
-    GetAgentRequest request = GetAgentRequest.newBuilder().setName(nameOrUrl).build();
+    GetAgentRequest.Builder request = GetAgentRequest.newBuilder();
+    if (nameOrUrl.contains("://")) {
+      request.setUrl(nameOrUrl);
+    } else {
+      request.setName(nameOrUrl);
+    }
     return connection.ask(
-        RegistryServiceGrpc.getGetAgentMethod(), request, "", GetAgentResponse::getAgent);
+        RegistryServiceGrpc.getGetAgentMethod(), request.build(), "", GetAgentResponse::getAgent);
+  }
+
+  /**
+   * Where the agent of a card is called: the URL of its first interface, empty where it has none.
+   */
+  public static String url(AgentCard card) {
+    return card.getInterfacesCount() == 0 ? "" : card.getInterfaces(0).getUrl();
   }
 
   /** The agents that match, by name and URL; pages are fetched as they are read. */

@@ -7,6 +7,7 @@ import io.github.protolink_grpc.v1.AgentCard;
 import io.github.protolink_grpc.v1.AgentChange;
 import io.github.protolink_grpc.v1.AgentChangeKind;
 import io.github.protolink_grpc.v1.AgentFilter;
+import io.github.protolink_grpc.v1.AgentInterface;
 import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.ApprovalRequest;
 import io.github.protolink_grpc.v1.ApprovalState;
@@ -205,7 +206,8 @@ class WatchTest {
   }
 
   private static AgentChange change(AgentChangeKind kind, String name) {
-    AgentCard card = AgentCard.newBuilder().setName(name).setUrl("grpc://" + name + ":1").build();
+    AgentInterface where = AgentInterface.newBuilder().setUrl("grpc://" + name + ":1").build();
+    AgentCard card = AgentCard.newBuilder().setName(name).addInterfaces(where).build();
     return AgentChange.newBuilder()
         .setKind(kind)
         .setAgent(RegisteredAgent.newBuilder().setCard(card))

@@ -21,13 +21,16 @@ import io.github.protolink_grpc.v1.AgentCard;
 import io.github.protolink_grpc.v1.AgentChange;
 import io.github.protolink_grpc.v1.AgentChangeKind;
 import io.github.protolink_grpc.v1.AgentFilter;
+import io.github.protolink_grpc.v1.AgentInterface;
 import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.CallToolResponse;
 import io.github.protolink_grpc.v1.DeregisterAgentRequest;
+import io.github.protolink_grpc.v1.InstanceState;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
 import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.RegisterAgentRequest;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc;
+import io.github.protolink_grpc.v1.RenewLeaseRequest;
 import io.github.protolink_grpc.v1.RunEvent;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.Task;
@@ -269,7 +272,10 @@ final class Main {
   }
 
   private void registry() {
-    expect("the URL by name", registry.lookup("conformance").getCard().getUrl(), given("AGENT"));
+    expect(
+        "the URL by name",
+        RegistryClient.url(registry.lookup("conformance").getCard()),
+        given("AGENT"));
     List<String> tagged = registry.byTag("scripted").map(each -> each.getCard().getName()).toList();
     expect("the names by tag", tagged, List.of("conformance"));
 
@@ -278,7 +284,10 @@ final class Main {
         AgentCard.newBuilder()
             .setName(name)
             .setDescription("Comes and goes.")
-            .setUrl("grpc://" + name + ".invalid:1")
+            .addInterfaces(
+                AgentInterface.newBuilder()
+                    .setUrl("grpc://" + name + ".invalid:1")
+                    .setTransport("grpc"))
             .build();
     RegistryServiceBlockingStub stub = RegistryServiceGrpc.newBlockingStub(registry.channel());
     try (ResumingStream<AgentChange> watch = registry.watch(AgentFilter.getDefaultInstance())) {
@@ -286,6 +295,19 @@ final class Main {
       String lease =
           stub.registerAgent(RegisterAgentRequest.newBuilder().setCard(card).build()).getLeaseId();
       expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_UP, name);
+      // The second heartbeat reports another load, which no watcher is told.
+      for (int running = 0; running < 2; running++) {
+        stub.renewLease(
+            RenewLeaseRequest.newBuilder()
+                .setLeaseId(lease)
+                .setState(InstanceState.INSTANCE_STATE_DRAINING)
+                .setRunning(running)
+                .build());
+      }
+      AgentChange draining = watch.next();
+      expectChange(draining, AgentChangeKind.AGENT_CHANGE_KIND_UP, name);
+      expect(
+          "the state", draining.getAgent().getState(), InstanceState.INSTANCE_STATE_DRAINING);
       stub.deregisterAgent(DeregisterAgentRequest.newBuilder().setLeaseId(lease).build());
       expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_DOWN, name);
     }

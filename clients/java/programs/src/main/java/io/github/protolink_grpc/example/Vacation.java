@@ -61,7 +61,7 @@ final class Vacation {
   private void run() {
     String url;
     try (RegistryClient registry = RegistryClient.connect(registryUrl)) {
-      url = registry.lookup("coordinator").getCard().getUrl();
+      url = RegistryClient.url(registry.lookup("coordinator").getCard());
     }
     Part said = Parts.text("Book " + nights + " nights in " + place + " for 2.");
     String to = place.replace("\\", "\\\\").replace("\"", "\\\"");
