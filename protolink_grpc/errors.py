@@ -82,6 +82,12 @@ class ProtolinkError(Exception):
     retry_after_s: float | None = None
     """Least pause before the request is repeated, where its receiver asks for one."""
 
+    origin: str = ""
+    """Tool, peer or model provider that failed, where it was one."""
+
+    failure: Any = None
+    """The `models.Failure` of a task whose failure this error is or follows from; None for any other error."""
+
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)
         self.metadata: dict[str, str] = metadata
@@ -90,6 +96,19 @@ class ProtolinkError(Exception):
     def rule(self) -> "Rule":
         """How this error looks on each edge."""
         return RULES[self.reason]
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
+    try:
+        return writable(str(error))
+    except Exception:  # its own text is broken; that it failed must be told all the same
+        return "(it cannot say why)"
+
+
+def writable(text: str) -> str:
+    """The text with its lone surrogates, which have no UTF-8 form, escaped."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class InvalidArgumentError(ProtolinkError, ValueError):
@@ -136,13 +155,15 @@ class TaskNotCancelableError(ProtolinkError):
 
 
 class TaskExecutionError(ProtolinkError):
-    """A task ended without success. `task` is the Task as it ended."""
+    """A task ended without success. `task` is the Task as it ended, `failure` what it says about the reason."""
 
     reason = "TASK_FAILED"
 
     def __init__(self, message: str, *, task: Any = None, **metadata: str) -> None:
         super().__init__(message, **metadata)
         self.task = task
+        if task is not None:
+            self.failure = task.known_failure()
 
 
 class SequenceOutOfRangeError(ProtolinkError):
@@ -231,10 +252,12 @@ class ToolFailedError(ToolError):
 
     Attributes:
         is_reported: This process has logged it, and it says no more than its caller may see.
+        is_of_peer: What failed is work that was delegated to another agent.
     """
 
     reason = "TOOL_FAILED"
     is_reported = False
+    is_of_peer = False
 
 
 class ToolCorrectionLimitError(ProtolinkError):

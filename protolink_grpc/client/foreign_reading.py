@@ -188,7 +188,7 @@ class Reading:
             yield TaskStatusChanged(current, TaskState.WORKING), status.micros
             current = TaskState.WORKING
         if state is not current:
-            yield TaskStatusChanged(current, state, _reason(status) or told), status.micros
+            yield TaskStatusChanged.because(current, state, _reason(status) or told), status.micros
 
 
 WITHOUT_SUCCESS = TERMINAL - {TaskState.COMPLETED}

@@ -294,5 +294,5 @@ def summary_from_pb(task: task_pb2.Task) -> TaskSummary:
         updated_at=iso_from_micros(micros_from_pb(task.update_time, "update_time")),
         message_count=task.message_count,
         artifact_count=task.artifact_count,
-        reason=task.error or task.cancel_reason,
+        reason=task.failure.message or task.cancel_reason,
     )

@@ -16,6 +16,7 @@ from protolink_grpc.errors import (
     ProtolinkError,
     ToolFailedError,
     ToolRejectedError,
+    said,
 )
 from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.llms.surroundings import ActionCall, Observation
@@ -34,7 +35,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.json_value import normalize, plain
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.context import ToolContext
-from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure, said
+from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure
 from protolink_grpc.tools.toolbox import Toolbox
 
 DEFAULT_MAX_STEPS = 10

@@ -1,6 +1,6 @@
 """Events from JSON: the inverse of `RunEvent.to_dict`, as far as JSON allows. The stream events of ProtoLink are read elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
@@ -20,6 +20,7 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import read_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
@@ -100,7 +101,8 @@ def _status(source: Fields) -> ev.TaskStatusChanged:
     return ev.TaskStatusChanged(
         read_state(source.get("previous_state"), field="previous_state"),
         read_state(source.get("new_state"), field="new_state"),
-        reader.text(source, "reason"),
+        _optional(source, "failure", Failure.from_dict),
+        reader.text(source, "cancel_reason"),
         reader.integer(source, "attempt"),
         reader.text(source, "cause"),
         _optional(source, "context", RunContext.from_dict),
@@ -134,7 +136,7 @@ def _progress(source: Fields) -> ev.TaskProgress:
 
 def _error(source: Fields) -> ev.TaskErrorReported:
     return ev.TaskErrorReported(
-        reader.text(source, "error_code"), reader.text(source, "error_message"), reader.flag(source, "recoverable")
+        reader.nested(source, "failure", Failure.from_dict), _named(source, "effect", ev.ERROR_EFFECTS)
     )
 
 
@@ -182,15 +184,16 @@ def _ended(source: Fields) -> ev.ActionEnded:
         reader.text(source, "delegation_id"),
         reader.integer(source, "duration_micros"),
         _optional(source, "usage", BudgetUsage.from_dict),
-        _outcome(source),
+        _named(source, "outcome", ev.OUTCOME_TYPES.values()),
     )
 
 
-def _outcome(source: Fields) -> str:
-    outcome = reader.text(source, "outcome")
-    if outcome not in ev.OUTCOME_TYPES.values() and unrecognized_number(outcome) is None:
-        raise InvalidArgumentError(f"must be one of {', '.join(ev.OUTCOME_TYPES.values())}", field="outcome")
-    return outcome
+def _named(source: Fields, key: str, known: Collection[str]) -> str:
+    """The name of a value of an open enum."""
+    found = reader.text(source, key)
+    if found not in known and unrecognized_number(found) is None:
+        raise InvalidArgumentError(f"must be one of {', '.join(known)}", field=key)
+    return found
 
 
 def _prepared(source: Fields) -> ev.ContextPrepared:

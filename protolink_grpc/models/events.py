@@ -22,6 +22,7 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
@@ -50,18 +51,34 @@ class TaskSubmitted:
 class TaskStatusChanged:
     """A step of the lifecycle.
 
-    `attempt`, `cause` and `context` are set when the new state is working: a run begins. `cause` is submitted, continued or
+    `failure` is set where the task failed or was rejected, `cancel_reason` where it was canceled. `attempt`, `cause` and `context`
+    are set when the new state is working: a run begins. `cause` is submitted, continued or
     recovered, or `unknown-N` in what a later version wrote. `usage` is what the task has used up so far, set when a run ends that
     used anything.
     """
 
     previous_state: TaskState
     new_state: TaskState
-    reason: str = ""
+    failure: Failure | None = None
+    cancel_reason: str = ""
     attempt: int = 0
     cause: str = ""
     context: RunContext | None = None
     usage: BudgetUsage | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the task ended without success, one sentence; empty for all other states."""
+        return self.failure.message if self.failure is not None else self.cancel_reason
+
+    @classmethod
+    def because(
+        cls, previous: TaskState, new: TaskState, why: "Failure | str | None", *, usage: BudgetUsage | None = None
+    ) -> "TaskStatusChanged":
+        """A step with its reason, which goes where the new state has it."""
+        if new is TaskState.CANCELED:
+            return cls(previous, new, cancel_reason=why.message if isinstance(why, Failure) else why or "", usage=usage)
+        return cls(previous, new, Failure.of_text(why), usage=usage)
 
 
 @dataclass(slots=True)
@@ -113,9 +130,25 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class TaskErrorReported:
-    error_code: str
-    error_message: str
-    recoverable: bool = False
+    """A failure, and what it does to the run: `effect` is continues or ends, or `unknown-N` in what a later version wrote."""
+
+    failure: Failure
+    effect: str = "ends"
+
+    @property
+    def error_code(self) -> str:
+        """ProtoLink's name of the reason."""
+        return self.failure.reason
+
+    @property
+    def error_message(self) -> str:
+        """ProtoLink's name of the message."""
+        return self.failure.message
+
+    @property
+    def recoverable(self) -> bool:
+        """ProtoLink's word for an error after which the run goes on."""
+        return self.effect == "continues"
 
 
 @dataclass(slots=True)
@@ -161,6 +194,8 @@ class ActionStarted:
 class ActionEnded:
     """The end of an action. `result` is None also when it was kept back; `usage` is what delegated work has used up.
 
+    `error` is the failure as a JSON value, in ProtoLink's shape; `failure` is the same, typed.
+
     `outcome` is completed, failed, denied, rejected or canceled, or `unknown-N` in what a later version wrote. The event's type
     follows from it.
     """
@@ -173,6 +208,11 @@ class ActionEnded:
     duration_micros: int = 0
     usage: BudgetUsage | None = None
     outcome: str = "completed"
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it did not succeed; None where nothing is said about that."""
+        return None if self.error is None else Failure.from_value(self.error)
 
 
 @dataclass(slots=True)
@@ -282,6 +322,9 @@ TYPES: dict[type, str] = {
     LlmStep: "llm.stream",
 }
 """The type of each kind that has only one, where the writer names none; see `type_of` for the others."""
+
+ERROR_EFFECTS = ("continues", "ends")
+"""What a reported error does to the run."""
 
 OUTCOME_TYPES: dict[str, str] = {
     f"action.{outcome}": outcome for outcome in ("completed", "failed", "denied", "rejected", "canceled")

@@ -29,6 +29,7 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
     TaskSubmitted,
 )
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
@@ -75,6 +76,7 @@ class TaskFold:
         metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
         flow_from_caller: Keys of `flow_state` whose value a caller has sent; a run of the agent has set the others.
         history: (previous state, new state, microseconds) of each change.
+        failure, cancel_reason: Why the task ended without success; `reason` is the sentence of either.
         usage: What the task had used up when its latest run ended, delegated work included; None means nothing.
         pending_approvals: Questions that wait for an answer, by request id, oldest first; none once the task has ended.
         asked: (sequence, microseconds) of each of them.
@@ -94,11 +96,13 @@ class TaskFold:
         "artifacts",
         "asked",
         "attempt",
+        "cancel_reason",
         "cancel_requested",
         "context",
         "create_micros",
         "decided",
         "encoded",
+        "failure",
         "flow_from_caller",
         "flow_state",
         "history",
@@ -107,7 +111,6 @@ class TaskFold:
         "metadata",
         "pending_approvals",
         "principal",
-        "reason",
         "restarted",
         "run_id",
         "run_ids",
@@ -137,7 +140,8 @@ class TaskFold:
         self.sequence = 0
         self.create_micros = 0
         self.update_micros = 0
-        self.reason = ""
+        self.failure: Failure | None = None
+        self.cancel_reason = ""
         self.cancel_requested: CancelRequested | None = None
         self.context: RunContext | None = None
         self.usage: BudgetUsage | None = None
@@ -160,6 +164,11 @@ class TaskFold:
         self.suspended = False
         self.stalled = 0
         self.restarted = 0
+
+    @property
+    def reason(self) -> str:
+        """Why the task ended without success, one sentence; empty for all others."""
+        return self.failure.message if self.failure is not None else self.cancel_reason
 
     @property
     def is_terminal(self) -> bool:
@@ -241,7 +250,7 @@ class TaskFold:
     def _change_state(self, payload: TaskStatusChanged, micros: int) -> None:
         before, self.state = self.state, payload.new_state
         self.history.append((payload.previous_state, payload.new_state, micros))
-        self.reason = payload.reason
+        self.failure, self.cancel_reason = payload.failure, payload.cancel_reason
         if payload.attempt:
             # One that waits for an answer does nothing that could end its process; one that was only submitted had no run before.
             if payload.cause == "recovered" and before is TaskState.WORKING and not self.asked:
@@ -346,6 +355,7 @@ class TaskFold:
             if context is not None:
                 context.attach_to_task(task)
             metadata["session_id"] = self.session_id  # a context that no run has taken up may name another
+        task.failure = None if self.failure is None else self.failure.copy()
         if self.reason:
             metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
         if self.usage is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
 
 StateOperation = Literal["describe", "reset", "compact"]
@@ -135,6 +136,7 @@ class StateStoreReport:
         metadata: `session_scoped` where a session was named; `truncated` where data was cut. After a reset or a compaction the
             reports `before` and `after`, and of a compaction its HistoryCompactionResult as `compaction`.
         error: What went wrong, one sentence; None means nothing.
+        failure: The same with all that is known about it. Not in the JSON form, and not compared.
     """
 
     name: str
@@ -147,6 +149,7 @@ class StateStoreReport:
     data: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+    failure: Failure | None = field(default=None, repr=False, compare=False)
 
     def cleared_since(self, before: Self) -> Self:
         """This report, made after a reset, completed by what was there `before`."""

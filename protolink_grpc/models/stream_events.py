@@ -19,6 +19,7 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.event_json import event_from_dict
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import read_state
 from protolink_grpc.models.summaries import summary_of
 
@@ -109,7 +110,7 @@ def _status(source: Fields, metadata: Fields) -> ev.TaskStatusChanged:
     task = metadata.get("task")
     own = task.get("metadata") if isinstance(task, dict) else None
     reasons = [_text(own, key) for key in ("error", "cancel_reason", "reject_reason")] if isinstance(own, dict) else []
-    return ev.TaskStatusChanged(
+    return ev.TaskStatusChanged.because(
         read_state("unknown" if previous is None else previous, field="previous_state"),
         read_state(source.get("new_state"), field="new_state"),
         next(filter(None, reasons), ""),
@@ -127,9 +128,8 @@ def _progress(source: Fields, _: Fields) -> ev.TaskProgress:
 
 
 def _error(source: Fields, _: Fields) -> ev.TaskErrorReported:
-    return ev.TaskErrorReported(
-        reader.text(source, "error_code"), reader.text(source, "error_message"), reader.flag(source, "recoverable")
-    )
+    failure = Failure.of(reader.text(source, "error_code"), reader.text(source, "error_message"))
+    return ev.TaskErrorReported(failure, "continues" if reader.flag(source, "recoverable") else "ends")
 
 
 def _step(source: Fields, metadata: Fields) -> ev.LlmStep:

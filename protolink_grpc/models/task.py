@@ -10,6 +10,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import plain
@@ -37,6 +38,8 @@ class Task:
         metadata: Free; the library writes `state_history`, `run_context` and its mirrors, and the reason of an end.
         flow_state: What a flow keeps between its steps.
         created_at: ISO 8601 UTC.
+        failure: Why the task failed or was rejected, with all that is known: category, whether a retry may help, where it began,
+            its cause. Its message is the text in the metadata. Not in the JSON form, and not compared.
 
     Methods that change the task return it. Messages and artifacts may be added in any state: the server is stricter.
     """
@@ -48,6 +51,7 @@ class Task:
     metadata: dict[str, Any] = field(default_factory=dict)
     flow_state: dict[str, Any] = field(default_factory=dict)
     created_at: str = field(default_factory=utc_now)
+    failure: Failure | None = field(default=None, repr=False, compare=False)
     # Set by add_*: (an artifact came last, number of messages, number of artifacts). Void when the lists changed since.
     _newest: tuple[bool, int, int] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -157,10 +161,11 @@ class Task:
         """Finish with an agent's message, through `working` where the lifecycle asks for it."""
         return self._reach(TaskState.COMPLETED, Message.agent(response_text))
 
-    def fail(self, error_message: str) -> Self:
+    def fail(self, error_message: str | Failure) -> Self:
+        """Finish with an error; its sentence is kept in `metadata["error"]`."""
         return self._end(TaskState.FAILED, error_message)
 
-    def reject(self, reason: str | None = None) -> Self:
+    def reject(self, reason: str | Failure | None = None) -> Self:
         """Finish without having done anything; the reason is kept in `metadata["reject_reason"]`."""
         return self._end(TaskState.REJECTED, reason)
 
@@ -175,11 +180,22 @@ class Task:
         self.update_state(state)
         return self if message is None else self.add_message(message)
 
-    def _end(self, state: TaskState, reason: str | None) -> Self:
+    def _end(self, state: TaskState, reason: str | Failure | None) -> Self:
         self.update_state(state)
-        if reason:
-            self.metadata[_REASONS[state]] = reason
+        if state is not TaskState.CANCELED:
+            self.failure = Failure.of_text(reason)
+        text = reason.message if isinstance(reason, Failure) else reason
+        if text:
+            self.metadata[_REASONS[state]] = text
         return self
+
+    def known_failure(self) -> Failure | None:
+        """Why the task failed or was rejected: `failure`, or what the metadata says where that is all, or newer."""
+        text = self.metadata.get(_REASONS.get(self.state, ""))
+        if self.state is TaskState.CANCELED or not isinstance(text, str):
+            return self.failure
+        known = self.failure
+        return known if known is not None and known.message == text else Failure.of_text(text)
 
     @property
     def is_terminal(self) -> bool:
@@ -199,16 +215,25 @@ class Task:
         """The task itself, unless it ended without success.
 
         Raises:
-            TaskExecutionError: failed, canceled or rejected; carries the task.
+            TaskExecutionError: failed, canceled or rejected; carries the task and its failure.
         """
         key = _REASONS.get(self.state)
         if key is None:
             return self
         reason = self.metadata.get(key)
         sentence = f"task {self.id} was {self.state}" if self.state != TaskState.FAILED else f"task {self.id} failed"
-        raise TaskExecutionError(
+        error = TaskExecutionError(
             f"{sentence}: {reason}" if reason else sentence, task=self, task_id=self.id, state=str(self.state)
         )
+        error.origin = self._agent_name
+        raise error
+
+    @property
+    def _agent_name(self) -> str:
+        """The agent that has worked on it; empty where the task does not say so."""
+        context = self.metadata.get(CONTEXT_KEY)
+        chain = context.get("agent_chain") if isinstance(context, dict) else None
+        return str(chain[-1]) if isinstance(chain, list) and chain else ""
 
     def get_last_item(self) -> Message | Artifact | None:
         """The newest message or artifact, in O(1).

@@ -16,6 +16,7 @@ from protolink_grpc.errors import (
     ToolRejectedError,
     UnavailableError,
     UncertainExecutionError,
+    said,
 )
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
@@ -28,12 +29,12 @@ from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
-from protolink_grpc.runtime.engine import RUN_LOST
+from protolink_grpc.runtime.engine import LOST
 from protolink_grpc.runtime.gate import AGENT_CALL, TOOL_CALL, Done, Gate, Prepared, Scene, report_budget
 from protolink_grpc.runtime.outcome import Outcome
 from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
 from protolink_grpc.tools.schema import CheckedArguments
-from protolink_grpc.tools.tool import Tool, said
+from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
 
 DELEGATE = "agent.delegate"
@@ -318,7 +319,7 @@ def _usage(task: Task) -> BudgetUsage | None:
 
 def _is_lost(answer: Task) -> bool:
     """The process that worked on it ended first: its log does not say what was used."""
-    return answer.state is TaskState.FAILED and str(answer.metadata.get("error", "")).startswith(RUN_LOST)
+    return answer.state is TaskState.FAILED and str(answer.metadata.get("error", "")).startswith(LOST)
 
 
 async def _built(tool: Tool, checked: CheckedArguments, context: RunContext) -> tuple[RunAction, CheckedArguments]:
@@ -381,6 +382,8 @@ def _output(answer: Task, agent: str) -> Any:
     why = answer.metadata.get("error") or answer.metadata.get("reject_reason") or answer.metadata.get("cancel_reason")
     if answer.state is TaskState.INPUT_REQUIRED:
         why = f"it asks: {answer.get_last_part_content() or 'for more input'}"
-    raise ToolFailedError(
+    error = ToolFailedError(
         f"agent '{agent}' ended {answer.state}{f': {why}' if why else ''}", tool=agent, task_id=answer.id
     )
+    error.failure, error.is_of_peer = answer.known_failure(), True
+    raise error

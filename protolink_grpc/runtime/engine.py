@@ -22,12 +22,14 @@ from protolink_grpc.errors import (
     StoreError,
     ToolFailedError,
     UnavailableError,
+    said,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
+from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id, new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
@@ -40,7 +42,6 @@ from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.run import Controls, Run, last_output
 from protolink_grpc.runtime.slots import Place, Slots
 from protolink_grpc.store.port import RequestRecord
-from protolink_grpc.tools.tool import said
 from protolink_grpc.wire.tracing import set_waiting_runs, waiting_run
 
 log = get_logger(__name__)
@@ -50,12 +51,6 @@ Handler = Callable[[Task, Run], Awaitable[Task | None]]
 
 LATEST_CHANGES = 16
 """State changes in the `state_history` that a handler sees; the log has all."""
-
-_STATE_REASONS = {
-    TaskState.FAILED: "error",
-    TaskState.CANCELED: "cancel_reason",
-    TaskState.REJECTED: "reject_reason",
-}
 
 
 class Attempt:
@@ -265,7 +260,7 @@ class Attempt:
             run.token.raise_if_cancelled()
             await run.flush()
             facts = run.changes(answer, last=answer.state not in INTERRUPTED)
-            end = closing(fold.state, answer, last_output(facts) or run.last_output, run.usage)
+            end = closing(fold.state, answer, last_output(facts) or run.last_output, run.usage, run.failed_action)
             if end.new_state in INTERRUPTED and answer.state not in INTERRUPTED:
                 facts = run.changes(answer)  # the task goes on: what the handler still holds must be copied
             await self._close([*facts, end])
@@ -278,14 +273,14 @@ class Attempt:
             await self._fail(error)
 
     async def _fail(self, error: Exception) -> None:
-        reason, text = self._describe(error)
+        failure = self._describe(error)
         fold = self.live.fold
         if fold.state in TERMINAL:
             return
         facts: list[Fact] = [
-            TaskErrorReported(reason, text),
-            TaskMessagesAdded((Message(role="agent", parts=[Part.error(reason, text)]),)),
-            TaskStatusChanged(fold.state, TaskState.FAILED, text, usage=self.run.usage),
+            TaskErrorReported(failure),
+            TaskMessagesAdded((Message(role="agent", parts=[Part.error(failure.reason, failure.message)]),)),
+            TaskStatusChanged(fold.state, TaskState.FAILED, failure, usage=self.run.usage),
         ]
         await self._close([*self.run.unrecorded(), *facts])
 
@@ -294,19 +289,19 @@ class Attempt:
         await self.live.record(facts, run_id=self.run.run_id)
         self.unwritten = []
 
-    def _describe(self, error: Exception) -> tuple[str, str]:
-        """Reason and sentence for the log. What the agent's own code raises is logged here with its trace."""
+    def _describe(self, error: Exception) -> Failure:
+        """Why the run failed, for the log. What the agent's own code raises is logged here with its trace."""
         if isinstance(error, ToolFailedError):
             error = self.run.reported(error)
         clean = self._controls.redaction.redact_text
         if isinstance(error, ProtolinkError):
-            return error.reason, clean(said(error))[:MAX_REASON]
+            return Failure.from_error(error).cleaned(clean, MAX_REASON)
         if self._controls.expose_errors:
             log.exception("task %s failed", self.run.task_id, exc_info=error)
-            return "AGENT_FAILED", clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON]
+            return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON])
         incident = new_uuid()
         log.error("task %s failed, incident %s", self.run.task_id, incident, exc_info=error)
-        return InternalError.reason, f"the agent failed, incident {incident}"
+        return Failure.of(InternalError.reason, f"the agent failed, incident {incident}")
 
     async def _interrupted(self) -> ProtolinkError | None:
         """Record why the run was interrupted; returns the error that kept it from being recorded, or why it is left."""
@@ -318,7 +313,7 @@ class Attempt:
             return None
         token = self.run.token
         if token.is_cancelled:
-            ending = TaskStatusChanged(fold.state, TaskState.CANCELED, token.reason or "", usage=self.run.usage)
+            ending = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.run.usage)
         elif self.lost and fold.state in self._resumable:
             await self._record_rest([])
             self.left = True
@@ -326,7 +321,8 @@ class Attempt:
         elif self.lost:
             ending = lost(fold.state, "the agent was stopped before the task was done")
         else:
-            ending = TaskStatusChanged(fold.state, TaskState.FAILED, "the handler canceled itself")
+            failure = Failure.of(AGENT_FAILED, "the handler canceled itself")
+            ending = TaskStatusChanged(fold.state, TaskState.FAILED, failure)
         try:
             await self._record_rest([ending])
         except StoreError as error:
@@ -347,49 +343,62 @@ def _never_accepted() -> UnavailableError:
     return UnavailableError("the agent was stopped before it accepted the request")
 
 
-MAX_REASON = 2000
-"""Characters of an error text that go into the log."""
-
-RUN_LOST = "run lost"
-"""How the reason begins of a task that failed because its run did not end by itself."""
+LOST = "run lost"
+"""How the sentence begins of a task that failed because its run did not end by itself."""
 
 
 def closing(
-    state: TaskState, task: Task, output: Message | Artifact | None = None, usage: BudgetUsage | None = None
+    state: TaskState,
+    task: Task,
+    output: Message | Artifact | None = None,
+    usage: BudgetUsage | None = None,
+    action: Failure | None = None,
 ) -> TaskStatusChanged:
     """The status with which a handler's answer ends the run: its state, or where it left the task working, what its output implies.
 
     Args:
         output: The last message or artifact of the run; None where it made none.
+        action: Why the last action of the run that failed did so: it is known better than the output says it.
     """
     target = task.state
     if target not in TERMINAL and target not in INTERRUPTED:
-        target, reason = implied_state(output)
+        target, why = implied_state(output)
+        if why is not None and action is not None and action.message == why.message:
+            why = action
+    elif target is TaskState.CANCELED:
+        reason = task.metadata.get("cancel_reason")
+        return TaskStatusChanged.because(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
     else:
-        reason = task.metadata.get(_STATE_REASONS.get(target, ""), "")
-    return TaskStatusChanged(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
+        why = task.known_failure() if target in TERMINAL else None
+    return TaskStatusChanged(
+        state, target, None if why is None else why.cleaned(str, MAX_REASON).bounded(), usage=usage
+    )
 
 
-def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Any]:
-    """The state that follows from the parts of an output, and the reason of a failure: an error before a question, else success."""
+def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure | None]:
+    """The state that follows from the parts of an output, and its failure if it has one: an error comes before a question."""
     asks: TaskState | None = None
     for part in output.parts if output is not None else ():
         content: Any = part.content
         match part.type:
             case "error":
-                return TaskState.FAILED, _message_of(content)
+                return TaskState.FAILED, _failure_of(content)
             case "tool_output":
                 error = content.error if isinstance(content, ToolOutput) else None
                 if error:
-                    return TaskState.FAILED, _message_of(error)
+                    return TaskState.FAILED, _failure_of(error)
             case "status":
                 said = content.get("state") if isinstance(content, dict) else None
                 asks = asks or (_ASKING.get(said) if isinstance(said, str) else None)
-    return asks or TaskState.COMPLETED, ""
+    return asks or TaskState.COMPLETED, None
 
 
-def _message_of(error: Any) -> Any:
-    return error.get("message") or error.get("code") or "unknown error" if isinstance(error, dict) else error
+def _failure_of(error: Any) -> Failure:
+    known = Failure.from_value(error)
+    if known.message:
+        return known
+    text = error.get("message") or error.get("code") or "unknown error" if isinstance(error, dict) else error
+    return replace(known, message=str(text))
 
 
 _ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
@@ -398,8 +407,8 @@ _ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value
 
 def lost(state: TaskState, why: str) -> TaskStatusChanged:
     """The status of a task whose run did not end by itself."""
-    return TaskStatusChanged(state, TaskState.FAILED, f"{RUN_LOST}: {why}")
+    return TaskStatusChanged(state, TaskState.FAILED, Failure.of(RUN_LOST, f"{LOST}: {why}"))
 
 
 def canceled(state: TaskState, request: CancelRequested) -> TaskStatusChanged:
-    return TaskStatusChanged(state, TaskState.CANCELED, request.reason)
+    return TaskStatusChanged(state, TaskState.CANCELED, cancel_reason=request.reason)

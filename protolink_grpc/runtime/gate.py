@@ -52,7 +52,7 @@ from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.journal import UNCERTAIN, ActionRecord
-from protolink_grpc.runtime.outcome import Outcome, error_value, refusal_value
+from protolink_grpc.runtime.outcome import Outcome, ended_value, error_value, refusal_value, shown_value
 
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
@@ -281,7 +281,8 @@ class Passage:
         try:
             edited = self.prepared.edited(arguments)
         except ToolRejectedError as error:
-            await self._end(ActionEnded(*self._what, error=error_value(error), outcome="rejected"), str(error))
+            value = ended_value(error_value(error), error, self.action.name)
+            await self._end(ActionEnded(*self._what, error=value, outcome="rejected"), str(error))
             raise
         self.action = _renamed(edited, self.action.action_id)
         again = await decide(self.gate.policy, self.action, self.scene.context)
@@ -336,7 +337,8 @@ class Passage:
         raise error
 
     async def _refused(self, error: ActionPolicyError) -> None:
-        await self._end(ActionEnded(*self._what, error=refusal_value(error), outcome="denied"), str(error))
+        value = ended_value(refusal_value(error), error, self.action.name)
+        await self._end(ActionEnded(*self._what, error=value, outcome="denied"), str(error))
 
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
@@ -356,7 +358,7 @@ class Passage:
             exception = scene.reported(raised, peer=action.kind == AGENT_CALL)
         except BudgetExceededError as raised:
             await report_budget(scene, raised.decision)
-            await self._end(self._ended("failed", done, error_value(raised), started), str(raised))
+            await self._end(self._ended("failed", done, raised, started), str(raised))
             raise
         except ProtolinkError as raised:
             exception = raised
@@ -366,7 +368,7 @@ class Passage:
         error = None if exception is None else error_value(exception)
         rejected = isinstance(exception, ToolRejectedError)
         outcome = "completed" if exception is None else "rejected" if rejected else "failed"
-        ended = self._ended(outcome, done, error, started)
+        ended = self._ended(outcome, done, exception, started)
         await self._end(ended, self._named if exception is None else str(exception))
         scene.token.raise_if_cancelled()
         return Outcome(action.action_id, done.result, error, exception, rejected)
@@ -379,9 +381,10 @@ class Passage:
     def _what(self) -> tuple[str, str]:
         return self.action.kind, self.action.name
 
-    def _ended(self, outcome: str, done: Done, error: Any, started: float) -> ActionEnded:
+    def _ended(self, outcome: str, done: Done, error: ProtolinkError | None, started: float) -> ActionEnded:
         micros = int((time.monotonic() - started) * 1e6)
-        return ActionEnded(*self._what, done.result, error, self.delegation_id, micros, done.usage, outcome)
+        value = None if error is None else ended_value(error_value(error), error, self.action.name)
+        return ActionEnded(*self._what, done.result, value, self.delegation_id, micros, done.usage, outcome)
 
     async def _end(self, ended: ActionEnded, summary: str, severity: Any = None) -> None:
         rank = severity or ("info" if ended.outcome == "completed" else "error")
@@ -437,7 +440,7 @@ def _known(record: ActionRecord) -> Outcome:
             asked = record.requests[-1] if record.requests else None
             raise ApprovalRequiredError(message, request=asked, action_id=action.action_id)
         raise ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
-    failure = plain(ended.error)
+    failure = shown_value(ended.error)
     if failure is None and ended.outcome != "completed":
         # Never taken for a success, also where a later version has an outcome of its own.
         failure = error_value(ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}"))

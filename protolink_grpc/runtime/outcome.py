@@ -1,6 +1,6 @@
 """How an action ended, in the two forms that it has: an exception where it happens, a JSON value in the log and in artifacts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -11,6 +11,8 @@ from protolink_grpc.errors import (
     ToolRejectedError,
     classes,
 )
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.json_value import plain
 
 
 @dataclass(slots=True)
@@ -39,6 +41,29 @@ def error_value(error: ProtolinkError) -> dict[str, Any]:
     own = isinstance(error, ToolError | BudgetExceededError)
     code = error.reason if own else ToolFailedError.reason
     return {"status": "failed", "code": code, "message": str(error)}
+
+
+def ended_value(value: dict[str, Any], error: ProtolinkError, origin: str) -> dict[str, Any]:
+    """The `error` of an action as the log has it: what it says to everybody, and what kind of failure it was, where, and why.
+
+    Args:
+        value: What `error_value` or `refusal_value` makes of the error.
+        origin: What was called.
+    """
+    known = Failure.from_error(error, origin=origin)
+    told = Failure.from_value(value)
+    return dict(replace(told, **{name: getattr(known, name) for name in _KIND}).to_value())
+
+
+def shown_value(value: Any) -> Any:
+    """The inverse of `ended_value`: the same in the run that failed and in one that takes over."""
+    if not isinstance(value, dict) or value.get("status") not in _STATUSES:
+        return plain(value)
+    return {key: plain(each) for key, each in value.items() if key not in _KIND}
+
+
+_KIND = ("category", "retryable", "retry_delay_s", "origin", "cause")
+_STATUSES = ("failed", "rejected", "denied")
 
 
 def refusal_value(error: ProtolinkError) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, Budg
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import (
+    ActionEnded,
     LlmCallCompleted,
     LlmCallStarted,
     Payload,
@@ -29,6 +30,7 @@ from protolink_grpc.models.events import (
     TaskSubmitted,
     check_type,
 )
+from protolink_grpc.models.failure import MAX_REASON, Failure
 from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import canonical_json, plain
@@ -96,6 +98,7 @@ class Run:
 
     Attributes:
         journal: What earlier runs of the same turn have done; None where there were none.
+        failed_action: Why the last action of this run that did not succeed failed; None where all did.
         last_output: The last artifact, or message of an agent, that the handler has published; None before the first.
         texts: Where readers find the text that models are producing; None before the run begins and after its end.
     """
@@ -127,6 +130,7 @@ class Run:
         self._flushing: asyncio.Task[None] | None = None
         self._scheduled: asyncio.Handle | None = None
         self._failure: BaseException | None = None
+        self.failed_action: Failure | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
 
@@ -213,15 +217,19 @@ class Run:
         controls = self._controls
         shown = error
         if controls.expose_errors:
-            text = controls.redaction.redact_text(str(error))
+            clean = controls.redaction.redact_text
+            text = clean(str(error))
             if not peer:
                 log_tool_failure(error, self.task_id)
             if text != str(error):
                 shown = ToolFailedError(text, **error.metadata)
+            known = Failure.from_error(error).cause
+            shown.failure = None if known is None else known.cleaned(clean, MAX_REASON)
         else:
             incident, tool = new_uuid(), error.metadata.get("tool", "")
             log_tool_failure(error, self.task_id, incident)
             shown = ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
+        shown.is_of_peer = error.is_of_peer
         shown.is_reported = True
         return shown
 
@@ -352,6 +360,8 @@ class Run:
             self.last_output = last_output((payload,)) or self.last_output
         elif isinstance(payload, _CALL_EVENTS):
             self.end_delta(payload.call_id)
+        elif isinstance(payload, ActionEnded):
+            self.failed_action = payload.failure or self.failed_action
         if self._failure is not None:
             raise self._failure
         if len(self._pending) >= GROUP:

@@ -104,6 +104,8 @@ def head_to_pb(head: TaskHead) -> task_pb2.Task:
         message_count=head.messages,
         artifact_count=head.artifacts,
     )
-    if head.reason:
-        setattr(out, "cancel_reason" if head.state is TaskState.CANCELED else "error", head.reason)
+    if head.reason and head.state is TaskState.CANCELED:
+        out.cancel_reason = head.reason
+    elif head.reason:
+        out.failure.message = head.reason
     return out

@@ -6,8 +6,15 @@ found to change it.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from protolink_grpc.errors import InvalidArgumentError, SessionNotFoundError, StoreError, UnimplementedError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    SessionNotFoundError,
+    StoreError,
+    UnimplementedError,
+    UnsupportedOperationError,
+)
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult, LLMMessage
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.state import NOT_ENABLED, StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.state.conversation import ConversationMemory, estimated_tokens
 from protolink_grpc.state.state import MODULES, PrincipalState, State, check_module
@@ -152,8 +159,9 @@ async def _each(
 ) -> StateStoreReport:
     module = own.conversation if name == ConversationMemory.name else own.tools
     if module is None:
-        return StateStoreReport(name, enabled=False, error=NOT_ENABLED)
+        failure = Failure.of(UnsupportedOperationError.reason, NOT_ENABLED)
+        return StateStoreReport(name, enabled=False, error=NOT_ENABLED, failure=failure)
     try:
         return await work(module)
     except StoreError as error:
-        return StateStoreReport(name, error=str(error))
+        return StateStoreReport(name, error=str(error), failure=Failure.from_error(error))

@@ -17,6 +17,7 @@ from protolink_grpc.store.port import READ_BYTES, Append, RequestRecord, TaskHea
 
 MIGRATIONS = (
     None,  # logs of protolink.v1, whose events had other numbers
+    None,  # logs of plgrpc.v1 from before its first release
     """
     CREATE TABLE tasks(
       task_id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent_name TEXT NOT NULL, session_id TEXT NOT NULL,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
-from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError
+from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError, said
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models import json_value
 from protolink_grpc.models.arguments import checks_arguments
@@ -76,14 +76,6 @@ class _Failures:
             raise ToolFailedError(
                 f"Tool '{self._tool}' failed: {name}: {said(error)}", tool=self._tool, error_type=name
             ) from error
-
-
-def said(error: BaseException) -> str:
-    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
-    try:
-        return str(error).encode("utf-8", "backslashreplace").decode()
-    except Exception:  # its own text is broken; that it failed must be told all the same
-        return "(it cannot say why)"
 
 
 def log_tool_failure(error: ToolFailedError, task_id: str = "", incident: str = "") -> None:

@@ -16,8 +16,9 @@ from plgrpc.v1 import task_pb2
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.wire.actions import (
@@ -66,6 +67,9 @@ from protolink_grpc.wire.tasks import (
     task_from_pb,
     task_to_pb,
 )
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
+from protolink_grpc.wire.values import payload_from_pb as value_from_pb
+from protolink_grpc.wire.values import payload_to_pb as value_to_pb
 
 SEVERITIES: Final[dict[ev.Severity, Any]] = {
     "info": pb.SEVERITY_INFO,
@@ -92,6 +96,9 @@ OUTCOMES: Final = EnumNumbers(
         "canceled": pb.ACTION_OUTCOME_CANCELED,
     },
     field="outcome",
+)
+EFFECTS: Final = EnumNumbers(
+    str, {"continues": pb.ERROR_EFFECT_CONTINUES, "ends": pb.ERROR_EFFECT_ENDS}, field="effect"
 )
 _SEVERITIES_FROM_PB: Final[dict[int, ev.Severity]] = {value: name for name, value in SEVERITIES.items()}
 
@@ -210,15 +217,20 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
 
 
 MAX_SHARED_REASON: Final = 80
-"""Characters of a reason up to which an encoded status is kept for the next one like it."""
+"""Characters of a cancellation's reason up to which an encoded status is kept for the next one like it."""
 
 
 def _is_common(payload: ev.TaskStatusChanged) -> bool:
-    return payload.usage is None and payload.context is None and len(payload.reason) <= MAX_SHARED_REASON
+    return (
+        payload.usage is None
+        and payload.context is None
+        and payload.failure is None
+        and len(payload.cancel_reason) <= MAX_SHARED_REASON
+    )
 
 
 def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, str, int, str]:
-    return payload.previous_state, payload.new_state, payload.reason, payload.attempt, payload.cause
+    return payload.previous_state, payload.new_state, payload.cancel_reason, payload.attempt, payload.cause
 
 
 # Nearly all status events of an agent are the same few; 512 of them take some 50 KiB.
@@ -227,7 +239,7 @@ def _status_tail(  # noqa: PLR0917 -- the key of a cache
     previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, final: bool
 ) -> tuple[bytes, bytes]:
     """The encoded summary, and what `_tail` makes."""
-    payload = ev.TaskStatusChanged(previous, new, reason, attempt, cause)
+    payload = ev.TaskStatusChanged(previous, new, None, reason, attempt, cause)
     return text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, "", final)
 
 
@@ -369,7 +381,8 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
             out = pb.TaskStatusChanged(
                 previous_state=STATES[payload.previous_state],
                 new_state=STATES[payload.new_state],
-                reason=payload.reason,
+                failure=None if payload.failure is None else failure_to_pb(payload.failure),
+                cancel_reason=payload.cancel_reason,
                 attempt=payload.attempt,
                 cause=CAUSES[payload.cause] if payload.cause else pb.RUN_CAUSE_UNSPECIFIED,
             )
@@ -397,9 +410,7 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
                 metadata_json=json_object_to_pb(payload.metadata), flow_state_json=json_object_to_pb(payload.flow_state)
             )
         case ev.TaskErrorReported():
-            return pb.TaskErrorReported(
-                error_code=payload.error_code, error_message=payload.error_message, recoverable=payload.recoverable
-            )
+            return pb.TaskErrorReported(failure=failure_to_pb(payload.failure), effect=EFFECTS[payload.effect])
         case ev.CancelRequested():
             return pb.CancelRequested(
                 reason=payload.reason,
@@ -437,8 +448,8 @@ def _action_payload_to_pb(
             return pb.ActionEnded(
                 kind=payload.kind,
                 name=payload.name,
-                result_json="" if payload.result is None else to_json(payload.result),
-                error_json="" if payload.error is None else to_json(payload.error),
+                result=None if payload.result is None else value_to_pb(payload.result),
+                failure=None if payload.error is None else failure_to_pb(Failure.from_value(payload.error)),
                 delegation_id=payload.delegation_id,
                 duration_micros=payload.duration_micros,
                 usage=None if payload.usage is None else budget_usage_to_pb(payload.usage),
@@ -522,7 +533,8 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             return ev.TaskStatusChanged(
                 STATES.read(status.previous_state),
                 STATES.read(status.new_state),
-                status.reason,
+                failure_from_pb(status.failure, "task_status.failure") if status.HasField("failure") else None,
+                status.cancel_reason,
                 status.attempt,
                 CAUSES.read(status.cause),
                 context_from_pb(status.context, "task_status.context") if status.HasField("context") else None,
@@ -552,7 +564,9 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             return ev.TaskProgress(progress.progress if progress.HasField("progress") else None, progress.message)
         case "task_error":
             error = event.task_error
-            return ev.TaskErrorReported(error.error_code, error.error_message, error.recoverable)
+            return ev.TaskErrorReported(
+                failure_from_pb(error.failure, "task_error.failure"), EFFECTS.read(error.effect)
+            )
         case "cancel_requested":
             cancel = event.cancel_requested
             metadata = json_object_from_pb(cancel.metadata_json, "cancel_requested.metadata_json")
@@ -617,8 +631,8 @@ def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:
     return ev.ActionEnded(
         ended.kind,
         ended.name,
-        from_json(ended.result_json, field="action_ended.result_json") if ended.result_json else None,
-        from_json(ended.error_json, field="action_ended.error_json") if ended.error_json else None,
+        value_from_pb(ended.result, "action_ended.result") if ended.HasField("result") else None,
+        failure_from_pb(ended.failure, "action_ended.failure").to_value() if ended.HasField("failure") else None,
         ended.delegation_id,
         ended.duration_micros,
         budget_usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,

@@ -1,15 +1,16 @@
 """Operations on an agent's memory between the models and `plgrpc`. Nothing here decides or remembers."""
 
-from typing import Any, Final
+from typing import Final
 
 from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionResult
-from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.state import StateOperation, StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.tasks import check_id
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, payload_from_pb, payload_to_pb
 
 MAX_INT32: Final = 2**31 - 1
 
@@ -110,6 +111,9 @@ def result_from_pb(
 
 
 def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
+    known = report.failure
+    if known is None or known.message != report.error:
+        known = Failure.of_text(report.error)
     return pb.StateStoreReport(
         name=report.name,
         enabled=report.enabled,
@@ -118,16 +122,17 @@ def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
         message_count=report.message_count,
         cleared=report.cleared,
         compacted=report.compacted,
-        data_json="" if report.data is None else to_json(report.data),
+        data=None if report.data is None else payload_to_pb(report.data),
         metadata_json=json_object_to_pb(report.metadata),
-        error=report.error or "",
+        failure=None if known is None else failure_to_pb(known),
     )
 
 
 def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport:
     if not report.name:
         raise InvalidArgumentError("must not be empty", field=f"{field}.name")
-    data: Any = from_json(report.data_json, field=f"{field}.data_json") if report.data_json else None
+    data = payload_from_pb(report.data, f"{field}.data") if report.HasField("data") else None
+    failure = failure_from_pb(report.failure, f"{field}.failure") if report.HasField("failure") else None
     return StateStoreReport(
         name=report.name,
         enabled=report.enabled,
@@ -138,5 +143,6 @@ def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport
         compacted=report.compacted,
         data=data,
         metadata=json_object_from_pb(report.metadata_json, f"{field}.metadata_json"),
-        error=report.error or None,
+        error=None if failure is None else failure.message,
+        failure=failure,
     )

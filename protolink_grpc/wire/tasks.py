@@ -16,6 +16,7 @@ from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import USAGE_KEY, TaskFold
 from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
@@ -38,6 +39,7 @@ from protolink_grpc.wire.scalars import (
     timestamp_to_pb,
     varint,
 )
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
 
 MAX_MESSAGES: Final = 1000
 MAX_ARTIFACTS: Final = 1000
@@ -232,6 +234,8 @@ def task_header_to_pb(task: Task) -> pb.Task:
         out.artifacts.extend([artifact_to_pb(artifact) for artifact in task.artifacts])
     if task.flow_state:
         out.flow_state_json = to_json(task.flow_state)
+    if task.failure is not None:
+        out.failure.CopyFrom(failure_to_pb(task.failure))
     if task.metadata:
         _metadata_to_pb(task, out)
     return out
@@ -270,10 +274,16 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
         if context.session_id:
             # The session has a field beside the context, and that is where a server looks for it.
             metadata.setdefault("session_id", context.session_id)
-    error_key = _error_key(task.state)
-    for key, name in (("session_id", "session_id"), (error_key, "error"), ("cancel_reason", "cancel_reason")):
+    for key in ("session_id", "cancel_reason"):
         if isinstance(metadata.get(key), str) and metadata[key]:
-            setattr(out, name, metadata.pop(key))
+            setattr(out, key, metadata.pop(key))
+    said = metadata.get(_error_key(task.state))
+    if isinstance(said, str) and said:
+        known = task.failure
+        # What the metadata says counts: that is what applications write.
+        failure = known if known is not None and known.message == said else Failure(message=said)
+        out.failure.CopyFrom(failure_to_pb(failure))
+        del metadata[_error_key(task.state)]
     usage = _usage_of(metadata.get(USAGE_KEY))
     if usage is not None:
         out.usage.CopyFrom(budget_usage_to_pb(usage))
@@ -287,7 +297,7 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
 
 
 def _error_key(state: TaskState) -> str:
-    """Where a task's metadata has what the contract calls `error`."""
+    """Where a task's metadata has the sentence of what the contract calls `failure`."""
     return "reject_reason" if state is TaskState.REJECTED else "error"
 
 
@@ -343,8 +353,10 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
         attach_context(task.context, out, f"{field}.context")
     if task.session_id:
         metadata["session_id"] = task.session_id
-    if task.error:
-        metadata[_error_key(out.state)] = task.error
+    if task.HasField("failure"):
+        out.failure = failure_from_pb(task.failure, f"{field}.failure")
+        if out.failure.message:
+            metadata[_error_key(out.state)] = out.failure.message
     if task.cancel_reason:
         metadata["cancel_reason"] = task.cancel_reason
     if task.HasField("usage"):
@@ -405,7 +417,7 @@ def _encode_header(fold: TaskFold) -> bytes:
     )
     if fold.context is None and fold.run_id:
         header += _encode_context(fold, created)
-    if fold.metadata or fold.flow_state or fold.context is not None or fold.reason or fold.usage:
+    if fold.metadata or fold.flow_state or fold.context is not None or fold.failure or fold.cancel_reason or fold.usage:
         return header + _rest_of_header(fold).SerializeToString()
     return header
 
@@ -433,8 +445,9 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
         out.flow_state_json = to_json(fold.flow_state)
     if context is not None:
         out.context.CopyFrom(context_to_pb(context))
-    if fold.reason:
-        setattr(out, "cancel_reason" if fold.state is TaskState.CANCELED else "error", fold.reason)
+    if fold.failure is not None:
+        out.failure.CopyFrom(failure_to_pb(fold.failure))
+    out.cancel_reason = fold.cancel_reason
     if fold.usage is not None:
         out.usage.CopyFrom(budget_usage_to_pb(fold.usage))
     return out

@@ -37,6 +37,7 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.reports import RunReplay, RunReport
@@ -150,7 +151,10 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
             decision = BudgetDecision(BudgetEffect.WARN, "max_steps", 1.0, 2.0, draw(texts))
             return [ev.BudgetReported(decision), ev.LlmStep("llm_step", 1, draw(texts), draw(objects))]
         case _:
-            return [ev.TaskErrorReported("E", draw(texts)), ev.CancelRequested(draw(texts), "ada", draw(objects))]
+            return [
+                ev.TaskErrorReported(Failure("E", draw(texts))),
+                ev.CancelRequested(draw(texts), "ada", draw(objects)),
+            ]
 
 
 @st.composite
@@ -165,7 +169,7 @@ def recordings(draw: st.DrawFn) -> Recording:
     state = TaskState.SUBMITTED
     for attempt in range(1, draw(st.integers(1, 3)) + 1):
         run = f"run-{attempt}"
-        begin: list[Any] = [ev.TaskStatusChanged(state, WORKING, "", attempt, "submitted", draw(contexts))]
+        begin: list[Any] = [ev.TaskStatusChanged(state, WORKING, None, "", attempt, "submitted", draw(contexts))]
         if state in INTERRUPTED:
             begin.insert(0, ev.TaskMessagesAdded((Message(f"turn{attempt}", "user", draw(part_lists)),)))
         recording.appends.append((run, begin))
@@ -173,7 +177,9 @@ def recordings(draw: st.DrawFn) -> Recording:
             recording.appends.append((run, draw(facts_at_work(counter))))
         state = draw(st.sampled_from([*sorted(TERMINAL), *sorted(INTERRUPTED) * 3, WORKING]))
         if state is not WORKING:
-            recording.appends.append((run, [ev.TaskStatusChanged(WORKING, state, draw(texts), usage=draw(usages))]))
+            recording.appends.append(
+                (run, [ev.TaskStatusChanged.because(WORKING, state, draw(texts), usage=draw(usages))])
+            )
         if state in TERMINAL:
             break
     return recording

@@ -97,7 +97,9 @@ def test_the_context_of_a_submission_is_kept_and_replaced_by_that_of_a_run() -> 
 
 def test_a_status_moves_the_task_and_is_remembered() -> None:
     fold = fold_of(
-        submitted("hello"), moved(SUBMITTED, WORKING, attempt=1), moved(WORKING, TaskState.FAILED, reason="x")
+        submitted("hello"),
+        moved(SUBMITTED, WORKING, attempt=1),
+        ev.TaskStatusChanged.because(WORKING, TaskState.FAILED, "x"),
     )
     assert (fold.state, fold.reason, fold.attempt) == (TaskState.FAILED, "x", 1)
     assert fold.history == [(SUBMITTED, WORKING, 2_000_000), (WORKING, TaskState.FAILED, 3_000_000)]
@@ -261,7 +263,7 @@ def test_a_task_has_the_typed_facts_in_its_metadata() -> None:
     fold = fold_of(
         submitted("hello", own=1),
         moved(SUBMITTED, WORKING, attempt=1, context=FULL_CONTEXT),
-        moved(WORKING, TaskState.FAILED, reason="broken"),
+        ev.TaskStatusChanged.because(WORKING, TaskState.FAILED, "broken"),
     )
     task = fold.to_task()
     assert (task.id, task.state, task.created_at) == ("task", TaskState.FAILED, "1970-01-01T00:00:01.000000+00:00")
@@ -284,7 +286,7 @@ def test_a_task_has_the_typed_facts_in_its_metadata() -> None:
     [(TaskState.FAILED, "error"), (TaskState.CANCELED, "cancel_reason"), (TaskState.REJECTED, "reject_reason")],
 )
 def test_the_reason_of_an_end_is_under_the_key_of_its_state(state: TaskState, key: str) -> None:
-    task = fold_of(submitted("hello"), moved(SUBMITTED, state, reason="because")).to_task()
+    task = fold_of(submitted("hello"), ev.TaskStatusChanged.because(SUBMITTED, state, "because")).to_task()
     assert {name for name in task.metadata if name.endswith(("reason", "error"))} == {key}
     assert task.metadata[key] == "because"
 

@@ -18,6 +18,7 @@ from protolink_grpc.gateway.protolink_shapes import card_json, on_one_line, task
 from protolink_grpc.models import AgentCard, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.card import AgentInterface
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 
@@ -78,6 +79,9 @@ def test_what_protolink_has_words_for_comes_back_as_it_was(kind: type, data: st.
     elif isinstance(payload, ev.TaskProgress) and not 0 <= (payload.progress or 0) <= 100:
         assert read.payload == found  # nobody can report it; it is shown as it came
         return
+    if isinstance(payload, ev.TaskErrorReported):  # of a failure, ProtoLink has two words
+        known = Failure.of(payload.failure.reason, payload.failure.message)
+        payload = ev.TaskErrorReported(known, "continues" if payload.recoverable else "ends")
     if has_no_json(payload):
         # An infinite confidence, say, is null in JSON: what was read says the same again.
         (again,) = told(event(read.payload))
@@ -120,7 +124,7 @@ def test_a_result_that_was_kept_back_is_said_to_be() -> None:
 
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_stream_ends_with_the_state_in_which_a_task_rests(state: TaskState) -> None:
-    (found,) = told(event(ev.TaskStatusChanged(TaskState.WORKING, state, "why")))
+    (found,) = told(event(ev.TaskStatusChanged.because(TaskState.WORKING, state, "why")))
     assert found["new_state"] in PEER_STATES
     assert is_last(found) == (state in TERMINAL or state in INTERRUPTED)
 
@@ -176,7 +180,7 @@ def test_a_task_of_every_state_is_one_that_protolink_reads(state: TaskState) -> 
     fold = TaskFold("t")
     fold.apply(ev.TaskSubmitted(full_task(), "ada"), 1, 1, "run")
     if state is not TaskState.SUBMITTED:
-        fold.apply(ev.TaskStatusChanged(TaskState.SUBMITTED, state, "why"), 2, 2, "run")
+        fold.apply(ev.TaskStatusChanged.because(TaskState.SUBMITTED, state, "why"), 2, 2, "run")
     task = PeerTask.from_dict(json.loads(write_json(task_json(fold))))
     assert task.state.value in PEER_STATES
     assert [change["new_state"] in PEER_STATES for change in task.metadata["state_history"]] == [True] * len(

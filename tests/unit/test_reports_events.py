@@ -12,6 +12,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import Artifact, ContextManifest, Message, Part, RunAction, RunContext, Task, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import MAX_DEPTH
 from protolink_grpc.models.stream_events import _LLM_SHAPES
 
@@ -146,7 +147,7 @@ def test_a_status_is_promoted_with_the_reason_of_its_task() -> None:
             "task_status_update", previous_state="working", new_state="failed", final=True, metadata={"task": task}
         )
     )
-    assert seen.payload == ev.TaskStatusChanged(TaskState.WORKING, TaskState.FAILED, "no rooms")
+    assert seen.payload == ev.TaskStatusChanged(TaskState.WORKING, TaskState.FAILED, Failure(message="no rooms"))
     assert (seen.type, seen.final, seen.run_id, seen.session_id) == ("task.status", True, "r", "s")
     assert seen.metadata == {"task": task, "source_type": "task_status_update"}
 
@@ -164,7 +165,7 @@ def test_an_artifact_and_an_error_are_promoted() -> None:
     assert (failed.type, failed.severity, failed.payload) == (
         "task.error",
         "error",
-        ev.TaskErrorReported("E", "m", True),
+        ev.TaskErrorReported(Failure("E", "m"), "continues"),
     )
 
 

@@ -23,6 +23,7 @@ from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports import RunExport, RunReport
 from protolink_grpc.reports.agentruntime import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
+from protolink_grpc.runtime.engine import lost
 from protolink_grpc.wire.events import EventEncoder, event_from_frame
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
@@ -159,7 +160,7 @@ def test_a_run_begins_by_its_cause(cause: str, first: str) -> None:
 
 
 def test_a_lost_run_says_so() -> None:
-    records = exported(ev.TaskStatusChanged(WORKING, TaskState.FAILED, "run lost: the process died"))
+    records = exported(lost(WORKING, "the process died"))
     assert records[0]["payload"]["failureCategory"] == "run_lost"
 
 

@@ -29,6 +29,7 @@ from protolink_grpc.models import Artifact, Part, PolicyDecision, PolicyEffect, 
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import ActionEnded, ActionRequested, ApprovalRequired, RunEvent
+from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.gate import Done, Gate, Prepared
@@ -516,7 +517,9 @@ async def test_a_tool_that_fails_is_an_outcome_that_says_so() -> None:
         "code": "TOOL_FAILED",
         "message": "Tool 'buy' failed: RuntimeError: out of stock",
     }
-    assert scene.payload("action.failed").error == outcome.error
+    assert scene.payload("action.failed").error == outcome.error | {"origin": "buy"}
+    failure = scene.payload("action.failed").failure
+    assert (failure.category, failure.origin) == (FailureCategory.TOOL, "buy")
     with pytest.raises(ToolFailedError, match="out of stock"):
         outcome.value()
 

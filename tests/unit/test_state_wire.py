@@ -157,7 +157,7 @@ def test_bounds_that_would_change_their_meaning_are_not_sent(name: str, value: i
     ("report", "field"),
     [
         (pb.StateStoreReport(), "stores[0].name"),
-        (pb.StateStoreReport(name="n", data_json="{"), "stores[0].data_json"),
+        (pb.StateStoreReport(name="n", data={"json": "{"}), "stores[0].data.json"),
         (pb.StateStoreReport(name="n", metadata_json="[]"), "stores[0].metadata_json"),
     ],
 )

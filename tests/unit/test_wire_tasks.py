@@ -20,12 +20,14 @@ from wire_values import (
     full_task,
     messages,
     tasks,
+    whole_failures,
 )
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models import Artifact, Message, Part, RunContext, Task, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.wire.events import EventEncoder, replay
@@ -142,7 +144,7 @@ def test_typed_facts_travel_in_their_own_fields_and_not_in_the_metadata() -> Non
     out = task_to_pb(full_task())
     assert out.metadata_json == '{"fact":[1,2.5,null,{"deep":true}]}'
     assert (out.context.run_id, out.context.cancel_reason) == ("run", "enough")
-    assert (out.session_id, out.error) == ("session", "broken")
+    assert (out.session_id, out.failure.message) == ("session", "broken")
     assert len(out.state_history) == 1
 
 
@@ -153,7 +155,7 @@ def test_typed_facts_travel_in_their_own_fields_and_not_in_the_metadata() -> Non
 def test_the_reason_is_kept_under_the_key_of_its_state(state: TaskState, key: str) -> None:
     task = Task("task", state, metadata={key: "because"})
     out = task_to_pb(task)
-    assert (out.error, out.metadata_json) == ("because", "")
+    assert (out.failure.message, out.metadata_json) == ("because", "")
     assert task_from_pb(out).metadata == {key: "because"}
 
 
@@ -386,7 +388,7 @@ TWO_TURNS = (
     ev.TaskMessagesAdded((Message("m3", "agent", [], NOON),)),
     ev.TaskArtifactUpdated(replace(FULL_ARTIFACT, id="a2")),
     ev.TaskPatched({"patched": 1}, {"step": 2}),
-    status(TaskState.WORKING, TaskState.FAILED, reason="broken"),
+    status(TaskState.WORKING, TaskState.FAILED, failure=Failure("E", "broken")),
 )
 
 
@@ -400,7 +402,7 @@ def test_the_full_view_is_the_whole_task() -> None:
     assert (out.message_count, out.artifact_count) == (3, 2)
     assert (out.sequence, out.run_id, out.agent_name, out.session_id) == (10, "run", "agent", "task")
     assert (out.create_time.seconds, out.update_time.seconds) == (1, 10)
-    assert (out.state, out.error) == (pb.TASK_STATE_FAILED, "broken")
+    assert (out.state, out.failure.message) == (pb.TASK_STATE_FAILED, "broken")
 
 
 @pytest.mark.parametrize("view", [pb.TASK_VIEW_HEADER, pb.TASK_VIEW_TURN, pb.TASK_VIEW_FULL])
@@ -481,13 +483,29 @@ def test_the_output_of_a_turn_is_not_that_of_an_earlier_one() -> None:
 
 @pytest.mark.parametrize(
     ("state", "field"),
-    [(TaskState.CANCELED, "cancel_reason"), (TaskState.FAILED, "error"), (TaskState.REJECTED, "error")],
+    [(TaskState.CANCELED, "cancel_reason"), (TaskState.FAILED, "failure"), (TaskState.REJECTED, "failure")],
 )
 def test_the_reason_of_an_end_is_in_the_field_of_its_state(state: TaskState, field: str) -> None:
-    fold = fold_of(TWO_TURNS[0], status(TaskState.SUBMITTED, state, reason="because"))
+    fold = fold_of(TWO_TURNS[0], ev.TaskStatusChanged.because(TaskState.SUBMITTED, state, "because"))
     out = fold_to_pb(fold, pb.TASK_VIEW_FULL)
-    assert {name for name in ("error", "cancel_reason") if getattr(out, name)} == {field}
-    assert task_from_pb(out) == fold.to_task()
+    assert {each.name for each, _ in out.ListFields()} & {"failure", "cancel_reason"} == {field}
+    read = task_from_pb(out)
+    assert read == fold.to_task()
+    assert read.failure == fold.to_task().failure == fold.failure
+
+
+@relaxed
+@given(failure=whole_failures)
+def test_the_whole_failure_of_a_task_comes_back_and_its_message_is_the_reason(failure: Failure) -> None:
+    read = travelled(Task("task", TaskState.WORKING).fail(failure))
+    assert read.failure == failure
+    assert read.metadata.get("error", "") == failure.message
+
+
+def test_a_reason_that_was_written_into_the_metadata_later_counts() -> None:
+    task = Task("task", TaskState.WORKING).fail(Failure("E", "first"))
+    task.metadata["error"] = "second"
+    assert travelled(task).failure == Failure(message="second")
 
 
 def test_a_task_and_its_fold_together_leave_no_field_of_the_contract_out() -> None:
@@ -495,7 +513,7 @@ def test_a_task_and_its_fold_together_leave_no_field_of_the_contract_out() -> No
     fold = fold_of(
         payloads[ev.TaskSubmitted],
         payloads[ev.TaskStatusChanged],
-        status(TaskState.WORKING, TaskState.FAILED, reason="broken"),
+        status(TaskState.WORKING, TaskState.FAILED, failure=Failure("E", "broken")),
     )
     fold.flow_state = dict(FACTS)
     canceled = Task("task", TaskState.CANCELED, metadata={"cancel_reason": "enough"})

@@ -31,6 +31,7 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.fold import DERIVED_KEYS
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
@@ -230,17 +231,30 @@ budget_decisions = st.builds(
     times,
 )
 
+whole_failures = st.recursive(
+    st.none(),
+    lambda cause: st.builds(
+        Failure,
+        *(texts, texts, st.none() | st.sampled_from(FailureCategory), st.booleans()),
+        st.none() | st.integers(0, 10**12).map(lambda micros: micros / 1_000_000),
+        *(texts, st.none() | json_values, cause),
+    ),
+    max_leaves=4,
+).filter(lambda failure: failure is not None)
 causes = st.sampled_from(["", "submitted", "continued", "recovered", "unknown-77"])
 PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.TaskSubmitted: st.builds(ev.TaskSubmitted, tasks(), texts, texts),
     ev.TaskStatusChanged: st.builds(
-        ev.TaskStatusChanged, states, states, texts, small_counts, causes, st.none() | contexts
+        ev.TaskStatusChanged,
+        *(states, states, st.none() | whole_failures, texts, small_counts, causes, st.none() | contexts),
     ),
     ev.TaskMessagesAdded: st.builds(ev.TaskMessagesAdded, st.lists(messages, max_size=2).map(tuple), texts),
     ev.TaskArtifactUpdated: st.builds(ev.TaskArtifactUpdated, artifacts, st.booleans(), st.booleans()),
     ev.TaskPatched: st.builds(ev.TaskPatched, objects, objects),
     ev.TaskProgress: st.builds(ev.TaskProgress, st.none() | st.floats(allow_nan=False), texts),
-    ev.TaskErrorReported: st.builds(ev.TaskErrorReported, texts, texts, st.booleans()),
+    ev.TaskErrorReported: st.builds(
+        ev.TaskErrorReported, whole_failures, st.sampled_from([*ev.ERROR_EFFECTS, "unknown-77"])
+    ),
     ev.CancelRequested: st.builds(ev.CancelRequested, texts, texts, objects),
     ev.ActionRequested: st.builds(ev.ActionRequested, actions, texts),
     ev.ActionPolicyEvaluated: st.builds(ev.ActionPolicyEvaluated, policy_decisions),
@@ -359,18 +373,24 @@ def full_task() -> Task:
     return task
 
 
+FULL_FAILURE = Failure(
+    *("E", "broken", FailureCategory.PEER, True, 1.5, "hotel", FACTS),
+    Failure("TOOL_FAILED", "no rooms", FailureCategory.TOOL, origin="book"),
+)
+
+
 def full_payloads() -> dict[type, Any]:
     """One of each kind, every field set to something that is not its default."""
     return {
         ev.TaskSubmitted: ev.TaskSubmitted(full_task(), "ada", "request"),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
-            TaskState.SUBMITTED, TaskState.WORKING, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE
+            *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE)
         ),
         ev.TaskMessagesAdded: ev.TaskMessagesAdded((FULL_MESSAGE,), "request"),
         ev.TaskArtifactUpdated: ev.TaskArtifactUpdated(FULL_ARTIFACT, True, True),
         ev.TaskPatched: ev.TaskPatched(FACTS, FACTS),
         ev.TaskProgress: ev.TaskProgress(50.0, "half"),
-        ev.TaskErrorReported: ev.TaskErrorReported("E", "broken", True),
+        ev.TaskErrorReported: ev.TaskErrorReported(FULL_FAILURE, "continues"),
         ev.CancelRequested: ev.CancelRequested("enough", "ada", FACTS),
         ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation", "message/0"),
         ev.ActionPolicyEvaluated: ev.ActionPolicyEvaluated(FULL_VERDICT),

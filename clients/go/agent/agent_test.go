@@ -250,7 +250,7 @@ func TestEndingsOfATurn(t *testing.T) {
 		"panic secret":    "FAILED " + errPanicked.Error(),
 	} {
 		task := send(t, client, text)
-		expect(t, text, strings.TrimPrefix(task.GetState().String(), "TASK_STATE_")+" "+task.GetError(), want)
+		expect(t, text, strings.TrimPrefix(task.GetState().String(), "TASK_STATE_")+" "+task.GetFailure().GetMessage(), want)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestAnAgentThatStopsRecordsWhatItDidNotFinish(t *testing.T) {
 		}
 	}
 	expect(t, "state", last.GetTaskStatus().GetNewState(), pb.TaskState_TASK_STATE_FAILED)
-	expect(t, "reason", last.GetTaskStatus().GetReason(), errStopped.Error())
+	expect(t, "reason", last.GetTaskStatus().GetFailure().GetMessage(), errStopped.Error())
 	expect(t, "end", stop(), nil)
 }
 

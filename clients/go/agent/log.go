@@ -64,7 +64,7 @@ func (l *taskLog) begin(request *pb.SendTaskRequest, cancel context.CancelFunc) 
 	l.task.RunId, l.cancel = l.turn.runID, cancel
 	l.attempt++
 	l.append(opening)
-	working := statusChanged(l.task.State, pb.TaskState_TASK_STATE_WORKING, "")
+	working := statusChanged(&pb.TaskStatusChanged{PreviousState: l.task.State, NewState: pb.TaskState_TASK_STATE_WORKING})
 	working.GetTaskStatus().Attempt, working.GetTaskStatus().Cause = l.attempt, cause
 	l.append(working)
 	return l.turn, nil
@@ -82,8 +82,9 @@ func (l *taskLog) publish(runID string, events ...*pb.RunEvent) bool {
 }
 
 // end adds the last events of a run, of which the status is made here.
-func (l *taskLog) end(runID string, state pb.TaskState, reason string, before ...*pb.RunEvent) {
-	l.publish(runID, append(before, statusChanged(pb.TaskState_TASK_STATE_WORKING, state, reason))...)
+func (l *taskLog) end(runID string, state pb.TaskState, why *pb.Failure, before ...*pb.RunEvent) {
+	change := &pb.TaskStatusChanged{PreviousState: pb.TaskState_TASK_STATE_WORKING, NewState: state, Failure: why}
+	l.publish(runID, append(before, statusChanged(change))...)
 }
 
 // cancelTask records the wish and ends the task, then interrupts the run; what that says from now on is dropped. Canceling twice is
@@ -101,7 +102,8 @@ func (l *taskLog) cancelTask(reason, metadataJSON string) error {
 	}
 	asked := &pb.CancelRequested{Reason: reason, RequestedBy: anonymous, MetadataJson: metadataJSON}
 	l.append(&pb.RunEvent{EventType: "task.cancel_requested", Payload: &pb.RunEvent_CancelRequested{CancelRequested: asked}})
-	l.append(statusChanged(l.task.State, pb.TaskState_TASK_STATE_CANCELED, reason))
+	change := &pb.TaskStatusChanged{PreviousState: l.task.State, NewState: pb.TaskState_TASK_STATE_CANCELED, CancelReason: reason}
+	l.append(statusChanged(change))
 	l.cancel()
 	return nil
 }
@@ -120,8 +122,7 @@ func (l *taskLog) append(events ...*pb.RunEvent) {
 	l.changed = make(chan struct{})
 }
 
-func statusChanged(from, to pb.TaskState, reason string) *pb.RunEvent {
-	change := &pb.TaskStatusChanged{PreviousState: from, NewState: to, Reason: reason}
+func statusChanged(change *pb.TaskStatusChanged) *pb.RunEvent {
 	return &pb.RunEvent{EventType: "task.status", Payload: &pb.RunEvent_TaskStatus{TaskStatus: change}}
 }
 
@@ -153,12 +154,7 @@ func (l *taskLog) fold(event *pb.RunEvent) {
 		t.StateHistory = append(t.StateHistory, &pb.StateChange{
 			PreviousState: change.PreviousState, NewState: change.NewState, ChangeTime: event.CreateTime,
 		})
-		switch change.NewState {
-		case pb.TaskState_TASK_STATE_CANCELED:
-			t.CancelReason = change.Reason
-		case pb.TaskState_TASK_STATE_FAILED, pb.TaskState_TASK_STATE_REJECTED:
-			t.Error = change.Reason
-		}
+		t.CancelReason, t.Failure = change.CancelReason, change.Failure
 	}
 	t.MessageCount, t.ArtifactCount = int32(len(t.Messages)), int32(len(t.Artifacts))
 }
@@ -187,7 +183,7 @@ func (l *taskLog) view(which pb.TaskView) *pb.Task {
 	t := l.task
 	shown := &pb.Task{
 		Id: t.Id, State: t.State, CreateTime: t.CreateTime, UpdateTime: t.UpdateTime, SessionId: t.SessionId, RunId: t.RunId,
-		Sequence: t.Sequence, AgentName: l.agent, MessageCount: t.MessageCount, ArtifactCount: t.ArtifactCount, Error: t.Error,
+		Sequence: t.Sequence, AgentName: l.agent, MessageCount: t.MessageCount, ArtifactCount: t.ArtifactCount, Failure: t.Failure,
 		CancelReason: t.CancelReason,
 	}
 	if which == pb.TaskView_TASK_VIEW_HEADER {

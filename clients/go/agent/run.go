@@ -99,18 +99,34 @@ func RequireInput(question string) error {
 	return &ending{pb.TaskState_TASK_STATE_INPUT_REQUIRED, question}
 }
 
-// outcome is the state that an answer of a handler means, its reason, and what is said before.
-func outcome(err error) (pb.TaskState, string, []*pb.RunEvent) {
+// outcome is the state that an answer of a handler means, why it is none of success, and what is said before.
+func outcome(err error) (pb.TaskState, *pb.Failure, []*pb.RunEvent) {
 	var end *ending
 	switch {
 	case err == nil:
-		return pb.TaskState_TASK_STATE_COMPLETED, "", nil
+		return pb.TaskState_TASK_STATE_COMPLETED, nil, nil
 	case !errors.As(err, &end):
-		return pb.TaskState_TASK_STATE_FAILED, err.Error(), nil
+		return pb.TaskState_TASK_STATE_FAILED, failureOf(err), nil
 	case end.state == pb.TaskState_TASK_STATE_INPUT_REQUIRED:
 		question := spoken(&pb.Message{Parts: []*pb.Part{{Content: &pb.Part_Text{Text: end.text}}}})
-		return end.state, "", []*pb.RunEvent{messagesAdded("", []*pb.Message{question})}
+		return end.state, nil, []*pb.RunEvent{messagesAdded("", []*pb.Message{question})}
 	default:
-		return end.state, end.text, nil
+		return end.state, &pb.Failure{Message: end.text}, nil
 	}
+}
+
+// failureOf is what the log says about an error that ended a run. What another agent answered is that agent's failure, and its cause.
+func failureOf(err error) *pb.Failure {
+	told := &pb.Failure{Reason: "AGENT_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL}
+	var answer *plgrpc.Error
+	switch {
+	case errors.Is(err, errStopped):
+		told.Reason, told.Category, told.Retryable = "RUN_LOST", pb.FailureCategory_FAILURE_CATEGORY_UNAVAILABLE, true
+	case errors.Is(err, errPanicked):
+		told.Reason, told.Category = string(plgrpc.ErrInternal), pb.FailureCategory_FAILURE_CATEGORY_INTERNAL
+	case errors.As(err, &answer):
+		told.Category = pb.FailureCategory_FAILURE_CATEGORY_PEER
+		told.Cause = &pb.Failure{Reason: string(answer.Reason), Message: answer.Message}
+	}
+	return told
 }

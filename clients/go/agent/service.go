@@ -283,8 +283,8 @@ func (s *service) run(ctx context.Context, cancel context.CancelFunc, this accep
 	if err != nil && s.stopping.Err() != nil {
 		err = errStopped
 	}
-	state, reason, last := outcome(err)
-	this.end(run.id, state, reason, last...)
+	state, why, last := outcome(err)
+	this.end(run.id, state, why, last...)
 }
 
 func (s *service) call(ctx context.Context, run *Run, handler Handler) (err error) {
@@ -339,7 +339,7 @@ func (s *service) drainOnce(grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, task := range s.tasks {
-		task.end(task.view(pb.TaskView_TASK_VIEW_HEADER).GetRunId(), pb.TaskState_TASK_STATE_FAILED, errStopped.Error())
+		task.end(task.view(pb.TaskView_TASK_VIEW_HEADER).GetRunId(), pb.TaskState_TASK_STATE_FAILED, failureOf(errStopped))
 	}
 	s.stopRuns()
 }

@@ -169,14 +169,18 @@ func (b *toolbox) run(ctx context.Context, run *Run, call *pb.ToolCall) error {
 	ended := &pb.RunEvent{EventType: "action.completed", ActionId: actionID, Summary: summary}
 	outcome := pb.ActionOutcome_ACTION_OUTCOME_COMPLETED
 	output := &pb.ToolOutput{CallId: call.GetCallId(), ResultJson: result}
+	var why *pb.Failure
 	if err != nil {
 		ended.Severity, ended.Summary = pb.Severity_SEVERITY_ERROR, err.Error()
-		outcome, ended.EventType, output.ErrorJson = refusal(err)
+		outcome, ended.EventType, why, output.ErrorJson = refusal(call.GetToolName(), err)
 	}
-	ended.Payload = &pb.RunEvent_ActionEnded{ActionEnded: &pb.ActionEnded{
-		Kind: kind, Name: call.GetToolName(), Outcome: outcome,
-		ResultJson: result, ErrorJson: output.ErrorJson, DurationMicros: time.Since(began).Microseconds(),
-	}}
+	done := &pb.ActionEnded{
+		Kind: kind, Name: call.GetToolName(), Outcome: outcome, Failure: why, DurationMicros: time.Since(began).Microseconds(),
+	}
+	if result != "" {
+		done.Result = &pb.Payload{Value: &pb.Payload_Json{Json: result}}
+	}
+	ended.Payload = &pb.RunEvent_ActionEnded{ActionEnded: done}
 	run.Emit(ended)
 	run.Artifact(&pb.Artifact{ActionId: &actionID, Parts: []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}})
 	return err
@@ -192,10 +196,14 @@ func called(ctx context.Context, tool Tool, arguments string) (string, error) {
 	return string(text), err
 }
 
-// refusal is how a tool ends without success: the outcome, the type of the event that says so, and the error as peers read it.
-func refusal(err error) (outcome pb.ActionOutcome, event, errorJSON string) {
+// refusal is how a tool ends without success: the outcome, the type of the event that says so, and why; errorJSON is the same as the
+// callers of the tool read it.
+func refusal(name string, err error) (outcome pb.ActionOutcome, event string, why *pb.Failure, errorJSON string) {
 	told := map[string]any{"status": "failed", "code": "TOOL_FAILED", "message": err.Error()}
 	outcome, event = pb.ActionOutcome_ACTION_OUTCOME_FAILED, "action.failed"
+	why = &pb.Failure{
+		Reason: "TOOL_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL, Origin: name,
+	}
 	var rejection *Rejection
 	if errors.As(err, &rejection) {
 		outcome, event = pb.ActionOutcome_ACTION_OUTCOME_REJECTED, "action.rejected"
@@ -205,7 +213,8 @@ func refusal(err error) (outcome pb.ActionOutcome, event, errorJSON string) {
 		if rejection.Suggestion != "" {
 			told["suggestion"] = rejection.Suggestion
 		}
+		why.Reason, why.Message, why.Category = rejection.Code, rejection.Message, pb.FailureCategory_FAILURE_CATEGORY_INVALID
 	}
 	text, _ := json.Marshal(told) // strings have a JSON form
-	return outcome, event, string(text)
+	return outcome, event, why, string(text)
 }

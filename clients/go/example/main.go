@@ -97,7 +97,7 @@ func line(event *pb.RunEvent) string {
 	switch payload := event.GetPayload().(type) {
 	case *pb.RunEvent_TaskStatus:
 		state := strings.TrimPrefix(payload.TaskStatus.GetNewState().String(), "TASK_STATE_")
-		said = strings.TrimSpace(strings.ToLower(state) + " " + payload.TaskStatus.GetReason())
+		said = strings.TrimSpace(strings.ToLower(state) + " " + payload.TaskStatus.GetFailure().GetMessage() + payload.TaskStatus.GetCancelReason())
 	case *pb.RunEvent_TaskMessages:
 		messages := payload.TaskMessages.GetMessages()
 		said = plgrpc.TextOf(messages[len(messages)-1].GetParts())

@@ -40,7 +40,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// An event in one line: kinds that this program has not heard of are shown by type and summary.
 fn line(event: &RunEvent) -> String {
     let said = match &event.payload {
-        Some(Payload::TaskStatus(change)) => format!("{:?} {}", change.new_state(), change.reason),
+        Some(Payload::TaskStatus(change)) => {
+            let why = change.failure.as_ref().map_or(&change.cancel_reason, |failure| &failure.message);
+            format!("{:?} {why}", change.new_state())
+        }
         Some(Payload::TaskMessages(added)) => added.messages.iter().map(|message| text_of(&message.parts)).collect(),
         Some(Payload::LlmCallCompleted(call)) => call.text.clone(),
         Some(Payload::TaskArtifact(update)) => {

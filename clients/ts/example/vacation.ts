@@ -26,7 +26,9 @@ function line({ sequence, agentName, eventType, summary, payload }: RunEvent): s
   let said = summary;
   switch (payload.case) {
     case "taskStatus":
-      said = [TaskState[payload.value.newState], payload.value.reason].filter(Boolean).join(": ");
+      said = [TaskState[payload.value.newState], payload.value.failure?.message, payload.value.cancelReason]
+        .filter(Boolean)
+        .join(": ");
       break;
     case "actionStarted":
     case "actionEnded":

@@ -31,7 +31,9 @@ function say(words: string, kind: "" | "good" | "bad" = ""): void {
 function words({ summary, payload }: RunEvent): string {
   switch (payload.case) {
     case "taskStatus":
-      return [TaskState[payload.value.newState], payload.value.reason].filter(Boolean).join(": ");
+      return [TaskState[payload.value.newState], payload.value.failure?.message, payload.value.cancelReason]
+        .filter(Boolean)
+        .join(": ");
     case "taskMessages":
       return payload.value.messages.map((message) => textOf(message) ?? "").join("\n");
     case "taskArtifact":

@@ -50,6 +50,7 @@ __all__ = (
     "DescribeStateRequest",
     "DescribeStateResponse",
     "ErrorDetail",
+    "ErrorEffect",
     "ErrorReason",
     "ExportRunRequest",
     "ExportRunResponse",
@@ -419,6 +420,43 @@ class BudgetEffect(betterproto2.Enum):
             "BUDGET_EFFECT_COMPACT": 4,
             "BUDGET_EFFECT_TRUNCATE": 5,
             "BUDGET_EFFECT_REQUIRE_APPROVAL": 6,
+        }
+
+
+class ErrorEffect(betterproto2.Enum):
+    """
+    ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set, or not known.
+    """
+
+    CONTINUES = 1
+    """
+    The run goes on.
+    """
+
+    ENDS = 2
+    """
+    The run ends with it.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "ERROR_EFFECT_UNSPECIFIED",
+            1: "ERROR_EFFECT_CONTINUES",
+            2: "ERROR_EFFECT_ENDS",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "ERROR_EFFECT_UNSPECIFIED": 0,
+            "ERROR_EFFECT_CONTINUES": 1,
+            "ERROR_EFFECT_ENDS": 2,
         }
 
 
@@ -1361,14 +1399,14 @@ class ActionEnded(betterproto2.Message):
     What was called. Set by the server.
     """
 
-    result_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    result: "Payload | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Result, any JSON value. Set by the server. Empty means none, or kept back.
+    Result. Set by the server. Unset means none, or kept back.
     """
 
-    error_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Failure, any JSON value. Set by the server. Empty means none.
+    Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
     """
 
     delegation_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -4597,9 +4635,9 @@ class StateStoreReport(betterproto2.Message):
     Whether it was made smaller. Set by the server.
     """
 
-    data_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    data: "Payload | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+    Its content. Set by the server when asked for. Unset means not asked for.
     """
 
     metadata_json: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -4607,9 +4645,9 @@ class StateStoreReport(betterproto2.Message):
     Further facts, a JSON object. Set by the server. Empty means none.
     """
 
-    error: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What went wrong, one sentence. Set by the server. Empty means nothing.
+    What went wrong. Set by the server. Unset means nothing.
     """
 
 
@@ -4828,9 +4866,10 @@ class Task(betterproto2.Message):
     Number of artifacts in the whole task, whatever the view. Set by the server.
     """
 
-    error: "str" = betterproto2.field(17, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(17, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+    Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+    Lists of tasks carry its `message` alone.
     """
 
     cancel_reason: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
@@ -4885,19 +4924,14 @@ class TaskErrorReported(betterproto2.Message):
     TaskErrorReported is a failure, recovered from or not. Type `task.error`.
     """
 
-    error_code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Machine-readable reason. Set by the server.
-    """
-
-    error_message: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-    """
-    One sentence without secrets. Set by the server.
+    What failed, and why. Set by the server.
     """
 
-    recoverable: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    effect: "ErrorEffect" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ErrorEffect(0))
     """
-    Whether the run went on. Set by the server.
+    What it does to the run. Set by the server.
     """
 
 
@@ -4982,12 +5016,17 @@ class TaskStatusChanged(betterproto2.Message):
     State after. Set by the server.
     """
 
-    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+    Why the task failed or was rejected. Set by the server. Unset otherwise.
     """
 
-    attempt: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    cancel_reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+    """
+
+    attempt: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
     """
     Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
     """

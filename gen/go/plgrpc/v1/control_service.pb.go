@@ -618,12 +618,12 @@ type StateStoreReport struct {
 	Cleared bool `protobuf:"varint,6,opt,name=cleared,proto3" json:"cleared,omitempty"`
 	// Whether it was made smaller. Set by the server.
 	Compacted bool `protobuf:"varint,7,opt,name=compacted,proto3" json:"compacted,omitempty"`
-	// Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
-	DataJson string `protobuf:"bytes,8,opt,name=data_json,json=dataJson,proto3" json:"data_json,omitempty"`
+	// Its content. Set by the server when asked for. Unset means not asked for.
+	Data *Payload `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`
 	// Further facts, a JSON object. Set by the server. Empty means none.
 	MetadataJson string `protobuf:"bytes,9,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// What went wrong, one sentence. Set by the server. Empty means nothing.
-	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	// What went wrong. Set by the server. Unset means nothing.
+	Failure       *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,11 +707,11 @@ func (x *StateStoreReport) GetCompacted() bool {
 	return false
 }
 
-func (x *StateStoreReport) GetDataJson() string {
+func (x *StateStoreReport) GetData() *Payload {
 	if x != nil {
-		return x.DataJson
+		return x.Data
 	}
-	return ""
+	return nil
 }
 
 func (x *StateStoreReport) GetMetadataJson() string {
@@ -721,11 +721,11 @@ func (x *StateStoreReport) GetMetadataJson() string {
 	return ""
 }
 
-func (x *StateStoreReport) GetError() string {
+func (x *StateStoreReport) GetFailure() *Failure {
 	if x != nil {
-		return x.Error
+		return x.Failure
 	}
-	return ""
+	return nil
 }
 
 // DescribeStateRequest asks what is remembered.
@@ -1345,7 +1345,7 @@ var File_plgrpc_v1_control_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x14plgrpc/v1/part.proto\x1a\x14plgrpc/v1/tool.proto\"\x9d\x01\n" +
+	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\"\x9d\x01\n" +
 	"\x14ListApprovalsRequest\x120\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x18.plgrpc.v1.ApprovalStateR\x06states\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1b\n" +
@@ -1380,7 +1380,7 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"StateScope\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06stores\x18\x02 \x03(\tR\x06stores\"\xac\x02\n" +
+	"\x06stores\x18\x02 \x03(\tR\x06stores\"\xcf\x02\n" +
 	"\x10StateStoreReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aenabled\x18\x02 \x01(\bR\aenabled\x12\x16\n" +
@@ -1389,11 +1389,11 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"item_count\x18\x04 \x01(\x03R\titemCount\x12#\n" +
 	"\rmessage_count\x18\x05 \x01(\x03R\fmessageCount\x12\x18\n" +
 	"\acleared\x18\x06 \x01(\bR\acleared\x12\x1c\n" +
-	"\tcompacted\x18\a \x01(\bR\tcompacted\x12\x1b\n" +
-	"\tdata_json\x18\b \x01(\tR\bdataJson\x12#\n" +
-	"\rmetadata_json\x18\t \x01(\tR\fmetadataJson\x12\x14\n" +
-	"\x05error\x18\n" +
-	" \x01(\tR\x05error\"f\n" +
+	"\tcompacted\x18\a \x01(\bR\tcompacted\x12&\n" +
+	"\x04data\x18\b \x01(\v2\x12.plgrpc.v1.PayloadR\x04data\x12#\n" +
+	"\rmetadata_json\x18\t \x01(\tR\fmetadataJson\x12,\n" +
+	"\afailure\x18\n" +
+	" \x01(\v2\x12.plgrpc.v1.FailureR\afailure\"f\n" +
 	"\x14DescribeStateRequest\x12+\n" +
 	"\x05scope\x18\x01 \x01(\v2\x15.plgrpc.v1.StateScopeR\x05scope\x12!\n" +
 	"\finclude_data\x18\x02 \x01(\bR\vincludeData\"L\n" +
@@ -1489,9 +1489,11 @@ var file_plgrpc_v1_control_service_proto_goTypes = []any{
 	(ApprovalState)(0),              // 22: plgrpc.v1.ApprovalState
 	(*Approval)(nil),                // 23: plgrpc.v1.Approval
 	(*ApprovalDecision)(nil),        // 24: plgrpc.v1.ApprovalDecision
-	(*Tool)(nil),                    // 25: plgrpc.v1.Tool
-	(*ToolCall)(nil),                // 26: plgrpc.v1.ToolCall
-	(*ToolOutput)(nil),              // 27: plgrpc.v1.ToolOutput
+	(*Payload)(nil),                 // 25: plgrpc.v1.Payload
+	(*Failure)(nil),                 // 26: plgrpc.v1.Failure
+	(*Tool)(nil),                    // 27: plgrpc.v1.Tool
+	(*ToolCall)(nil),                // 28: plgrpc.v1.ToolCall
+	(*ToolOutput)(nil),              // 29: plgrpc.v1.ToolOutput
 }
 var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	22, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
@@ -1499,40 +1501,42 @@ var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	23, // 2: plgrpc.v1.WatchApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
 	24, // 3: plgrpc.v1.RespondApprovalRequest.decision:type_name -> plgrpc.v1.ApprovalDecision
 	23, // 4: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
-	10, // 5: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 6: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 7: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 8: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 9: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 10: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	25, // 11: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
-	26, // 12: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
-	27, // 13: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	0,  // 14: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	2,  // 15: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	4,  // 16: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	6,  // 17: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	8,  // 18: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
-	12, // 19: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	14, // 20: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	16, // 21: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	18, // 22: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	20, // 23: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	1,  // 24: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	3,  // 25: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	5,  // 26: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	7,  // 27: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	9,  // 28: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
-	13, // 29: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	15, // 30: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	17, // 31: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	19, // 32: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	21, // 33: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	24, // [24:34] is the sub-list for method output_type
-	14, // [14:24] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	25, // 5: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
+	26, // 6: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
+	10, // 7: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 8: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 9: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 10: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 11: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 12: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	27, // 13: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
+	28, // 14: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
+	29, // 15: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
+	0,  // 16: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	2,  // 17: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	4,  // 18: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	6,  // 19: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	8,  // 20: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
+	12, // 21: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	14, // 22: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	16, // 23: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	18, // 24: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	20, // 25: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	1,  // 26: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	3,  // 27: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	5,  // 28: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	7,  // 29: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	9,  // 30: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
+	13, // 31: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	15, // 32: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	17, // 33: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	19, // 34: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	21, // 35: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1541,7 +1545,9 @@ func file_plgrpc_v1_control_service_proto_init() {
 		return
 	}
 	file_plgrpc_v1_action_proto_init()
+	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
+	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_tool_proto_init()
 	file_plgrpc_v1_control_service_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}

@@ -138,6 +138,59 @@ func (RunCause) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{1}
 }
 
+// ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+type ErrorEffect int32
+
+const (
+	// Not set, or not known.
+	ErrorEffect_ERROR_EFFECT_UNSPECIFIED ErrorEffect = 0
+	// The run goes on.
+	ErrorEffect_ERROR_EFFECT_CONTINUES ErrorEffect = 1
+	// The run ends with it.
+	ErrorEffect_ERROR_EFFECT_ENDS ErrorEffect = 2
+)
+
+// Enum value maps for ErrorEffect.
+var (
+	ErrorEffect_name = map[int32]string{
+		0: "ERROR_EFFECT_UNSPECIFIED",
+		1: "ERROR_EFFECT_CONTINUES",
+		2: "ERROR_EFFECT_ENDS",
+	}
+	ErrorEffect_value = map[string]int32{
+		"ERROR_EFFECT_UNSPECIFIED": 0,
+		"ERROR_EFFECT_CONTINUES":   1,
+		"ERROR_EFFECT_ENDS":        2,
+	}
+)
+
+func (x ErrorEffect) Enum() *ErrorEffect {
+	p := new(ErrorEffect)
+	*p = x
+	return p
+}
+
+func (x ErrorEffect) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ErrorEffect) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_event_proto_enumTypes[2].Descriptor()
+}
+
+func (ErrorEffect) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_event_proto_enumTypes[2]
+}
+
+func (x ErrorEffect) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ErrorEffect.Descriptor instead.
+func (ErrorEffect) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{2}
+}
+
 // ActionOutcome says how an action ended. Open: may gain values; an unknown one is shown, and counts as an end without success.
 type ActionOutcome int32
 
@@ -187,11 +240,11 @@ func (x ActionOutcome) String() string {
 }
 
 func (ActionOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_event_proto_enumTypes[2].Descriptor()
+	return file_plgrpc_v1_event_proto_enumTypes[3].Descriptor()
 }
 
 func (ActionOutcome) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_event_proto_enumTypes[2]
+	return &file_plgrpc_v1_event_proto_enumTypes[3]
 }
 
 func (x ActionOutcome) Number() protoreflect.EnumNumber {
@@ -200,7 +253,7 @@ func (x ActionOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ActionOutcome.Descriptor instead.
 func (ActionOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{2}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 // RunEvent is one immutable fact in the log of a task. A task is its ordered list of events and nothing else.
@@ -855,10 +908,12 @@ type TaskStatusChanged struct {
 	PreviousState TaskState `protobuf:"varint,1,opt,name=previous_state,json=previousState,proto3,enum=plgrpc.v1.TaskState" json:"previous_state,omitempty"`
 	// State after. Set by the server.
 	NewState TaskState `protobuf:"varint,2,opt,name=new_state,json=newState,proto3,enum=plgrpc.v1.TaskState" json:"new_state,omitempty"`
-	// Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
-	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why the task failed or was rejected. Set by the server. Unset otherwise.
+	Failure *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+	CancelReason string `protobuf:"bytes,4,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
 	// Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
-	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Why a run begins here. Set by the server when the new state is working.
 	Cause RunCause `protobuf:"varint,5,opt,name=cause,proto3,enum=plgrpc.v1.RunCause" json:"cause,omitempty"`
 	// Envelope of the run that begins here. Set by the server where it differs from the task's.
@@ -913,9 +968,16 @@ func (x *TaskStatusChanged) GetNewState() TaskState {
 	return TaskState_TASK_STATE_UNSPECIFIED
 }
 
-func (x *TaskStatusChanged) GetReason() string {
+func (x *TaskStatusChanged) GetFailure() *Failure {
 	if x != nil {
-		return x.Reason
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *TaskStatusChanged) GetCancelReason() string {
+	if x != nil {
+		return x.CancelReason
 	}
 	return ""
 }
@@ -1180,12 +1242,10 @@ func (x *TaskProgress) GetMessage() string {
 // TaskErrorReported is a failure, recovered from or not. Type `task.error`.
 type TaskErrorReported struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Machine-readable reason. Set by the server.
-	ErrorCode string `protobuf:"bytes,1,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// One sentence without secrets. Set by the server.
-	ErrorMessage string `protobuf:"bytes,2,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// Whether the run went on. Set by the server.
-	Recoverable   bool `protobuf:"varint,3,opt,name=recoverable,proto3" json:"recoverable,omitempty"`
+	// What failed, and why. Set by the server.
+	Failure *Failure `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
+	// What it does to the run. Set by the server.
+	Effect        ErrorEffect `protobuf:"varint,2,opt,name=effect,proto3,enum=plgrpc.v1.ErrorEffect" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1220,25 +1280,18 @@ func (*TaskErrorReported) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *TaskErrorReported) GetErrorCode() string {
+func (x *TaskErrorReported) GetFailure() *Failure {
 	if x != nil {
-		return x.ErrorCode
+		return x.Failure
 	}
-	return ""
+	return nil
 }
 
-func (x *TaskErrorReported) GetErrorMessage() string {
+func (x *TaskErrorReported) GetEffect() ErrorEffect {
 	if x != nil {
-		return x.ErrorMessage
+		return x.Effect
 	}
-	return ""
-}
-
-func (x *TaskErrorReported) GetRecoverable() bool {
-	if x != nil {
-		return x.Recoverable
-	}
-	return false
+	return ErrorEffect_ERROR_EFFECT_UNSPECIFIED
 }
 
 // CancelRequested records the intent before anything is interrupted. Type `task.cancel_requested`.
@@ -1589,10 +1642,10 @@ type ActionEnded struct {
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// What was called. Set by the server.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Result, any JSON value. Set by the server. Empty means none, or kept back.
-	ResultJson string `protobuf:"bytes,3,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	// Failure, any JSON value. Set by the server. Empty means none.
-	ErrorJson string `protobuf:"bytes,4,opt,name=error_json,json=errorJson,proto3" json:"error_json,omitempty"`
+	// Result. Set by the server. Unset means none, or kept back.
+	Result *Payload `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	// Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+	Failure *Failure `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Delegated operation that it belongs to. Set by the server. Empty means none.
 	DelegationId string `protobuf:"bytes,5,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
 	// Duration in microseconds. Set by the server.
@@ -1649,18 +1702,18 @@ func (x *ActionEnded) GetName() string {
 	return ""
 }
 
-func (x *ActionEnded) GetResultJson() string {
+func (x *ActionEnded) GetResult() *Payload {
 	if x != nil {
-		return x.ResultJson
+		return x.Result
 	}
-	return ""
+	return nil
 }
 
-func (x *ActionEnded) GetErrorJson() string {
+func (x *ActionEnded) GetFailure() *Failure {
 	if x != nil {
-		return x.ErrorJson
+		return x.Failure
 	}
-	return ""
+	return nil
 }
 
 func (x *ActionEnded) GetDelegationId() string {
@@ -2331,7 +2384,7 @@ var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x14plgrpc/v1/part.proto\x1a\x14plgrpc/v1/task.proto\"\xc7\x0f\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\"\xc7\x0f\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2384,12 +2437,13 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\xbf\x02\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xfa\x02\n" +
 	"\x11TaskStatusChanged\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
-	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12)\n" +
+	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12,\n" +
+	"\afailure\x18\x03 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
+	"\rcancel_reason\x18\x04 \x01(\tR\fcancelReason\x12\x18\n" +
+	"\aattempt\x18\b \x01(\x05R\aattempt\x12)\n" +
 	"\x05cause\x18\x05 \x01(\x0e2\x13.plgrpc.v1.RunCauseR\x05cause\x12/\n" +
 	"\acontext\x18\x06 \x01(\v2\x15.plgrpc.v1.RunContextR\acontext\x12,\n" +
 	"\x05usage\x18\a \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\"b\n" +
@@ -2408,12 +2462,10 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\fTaskProgress\x12\x1f\n" +
 	"\bprogress\x18\x01 \x01(\x01H\x00R\bprogress\x88\x01\x01\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessageB\v\n" +
-	"\t_progress\"y\n" +
-	"\x11TaskErrorReported\x12\x1d\n" +
-	"\n" +
-	"error_code\x18\x01 \x01(\tR\terrorCode\x12#\n" +
-	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12 \n" +
-	"\vrecoverable\x18\x03 \x01(\bR\vrecoverable\"q\n" +
+	"\t_progress\"q\n" +
+	"\x11TaskErrorReported\x12,\n" +
+	"\afailure\x18\x01 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12.\n" +
+	"\x06effect\x18\x02 \x01(\x0e2\x16.plgrpc.v1.ErrorEffectR\x06effect\"q\n" +
 	"\x0fCancelRequested\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
 	"\frequested_by\x18\x02 \x01(\tR\vrequestedBy\x12#\n" +
@@ -2432,14 +2484,12 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
 	"\x0earguments_json\x18\x03 \x01(\tR\rargumentsJson\x12#\n" +
-	"\rdelegation_id\x18\x04 \x01(\tR\fdelegationId\"\xa5\x02\n" +
+	"\rdelegation_id\x18\x04 \x01(\tR\fdelegationId\"\xbf\x02\n" +
 	"\vActionEnded\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
-	"\vresult_json\x18\x03 \x01(\tR\n" +
-	"resultJson\x12\x1d\n" +
-	"\n" +
-	"error_json\x18\x04 \x01(\tR\terrorJson\x12#\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
+	"\x06result\x18\x03 \x01(\v2\x12.plgrpc.v1.PayloadR\x06result\x12,\n" +
+	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
 	"\rdelegation_id\x18\x05 \x01(\tR\fdelegationId\x12'\n" +
 	"\x0fduration_micros\x18\x06 \x01(\x03R\x0edurationMicros\x12,\n" +
 	"\x05usage\x18\a \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x122\n" +
@@ -2503,7 +2553,11 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n" +
 	"\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n" +
-	"\x13RUN_CAUSE_RECOVERED\x10\x03*\xbd\x01\n" +
+	"\x13RUN_CAUSE_RECOVERED\x10\x03*^\n" +
+	"\vErrorEffect\x12\x1c\n" +
+	"\x18ERROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ERROR_EFFECT_CONTINUES\x10\x01\x12\x15\n" +
+	"\x11ERROR_EFFECT_ENDS\x10\x02*\xbd\x01\n" +
 	"\rActionOutcome\x12\x1e\n" +
 	"\x1aACTION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18ACTION_OUTCOME_COMPLETED\x10\x01\x12\x19\n" +
@@ -2525,94 +2579,102 @@ func file_plgrpc_v1_event_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_event_proto_rawDescData
 }
 
-var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_plgrpc_v1_event_proto_goTypes = []any{
 	(Severity)(0),                 // 0: plgrpc.v1.Severity
 	(RunCause)(0),                 // 1: plgrpc.v1.RunCause
-	(ActionOutcome)(0),            // 2: plgrpc.v1.ActionOutcome
-	(*RunEvent)(nil),              // 3: plgrpc.v1.RunEvent
-	(*TaskSubmitted)(nil),         // 4: plgrpc.v1.TaskSubmitted
-	(*TaskStatusChanged)(nil),     // 5: plgrpc.v1.TaskStatusChanged
-	(*TaskMessagesAdded)(nil),     // 6: plgrpc.v1.TaskMessagesAdded
-	(*TaskArtifactUpdated)(nil),   // 7: plgrpc.v1.TaskArtifactUpdated
-	(*TaskPatched)(nil),           // 8: plgrpc.v1.TaskPatched
-	(*TaskProgress)(nil),          // 9: plgrpc.v1.TaskProgress
-	(*TaskErrorReported)(nil),     // 10: plgrpc.v1.TaskErrorReported
-	(*CancelRequested)(nil),       // 11: plgrpc.v1.CancelRequested
-	(*ActionRequested)(nil),       // 12: plgrpc.v1.ActionRequested
-	(*ActionPolicyEvaluated)(nil), // 13: plgrpc.v1.ActionPolicyEvaluated
-	(*ApprovalRequired)(nil),      // 14: plgrpc.v1.ApprovalRequired
-	(*ApprovalDecided)(nil),       // 15: plgrpc.v1.ApprovalDecided
-	(*ActionStarted)(nil),         // 16: plgrpc.v1.ActionStarted
-	(*ActionEnded)(nil),           // 17: plgrpc.v1.ActionEnded
-	(*ContextPrepared)(nil),       // 18: plgrpc.v1.ContextPrepared
-	(*LlmCallStarted)(nil),        // 19: plgrpc.v1.LlmCallStarted
-	(*LlmCallCompleted)(nil),      // 20: plgrpc.v1.LlmCallCompleted
-	(*BudgetReported)(nil),        // 21: plgrpc.v1.BudgetReported
-	(*LlmStep)(nil),               // 22: plgrpc.v1.LlmStep
-	(*CustomEvent)(nil),           // 23: plgrpc.v1.CustomEvent
-	(*Delta)(nil),                 // 24: plgrpc.v1.Delta
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*Task)(nil),                  // 26: plgrpc.v1.Task
-	(TaskState)(0),                // 27: plgrpc.v1.TaskState
-	(*RunContext)(nil),            // 28: plgrpc.v1.RunContext
-	(*BudgetUsage)(nil),           // 29: plgrpc.v1.BudgetUsage
-	(*Message)(nil),               // 30: plgrpc.v1.Message
-	(*Artifact)(nil),              // 31: plgrpc.v1.Artifact
-	(*RunAction)(nil),             // 32: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 33: plgrpc.v1.PolicyDecision
-	(*ApprovalRequest)(nil),       // 34: plgrpc.v1.ApprovalRequest
-	(*ApprovalDecision)(nil),      // 35: plgrpc.v1.ApprovalDecision
-	(*ContextManifest)(nil),       // 36: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 37: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 38: plgrpc.v1.BudgetDecision
+	(ErrorEffect)(0),              // 2: plgrpc.v1.ErrorEffect
+	(ActionOutcome)(0),            // 3: plgrpc.v1.ActionOutcome
+	(*RunEvent)(nil),              // 4: plgrpc.v1.RunEvent
+	(*TaskSubmitted)(nil),         // 5: plgrpc.v1.TaskSubmitted
+	(*TaskStatusChanged)(nil),     // 6: plgrpc.v1.TaskStatusChanged
+	(*TaskMessagesAdded)(nil),     // 7: plgrpc.v1.TaskMessagesAdded
+	(*TaskArtifactUpdated)(nil),   // 8: plgrpc.v1.TaskArtifactUpdated
+	(*TaskPatched)(nil),           // 9: plgrpc.v1.TaskPatched
+	(*TaskProgress)(nil),          // 10: plgrpc.v1.TaskProgress
+	(*TaskErrorReported)(nil),     // 11: plgrpc.v1.TaskErrorReported
+	(*CancelRequested)(nil),       // 12: plgrpc.v1.CancelRequested
+	(*ActionRequested)(nil),       // 13: plgrpc.v1.ActionRequested
+	(*ActionPolicyEvaluated)(nil), // 14: plgrpc.v1.ActionPolicyEvaluated
+	(*ApprovalRequired)(nil),      // 15: plgrpc.v1.ApprovalRequired
+	(*ApprovalDecided)(nil),       // 16: plgrpc.v1.ApprovalDecided
+	(*ActionStarted)(nil),         // 17: plgrpc.v1.ActionStarted
+	(*ActionEnded)(nil),           // 18: plgrpc.v1.ActionEnded
+	(*ContextPrepared)(nil),       // 19: plgrpc.v1.ContextPrepared
+	(*LlmCallStarted)(nil),        // 20: plgrpc.v1.LlmCallStarted
+	(*LlmCallCompleted)(nil),      // 21: plgrpc.v1.LlmCallCompleted
+	(*BudgetReported)(nil),        // 22: plgrpc.v1.BudgetReported
+	(*LlmStep)(nil),               // 23: plgrpc.v1.LlmStep
+	(*CustomEvent)(nil),           // 24: plgrpc.v1.CustomEvent
+	(*Delta)(nil),                 // 25: plgrpc.v1.Delta
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Task)(nil),                  // 27: plgrpc.v1.Task
+	(TaskState)(0),                // 28: plgrpc.v1.TaskState
+	(*Failure)(nil),               // 29: plgrpc.v1.Failure
+	(*RunContext)(nil),            // 30: plgrpc.v1.RunContext
+	(*BudgetUsage)(nil),           // 31: plgrpc.v1.BudgetUsage
+	(*Message)(nil),               // 32: plgrpc.v1.Message
+	(*Artifact)(nil),              // 33: plgrpc.v1.Artifact
+	(*RunAction)(nil),             // 34: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 35: plgrpc.v1.PolicyDecision
+	(*ApprovalRequest)(nil),       // 36: plgrpc.v1.ApprovalRequest
+	(*ApprovalDecision)(nil),      // 37: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 38: plgrpc.v1.Payload
+	(*ContextManifest)(nil),       // 39: plgrpc.v1.ContextManifest
+	(*ToolCall)(nil),              // 40: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 41: plgrpc.v1.BudgetDecision
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
-	25, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
+	26, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: plgrpc.v1.RunEvent.severity:type_name -> plgrpc.v1.Severity
-	4,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
-	5,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
-	6,  // 4: plgrpc.v1.RunEvent.task_messages:type_name -> plgrpc.v1.TaskMessagesAdded
-	7,  // 5: plgrpc.v1.RunEvent.task_artifact:type_name -> plgrpc.v1.TaskArtifactUpdated
-	8,  // 6: plgrpc.v1.RunEvent.task_patched:type_name -> plgrpc.v1.TaskPatched
-	9,  // 7: plgrpc.v1.RunEvent.task_progress:type_name -> plgrpc.v1.TaskProgress
-	10, // 8: plgrpc.v1.RunEvent.task_error:type_name -> plgrpc.v1.TaskErrorReported
-	12, // 9: plgrpc.v1.RunEvent.action_requested:type_name -> plgrpc.v1.ActionRequested
-	13, // 10: plgrpc.v1.RunEvent.action_policy:type_name -> plgrpc.v1.ActionPolicyEvaluated
-	14, // 11: plgrpc.v1.RunEvent.approval_required:type_name -> plgrpc.v1.ApprovalRequired
-	15, // 12: plgrpc.v1.RunEvent.approval_decided:type_name -> plgrpc.v1.ApprovalDecided
-	16, // 13: plgrpc.v1.RunEvent.action_started:type_name -> plgrpc.v1.ActionStarted
-	17, // 14: plgrpc.v1.RunEvent.action_ended:type_name -> plgrpc.v1.ActionEnded
-	18, // 15: plgrpc.v1.RunEvent.context_prepared:type_name -> plgrpc.v1.ContextPrepared
-	19, // 16: plgrpc.v1.RunEvent.llm_call_started:type_name -> plgrpc.v1.LlmCallStarted
-	20, // 17: plgrpc.v1.RunEvent.llm_call_completed:type_name -> plgrpc.v1.LlmCallCompleted
-	21, // 18: plgrpc.v1.RunEvent.budget_reported:type_name -> plgrpc.v1.BudgetReported
-	22, // 19: plgrpc.v1.RunEvent.llm_step:type_name -> plgrpc.v1.LlmStep
-	23, // 20: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
-	11, // 21: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
-	26, // 22: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
-	27, // 23: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
-	27, // 24: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
-	1,  // 25: plgrpc.v1.TaskStatusChanged.cause:type_name -> plgrpc.v1.RunCause
-	28, // 26: plgrpc.v1.TaskStatusChanged.context:type_name -> plgrpc.v1.RunContext
-	29, // 27: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.BudgetUsage
-	30, // 28: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
-	31, // 29: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
-	32, // 30: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
-	33, // 31: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	34, // 32: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
-	35, // 33: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	29, // 34: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.BudgetUsage
-	2,  // 35: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	36, // 36: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	37, // 37: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	38, // 38: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	5,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
+	6,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
+	7,  // 4: plgrpc.v1.RunEvent.task_messages:type_name -> plgrpc.v1.TaskMessagesAdded
+	8,  // 5: plgrpc.v1.RunEvent.task_artifact:type_name -> plgrpc.v1.TaskArtifactUpdated
+	9,  // 6: plgrpc.v1.RunEvent.task_patched:type_name -> plgrpc.v1.TaskPatched
+	10, // 7: plgrpc.v1.RunEvent.task_progress:type_name -> plgrpc.v1.TaskProgress
+	11, // 8: plgrpc.v1.RunEvent.task_error:type_name -> plgrpc.v1.TaskErrorReported
+	13, // 9: plgrpc.v1.RunEvent.action_requested:type_name -> plgrpc.v1.ActionRequested
+	14, // 10: plgrpc.v1.RunEvent.action_policy:type_name -> plgrpc.v1.ActionPolicyEvaluated
+	15, // 11: plgrpc.v1.RunEvent.approval_required:type_name -> plgrpc.v1.ApprovalRequired
+	16, // 12: plgrpc.v1.RunEvent.approval_decided:type_name -> plgrpc.v1.ApprovalDecided
+	17, // 13: plgrpc.v1.RunEvent.action_started:type_name -> plgrpc.v1.ActionStarted
+	18, // 14: plgrpc.v1.RunEvent.action_ended:type_name -> plgrpc.v1.ActionEnded
+	19, // 15: plgrpc.v1.RunEvent.context_prepared:type_name -> plgrpc.v1.ContextPrepared
+	20, // 16: plgrpc.v1.RunEvent.llm_call_started:type_name -> plgrpc.v1.LlmCallStarted
+	21, // 17: plgrpc.v1.RunEvent.llm_call_completed:type_name -> plgrpc.v1.LlmCallCompleted
+	22, // 18: plgrpc.v1.RunEvent.budget_reported:type_name -> plgrpc.v1.BudgetReported
+	23, // 19: plgrpc.v1.RunEvent.llm_step:type_name -> plgrpc.v1.LlmStep
+	24, // 20: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
+	12, // 21: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
+	27, // 22: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
+	28, // 23: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
+	28, // 24: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
+	29, // 25: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
+	1,  // 26: plgrpc.v1.TaskStatusChanged.cause:type_name -> plgrpc.v1.RunCause
+	30, // 27: plgrpc.v1.TaskStatusChanged.context:type_name -> plgrpc.v1.RunContext
+	31, // 28: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.BudgetUsage
+	32, // 29: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
+	33, // 30: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
+	29, // 31: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
+	2,  // 32: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
+	34, // 33: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
+	35, // 34: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
+	36, // 35: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
+	37, // 36: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	38, // 37: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	29, // 38: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	31, // 39: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.BudgetUsage
+	3,  // 40: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	39, // 41: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	40, // 42: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	41, // 43: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -2622,7 +2684,9 @@ func file_plgrpc_v1_event_proto_init() {
 	}
 	file_plgrpc_v1_action_proto_init()
 	file_plgrpc_v1_context_proto_init()
+	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
+	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_task_proto_init()
 	file_plgrpc_v1_event_proto_msgTypes[0].OneofWrappers = []any{
 		(*RunEvent_TaskSubmitted)(nil),
@@ -2659,7 +2723,7 @@ func file_plgrpc_v1_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_event_proto_rawDesc), len(file_plgrpc_v1_event_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -457,8 +457,9 @@ type Task struct {
 	MessageCount int32 `protobuf:"varint,15,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// Number of artifacts in the whole task, whatever the view. Set by the server.
 	ArtifactCount int32 `protobuf:"varint,16,opt,name=artifact_count,json=artifactCount,proto3" json:"artifact_count,omitempty"`
-	// Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
-	Error string `protobuf:"bytes,17,opt,name=error,proto3" json:"error,omitempty"`
+	// Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+	// Lists of tasks carry its `message` alone.
+	Failure *Failure `protobuf:"bytes,17,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
 	CancelReason string `protobuf:"bytes,18,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
 	// What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
@@ -613,11 +614,11 @@ func (x *Task) GetArtifactCount() int32 {
 	return 0
 }
 
-func (x *Task) GetError() string {
+func (x *Task) GetFailure() *Failure {
 	if x != nil {
-		return x.Error
+		return x.Failure
 	}
-	return ""
+	return nil
 }
 
 func (x *Task) GetCancelReason() string {
@@ -709,7 +710,7 @@ var File_plgrpc_v1_task_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x14plgrpc/v1/part.proto\"\xc7\x01\n" +
+	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\"\xc7\x01\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.plgrpc.v1.RoleR\x04role\x12%\n" +
@@ -733,7 +734,7 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x04_uriB\r\n" +
 	"\v_media_typeB\f\n" +
 	"\n" +
-	"_action_id\"\x9d\x06\n" +
+	"_action_id\"\xb5\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -755,8 +756,8 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\acontext\x18\r \x01(\v2\x15.plgrpc.v1.RunContextR\acontext\x12;\n" +
 	"\rstate_history\x18\x0e \x03(\v2\x16.plgrpc.v1.StateChangeR\fstateHistory\x12#\n" +
 	"\rmessage_count\x18\x0f \x01(\x05R\fmessageCount\x12%\n" +
-	"\x0eartifact_count\x18\x10 \x01(\x05R\rartifactCount\x12\x14\n" +
-	"\x05error\x18\x11 \x01(\tR\x05error\x12#\n" +
+	"\x0eartifact_count\x18\x10 \x01(\x05R\rartifactCount\x12,\n" +
+	"\afailure\x18\x11 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
 	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12,\n" +
 	"\x05usage\x18\x13 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x12\x1b\n" +
 	"\toutput_id\x18\x14 \x01(\tR\boutputId\"\xba\x01\n" +
@@ -814,7 +815,8 @@ var file_plgrpc_v1_task_proto_goTypes = []any{
 	(*Part)(nil),                  // 7: plgrpc.v1.Part
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*RunContext)(nil),            // 9: plgrpc.v1.RunContext
-	(*BudgetUsage)(nil),           // 10: plgrpc.v1.BudgetUsage
+	(*Failure)(nil),               // 10: plgrpc.v1.Failure
+	(*BudgetUsage)(nil),           // 11: plgrpc.v1.BudgetUsage
 }
 var file_plgrpc_v1_task_proto_depIdxs = []int32{
 	1,  // 0: plgrpc.v1.Message.role:type_name -> plgrpc.v1.Role
@@ -829,15 +831,16 @@ var file_plgrpc_v1_task_proto_depIdxs = []int32{
 	8,  // 9: plgrpc.v1.Task.update_time:type_name -> google.protobuf.Timestamp
 	9,  // 10: plgrpc.v1.Task.context:type_name -> plgrpc.v1.RunContext
 	6,  // 11: plgrpc.v1.Task.state_history:type_name -> plgrpc.v1.StateChange
-	10, // 12: plgrpc.v1.Task.usage:type_name -> plgrpc.v1.BudgetUsage
-	0,  // 13: plgrpc.v1.StateChange.previous_state:type_name -> plgrpc.v1.TaskState
-	0,  // 14: plgrpc.v1.StateChange.new_state:type_name -> plgrpc.v1.TaskState
-	8,  // 15: plgrpc.v1.StateChange.change_time:type_name -> google.protobuf.Timestamp
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 12: plgrpc.v1.Task.failure:type_name -> plgrpc.v1.Failure
+	11, // 13: plgrpc.v1.Task.usage:type_name -> plgrpc.v1.BudgetUsage
+	0,  // 14: plgrpc.v1.StateChange.previous_state:type_name -> plgrpc.v1.TaskState
+	0,  // 15: plgrpc.v1.StateChange.new_state:type_name -> plgrpc.v1.TaskState
+	8,  // 16: plgrpc.v1.StateChange.change_time:type_name -> google.protobuf.Timestamp
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_task_proto_init() }
@@ -846,6 +849,7 @@ func file_plgrpc_v1_task_proto_init() {
 		return
 	}
 	file_plgrpc_v1_context_proto_init()
+	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

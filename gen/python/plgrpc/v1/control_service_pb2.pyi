@@ -8,7 +8,9 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from plgrpc.v1 import action_pb2 as _action_pb2
+from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
+from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
@@ -322,9 +324,9 @@ class StateStoreReport(_message.Message):
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     CLEARED_FIELD_NUMBER: _builtins.int
     COMPACTED_FIELD_NUMBER: _builtins.int
-    DATA_JSON_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the store. Set by the server."""
     enabled: _builtins.bool
@@ -339,12 +341,16 @@ class StateStoreReport(_message.Message):
     """Whether it was emptied. Set by the server."""
     compacted: _builtins.bool
     """Whether it was made smaller. Set by the server."""
-    data_json: _builtins.str
-    """Its content, any JSON value. Set by the server when asked for. Empty means not asked for."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
-    error: _builtins.str
-    """What went wrong, one sentence. Set by the server. Empty means nothing."""
+    @_builtins.property
+    def data(self) -> _payload_pb2.Payload:
+        """Its content. Set by the server when asked for. Unset means not asked for."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """What went wrong. Set by the server. Unset means nothing."""
+
     def __init__(
         self,
         *,
@@ -355,13 +361,13 @@ class StateStoreReport(_message.Message):
         message_count: _builtins.int = ...,
         cleared: _builtins.bool = ...,
         compacted: _builtins.bool = ...,
-        data_json: _builtins.str = ...,
+        data: _payload_pb2.Payload | None = ...,
         metadata_json: _builtins.str = ...,
-        error: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleared", b"cleared", "compacted", b"compacted", "data_json", b"data_json", "enabled", b"enabled", "error", b"error", "exists", b"exists", "item_count", b"item_count", "message_count", b"message_count", "metadata_json", b"metadata_json", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleared", b"cleared", "compacted", b"compacted", "data", b"data", "enabled", b"enabled", "exists", b"exists", "failure", b"failure", "item_count", b"item_count", "message_count", b"message_count", "metadata_json", b"metadata_json", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

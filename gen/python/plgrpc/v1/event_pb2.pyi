@@ -11,7 +11,9 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import action_pb2 as _action_pb2
 from plgrpc.v1 import context_pb2 as _context_pb2
+from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
+from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -79,6 +81,30 @@ RUN_CAUSE_CONTINUED: RunCause.ValueType  # 2
 RUN_CAUSE_RECOVERED: RunCause.ValueType  # 3
 """The run before was lost, for instance because its process ended."""
 Global___RunCause: _TypeAlias = RunCause  # noqa: Y015
+
+class _ErrorEffect:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ErrorEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorEffect.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ERROR_EFFECT_UNSPECIFIED: _ErrorEffect.ValueType  # 0
+    """Not set, or not known."""
+    ERROR_EFFECT_CONTINUES: _ErrorEffect.ValueType  # 1
+    """The run goes on."""
+    ERROR_EFFECT_ENDS: _ErrorEffect.ValueType  # 2
+    """The run ends with it."""
+
+class ErrorEffect(_ErrorEffect, metaclass=_ErrorEffectEnumTypeWrapper):
+    """ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown."""
+
+ERROR_EFFECT_UNSPECIFIED: ErrorEffect.ValueType  # 0
+"""Not set, or not known."""
+ERROR_EFFECT_CONTINUES: ErrorEffect.ValueType  # 1
+"""The run goes on."""
+ERROR_EFFECT_ENDS: ErrorEffect.ValueType  # 2
+"""The run ends with it."""
+Global___ErrorEffect: _TypeAlias = ErrorEffect  # noqa: Y015
 
 class _ActionOutcome:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -395,7 +421,8 @@ class TaskStatusChanged(_message.Message):
 
     PREVIOUS_STATE_FIELD_NUMBER: _builtins.int
     NEW_STATE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    CANCEL_REASON_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     CONTEXT_FIELD_NUMBER: _builtins.int
@@ -404,12 +431,16 @@ class TaskStatusChanged(_message.Message):
     """State before. Set by the server."""
     new_state: _task_pb2.TaskState.ValueType
     """State after. Set by the server."""
-    reason: _builtins.str
-    """Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise."""
+    cancel_reason: _builtins.str
+    """Why the task was canceled. Set by whoever canceled it. Empty otherwise."""
     attempt: _builtins.int
     """Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise."""
     cause: Global___RunCause.ValueType
     """Why a run begins here. Set by the server when the new state is working."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why the task failed or was rejected. Set by the server. Unset otherwise."""
+
     @_builtins.property
     def context(self) -> _context_pb2.RunContext:
         """Envelope of the run that begins here. Set by the server where it differs from the task's."""
@@ -423,15 +454,16 @@ class TaskStatusChanged(_message.Message):
         *,
         previous_state: _task_pb2.TaskState.ValueType = ...,
         new_state: _task_pb2.TaskState.ValueType = ...,
-        reason: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        cancel_reason: _builtins.str = ...,
         attempt: _builtins.int = ...,
         cause: Global___RunCause.ValueType = ...,
         context: _context_pb2.RunContext | None = ...,
         usage: _context_pb2.BudgetUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context", "new_state", b"new_state", "previous_state", b"previous_state", "reason", b"reason", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cancel_reason", b"cancel_reason", "cause", b"cause", "context", b"context", "failure", b"failure", "new_state", b"new_state", "previous_state", b"previous_state", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -557,25 +589,23 @@ class TaskErrorReported(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ERROR_CODE_FIELD_NUMBER: _builtins.int
-    ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
-    RECOVERABLE_FIELD_NUMBER: _builtins.int
-    error_code: _builtins.str
-    """Machine-readable reason. Set by the server."""
-    error_message: _builtins.str
-    """One sentence without secrets. Set by the server."""
-    recoverable: _builtins.bool
-    """Whether the run went on. Set by the server."""
+    FAILURE_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    effect: Global___ErrorEffect.ValueType
+    """What it does to the run. Set by the server."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """What failed, and why. Set by the server."""
+
     def __init__(
         self,
         *,
-        error_code: _builtins.str = ...,
-        error_message: _builtins.str = ...,
-        recoverable: _builtins.bool = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        effect: Global___ErrorEffect.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "error_message", b"error_message", "recoverable", b"recoverable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "failure", b"failure"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -761,8 +791,8 @@ class ActionEnded(_message.Message):
 
     KIND_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    RESULT_JSON_FIELD_NUMBER: _builtins.int
-    ERROR_JSON_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
     DURATION_MICROS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
@@ -771,16 +801,20 @@ class ActionEnded(_message.Message):
     """Kind of the action. Set by the server."""
     name: _builtins.str
     """What was called. Set by the server."""
-    result_json: _builtins.str
-    """Result, any JSON value. Set by the server. Empty means none, or kept back."""
-    error_json: _builtins.str
-    """Failure, any JSON value. Set by the server. Empty means none."""
     delegation_id: _builtins.str
     """Delegated operation that it belongs to. Set by the server. Empty means none."""
     duration_micros: _builtins.int
     """Duration in microseconds. Set by the server."""
     outcome: Global___ActionOutcome.ValueType
     """How it ended. Set by the server, always."""
+    @_builtins.property
+    def result(self) -> _payload_pb2.Payload:
+        """Result. Set by the server. Unset means none, or kept back."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled."""
+
     @_builtins.property
     def usage(self) -> _context_pb2.BudgetUsage:
         """What delegated work has used up. Set by the server. Unset means nothing."""
@@ -790,16 +824,16 @@ class ActionEnded(_message.Message):
         *,
         kind: _builtins.str = ...,
         name: _builtins.str = ...,
-        result_json: _builtins.str = ...,
-        error_json: _builtins.str = ...,
+        result: _payload_pb2.Payload | None = ...,
+        failure: _failure_pb2.Failure | None = ...,
         delegation_id: _builtins.str = ...,
         duration_micros: _builtins.int = ...,
         usage: _context_pb2.BudgetUsage | None = ...,
         outcome: Global___ActionOutcome.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration_micros", b"duration_micros", "error_json", b"error_json", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result_json", b"result_json", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration_micros", b"duration_micros", "failure", b"failure", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import context_pb2 as _context_pb2
+from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 import builtins as _builtins
 import sys
@@ -272,7 +273,7 @@ class Task(_message.Message):
     STATE_HISTORY_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     ARTIFACT_COUNT_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OUTPUT_ID_FIELD_NUMBER: _builtins.int
@@ -296,8 +297,6 @@ class Task(_message.Message):
     """Number of messages in the whole task, whatever the view. Set by the server."""
     artifact_count: _builtins.int
     """Number of artifacts in the whole task, whatever the view. Set by the server."""
-    error: _builtins.str
-    """Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise."""
     cancel_reason: _builtins.str
     """Why the task was canceled. Set by whoever canceled it. Empty otherwise."""
     output_id: _builtins.str
@@ -330,6 +329,12 @@ class Task(_message.Message):
         """State changes, oldest first. Set by the server."""
 
     @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+        Lists of tasks carry its `message` alone.
+        """
+
+    @_builtins.property
     def usage(self) -> _context_pb2.BudgetUsage:
         """What the task has used up so far, its delegated work included. Set by the server. Unset means nothing."""
 
@@ -352,14 +357,14 @@ class Task(_message.Message):
         state_history: _abc.Iterable[Global___StateChange] | None = ...,
         message_count: _builtins.int = ...,
         artifact_count: _builtins.int = ...,
-        error: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
         cancel_reason: _builtins.str = ...,
         usage: _context_pb2.BudgetUsage | None = ...,
         output_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "failure", b"failure", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "error", b"error", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "failure", b"failure", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

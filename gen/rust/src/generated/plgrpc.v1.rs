@@ -240,6 +240,168 @@ impl BudgetEffect {
         }
     }
 }
+/// Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+///
+/// Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
+/// type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+/// Next free number: 8.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Payload {
+    /// Media type of the value, for instance `text/csv`. Set by the author. Empty means `application/json` for `json`,
+    /// `application/x-protobuf` for `message` and `application/octet-stream` for the others.
+    #[prost(string, tag="5")]
+    pub media_type: ::prost::alloc::string::String,
+    /// Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
+    /// means none.
+    #[prost(string, tag="6")]
+    pub encoding: ::prost::alloc::string::String,
+    /// What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+    #[prost(string, tag="7")]
+    pub preview: ::prost::alloc::string::String,
+    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+    /// there is no value, which differs from the JSON text `null`.
+    #[prost(oneof="payload::Value", tags="1, 2, 3, 4")]
+    pub value: ::core::option::Option<payload::Value>,
+}
+/// Nested message and enum types in `Payload`.
+pub mod payload {
+    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+    /// there is no value, which differs from the JSON text `null`.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Value {
+        /// Any JSON value as UTF-8 JSON text, at most 100 levels deep. Integers keep all their digits.
+        #[prost(string, tag="1")]
+        Json(::prost::alloc::string::String),
+        /// A protobuf message.
+        #[prost(message, tag="2")]
+        Message(super::TypedMessage),
+        /// Raw bytes.
+        #[prost(bytes, tag="3")]
+        Data(::prost::alloc::vec::Vec<u8>),
+        /// Where the value is, when it is not here.
+        #[prost(message, tag="4")]
+        Ref(super::PayloadRef),
+    }
+}
+/// TypedMessage is a protobuf message that can be passed on without knowing its type.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TypedMessage {
+    /// Full name of the type, for instance `acme.calculator.v1.AddRequest`. Set by the author. Required.
+    #[prost(string, tag="1")]
+    pub type_name: ::prost::alloc::string::String,
+    /// The message, serialised. Set by the author.
+    #[prost(bytes="vec", tag="2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+}
+/// PayloadRef says where a value is. The runtime never fetches it on its own.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PayloadRef {
+    /// Where to fetch it. Set by the author. Required.
+    #[prost(string, tag="1")]
+    pub uri: ::prost::alloc::string::String,
+    /// Size in bytes. Set by the author. 0 means unknown.
+    #[prost(int64, tag="2")]
+    pub size_bytes: i64,
+    /// SHA-256 of the bytes: 32 bytes. Set by the author. Empty means unknown.
+    #[prost(bytes="vec", tag="3")]
+    pub sha256: ::prost::alloc::vec::Vec<u8>,
+}
+/// Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
+/// Next free number: 9.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Failure {
+    /// Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
+    /// application. Set by whoever reports it. Empty means that `message` says all.
+    #[prost(string, tag="1")]
+    pub reason: ::prost::alloc::string::String,
+    /// One sentence for people, without secrets. Set by whoever reports it.
+    #[prost(string, tag="2")]
+    pub message: ::prost::alloc::string::String,
+    /// Kind of cause. Set by whoever reports it.
+    #[prost(enumeration="FailureCategory", tag="3")]
+    pub category: i32,
+    /// Whether the same work may succeed later, unchanged. Set by whoever reports it.
+    #[prost(bool, tag="4")]
+    pub retryable: bool,
+    /// How long to wait before that. Set by whoever reports it. Unset means not stated.
+    #[prost(message, optional, tag="5")]
+    pub retry_delay: ::core::option::Option<::prost_types::Duration>,
+    /// Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+    #[prost(string, tag="6")]
+    pub origin: ::prost::alloc::string::String,
+    /// Further facts. Set by whoever reports it. Unset means none.
+    #[prost(message, optional, tag="7")]
+    pub details: ::core::option::Option<Payload>,
+    /// The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+    #[prost(message, optional, boxed, tag="8")]
+    pub cause: ::core::option::Option<::prost::alloc::boxed::Box<Failure>>,
+}
+/// FailureCategory says what kind of cause a failure has, so that a program can decide without a list of reasons. Open: may gain values;
+/// an unknown one is shown, and read as unspecified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FailureCategory {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// What was asked for is wrong: arguments, state, an unknown name. Change the request.
+    Invalid = 1,
+    /// A policy, an approver or missing rights did not allow it.
+    Denied = 2,
+    /// A budget, quota or size limit was reached.
+    Limit = 3,
+    /// It took longer than it may.
+    Timeout = 4,
+    /// Something that is needed cannot be reached: a peer, a model, a store.
+    Unavailable = 5,
+    /// A tool or the agent's own code failed.
+    Tool = 6,
+    /// A model answered with an error, or with something that cannot be used.
+    Model = 7,
+    /// Another agent failed at work that was delegated to it.
+    Peer = 8,
+    /// It was interrupted because somebody canceled it.
+    Canceled = 9,
+    /// A defect of the agent.
+    Internal = 10,
+}
+impl FailureCategory {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FAILURE_CATEGORY_UNSPECIFIED",
+            Self::Invalid => "FAILURE_CATEGORY_INVALID",
+            Self::Denied => "FAILURE_CATEGORY_DENIED",
+            Self::Limit => "FAILURE_CATEGORY_LIMIT",
+            Self::Timeout => "FAILURE_CATEGORY_TIMEOUT",
+            Self::Unavailable => "FAILURE_CATEGORY_UNAVAILABLE",
+            Self::Tool => "FAILURE_CATEGORY_TOOL",
+            Self::Model => "FAILURE_CATEGORY_MODEL",
+            Self::Peer => "FAILURE_CATEGORY_PEER",
+            Self::Canceled => "FAILURE_CATEGORY_CANCELED",
+            Self::Internal => "FAILURE_CATEGORY_INTERNAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FAILURE_CATEGORY_UNSPECIFIED" => Some(Self::Unspecified),
+            "FAILURE_CATEGORY_INVALID" => Some(Self::Invalid),
+            "FAILURE_CATEGORY_DENIED" => Some(Self::Denied),
+            "FAILURE_CATEGORY_LIMIT" => Some(Self::Limit),
+            "FAILURE_CATEGORY_TIMEOUT" => Some(Self::Timeout),
+            "FAILURE_CATEGORY_UNAVAILABLE" => Some(Self::Unavailable),
+            "FAILURE_CATEGORY_TOOL" => Some(Self::Tool),
+            "FAILURE_CATEGORY_MODEL" => Some(Self::Model),
+            "FAILURE_CATEGORY_PEER" => Some(Self::Peer),
+            "FAILURE_CATEGORY_CANCELED" => Some(Self::Canceled),
+            "FAILURE_CATEGORY_INTERNAL" => Some(Self::Internal),
+            _ => None,
+        }
+    }
+}
 /// Part is one atomic piece of content. Exactly one content kind is set.
 ///
 /// Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
@@ -550,9 +712,10 @@ pub struct Task {
     /// Number of artifacts in the whole task, whatever the view. Set by the server.
     #[prost(int32, tag="16")]
     pub artifact_count: i32,
-    /// Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
-    #[prost(string, tag="17")]
-    pub error: ::prost::alloc::string::String,
+    /// Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+    /// Lists of tasks carry its `message` alone.
+    #[prost(message, optional, tag="17")]
+    pub failure: ::core::option::Option<Failure>,
     /// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
     #[prost(string, tag="18")]
     pub cancel_reason: ::prost::alloc::string::String,
@@ -1373,11 +1536,14 @@ pub struct TaskStatusChanged {
     /// State after. Set by the server.
     #[prost(enumeration="TaskState", tag="2")]
     pub new_state: i32,
-    /// Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
-    #[prost(string, tag="3")]
-    pub reason: ::prost::alloc::string::String,
+    /// Why the task failed or was rejected. Set by the server. Unset otherwise.
+    #[prost(message, optional, tag="3")]
+    pub failure: ::core::option::Option<Failure>,
+    /// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+    #[prost(string, tag="4")]
+    pub cancel_reason: ::prost::alloc::string::String,
     /// Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
-    #[prost(int32, tag="4")]
+    #[prost(int32, tag="8")]
     pub attempt: i32,
     /// Why a run begins here. Set by the server when the new state is working.
     #[prost(enumeration="RunCause", tag="5")]
@@ -1433,17 +1599,14 @@ pub struct TaskProgress {
     pub message: ::prost::alloc::string::String,
 }
 /// TaskErrorReported is a failure, recovered from or not. Type `task.error`.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskErrorReported {
-    /// Machine-readable reason. Set by the server.
-    #[prost(string, tag="1")]
-    pub error_code: ::prost::alloc::string::String,
-    /// One sentence without secrets. Set by the server.
-    #[prost(string, tag="2")]
-    pub error_message: ::prost::alloc::string::String,
-    /// Whether the run went on. Set by the server.
-    #[prost(bool, tag="3")]
-    pub recoverable: bool,
+    /// What failed, and why. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub failure: ::core::option::Option<Failure>,
+    /// What it does to the run. Set by the server.
+    #[prost(enumeration="ErrorEffect", tag="2")]
+    pub effect: i32,
 }
 /// CancelRequested records the intent before anything is interrupted. Type `task.cancel_requested`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1519,12 +1682,12 @@ pub struct ActionEnded {
     /// What was called. Set by the server.
     #[prost(string, tag="2")]
     pub name: ::prost::alloc::string::String,
-    /// Result, any JSON value. Set by the server. Empty means none, or kept back.
-    #[prost(string, tag="3")]
-    pub result_json: ::prost::alloc::string::String,
-    /// Failure, any JSON value. Set by the server. Empty means none.
-    #[prost(string, tag="4")]
-    pub error_json: ::prost::alloc::string::String,
+    /// Result. Set by the server. Unset means none, or kept back.
+    #[prost(message, optional, tag="3")]
+    pub result: ::core::option::Option<Payload>,
+    /// Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+    #[prost(message, optional, tag="4")]
+    pub failure: ::core::option::Option<Failure>,
     /// Delegated operation that it belongs to. Set by the server. Empty means none.
     #[prost(string, tag="5")]
     pub delegation_id: ::prost::alloc::string::String,
@@ -1759,6 +1922,39 @@ impl RunCause {
             "RUN_CAUSE_SUBMITTED" => Some(Self::Submitted),
             "RUN_CAUSE_CONTINUED" => Some(Self::Continued),
             "RUN_CAUSE_RECOVERED" => Some(Self::Recovered),
+            _ => None,
+        }
+    }
+}
+/// ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ErrorEffect {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// The run goes on.
+    Continues = 1,
+    /// The run ends with it.
+    Ends = 2,
+}
+impl ErrorEffect {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ERROR_EFFECT_UNSPECIFIED",
+            Self::Continues => "ERROR_EFFECT_CONTINUES",
+            Self::Ends => "ERROR_EFFECT_ENDS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ERROR_EFFECT_UNSPECIFIED" => Some(Self::Unspecified),
+            "ERROR_EFFECT_CONTINUES" => Some(Self::Continues),
+            "ERROR_EFFECT_ENDS" => Some(Self::Ends),
             _ => None,
         }
     }
@@ -2168,7 +2364,7 @@ pub struct StateScope {
     pub stores: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// StateStoreReport is what happened to one store.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StateStoreReport {
     /// Name of the store. Set by the server.
     #[prost(string, tag="1")]
@@ -2191,15 +2387,15 @@ pub struct StateStoreReport {
     /// Whether it was made smaller. Set by the server.
     #[prost(bool, tag="7")]
     pub compacted: bool,
-    /// Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
-    #[prost(string, tag="8")]
-    pub data_json: ::prost::alloc::string::String,
+    /// Its content. Set by the server when asked for. Unset means not asked for.
+    #[prost(message, optional, tag="8")]
+    pub data: ::core::option::Option<Payload>,
     /// Further facts, a JSON object. Set by the server. Empty means none.
     #[prost(string, tag="9")]
     pub metadata_json: ::prost::alloc::string::String,
-    /// What went wrong, one sentence. Set by the server. Empty means nothing.
-    #[prost(string, tag="10")]
-    pub error: ::prost::alloc::string::String,
+    /// What went wrong. Set by the server. Unset means nothing.
+    #[prost(message, optional, tag="10")]
+    pub failure: ::core::option::Option<Failure>,
 }
 /// DescribeStateRequest asks what is remembered.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2589,168 +2785,6 @@ impl ErrorReason {
             "ERROR_REASON_EXTENSION_SUPPORT_REQUIRED" => Some(Self::ExtensionSupportRequired),
             "ERROR_REASON_VERSION_NOT_SUPPORTED" => Some(Self::VersionNotSupported),
             "ERROR_REASON_INVALID_AGENT_RESPONSE" => Some(Self::InvalidAgentResponse),
-            _ => None,
-        }
-    }
-}
-/// Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
-///
-/// Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
-/// type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
-/// Next free number: 8.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Payload {
-    /// Media type of the value, for instance `text/csv`. Set by the author. Empty means `application/json` for `json`,
-    /// `application/x-protobuf` for `message` and `application/octet-stream` for the others.
-    #[prost(string, tag="5")]
-    pub media_type: ::prost::alloc::string::String,
-    /// Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-    /// means none.
-    #[prost(string, tag="6")]
-    pub encoding: ::prost::alloc::string::String,
-    /// What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
-    #[prost(string, tag="7")]
-    pub preview: ::prost::alloc::string::String,
-    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
-    /// there is no value, which differs from the JSON text `null`.
-    #[prost(oneof="payload::Value", tags="1, 2, 3, 4")]
-    pub value: ::core::option::Option<payload::Value>,
-}
-/// Nested message and enum types in `Payload`.
-pub mod payload {
-    /// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
-    /// there is no value, which differs from the JSON text `null`.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Value {
-        /// Any JSON value as UTF-8 JSON text, at most 100 levels deep. Integers keep all their digits.
-        #[prost(string, tag="1")]
-        Json(::prost::alloc::string::String),
-        /// A protobuf message.
-        #[prost(message, tag="2")]
-        Message(super::TypedMessage),
-        /// Raw bytes.
-        #[prost(bytes, tag="3")]
-        Data(::prost::alloc::vec::Vec<u8>),
-        /// Where the value is, when it is not here.
-        #[prost(message, tag="4")]
-        Ref(super::PayloadRef),
-    }
-}
-/// TypedMessage is a protobuf message that can be passed on without knowing its type.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TypedMessage {
-    /// Full name of the type, for instance `acme.calculator.v1.AddRequest`. Set by the author. Required.
-    #[prost(string, tag="1")]
-    pub type_name: ::prost::alloc::string::String,
-    /// The message, serialised. Set by the author.
-    #[prost(bytes="vec", tag="2")]
-    pub value: ::prost::alloc::vec::Vec<u8>,
-}
-/// PayloadRef says where a value is. The runtime never fetches it on its own.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PayloadRef {
-    /// Where to fetch it. Set by the author. Required.
-    #[prost(string, tag="1")]
-    pub uri: ::prost::alloc::string::String,
-    /// Size in bytes. Set by the author. 0 means unknown.
-    #[prost(int64, tag="2")]
-    pub size_bytes: i64,
-    /// SHA-256 of the bytes: 32 bytes. Set by the author. Empty means unknown.
-    #[prost(bytes="vec", tag="3")]
-    pub sha256: ::prost::alloc::vec::Vec<u8>,
-}
-/// Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
-/// Next free number: 9.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Failure {
-    /// Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-    /// application. Set by whoever reports it. Empty means that `message` says all.
-    #[prost(string, tag="1")]
-    pub reason: ::prost::alloc::string::String,
-    /// One sentence for people, without secrets. Set by whoever reports it.
-    #[prost(string, tag="2")]
-    pub message: ::prost::alloc::string::String,
-    /// Kind of cause. Set by whoever reports it.
-    #[prost(enumeration="FailureCategory", tag="3")]
-    pub category: i32,
-    /// Whether the same work may succeed later, unchanged. Set by whoever reports it.
-    #[prost(bool, tag="4")]
-    pub retryable: bool,
-    /// How long to wait before that. Set by whoever reports it. Unset means not stated.
-    #[prost(message, optional, tag="5")]
-    pub retry_delay: ::core::option::Option<::prost_types::Duration>,
-    /// Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
-    #[prost(string, tag="6")]
-    pub origin: ::prost::alloc::string::String,
-    /// Further facts. Set by whoever reports it. Unset means none.
-    #[prost(message, optional, tag="7")]
-    pub details: ::core::option::Option<Payload>,
-    /// The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
-    #[prost(message, optional, boxed, tag="8")]
-    pub cause: ::core::option::Option<::prost::alloc::boxed::Box<Failure>>,
-}
-/// FailureCategory says what kind of cause a failure has, so that a program can decide without a list of reasons. Open: may gain values;
-/// an unknown one is shown, and read as unspecified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum FailureCategory {
-    /// Not set, or not known.
-    Unspecified = 0,
-    /// What was asked for is wrong: arguments, state, an unknown name. Change the request.
-    Invalid = 1,
-    /// A policy, an approver or missing rights did not allow it.
-    Denied = 2,
-    /// A budget, quota or size limit was reached.
-    Limit = 3,
-    /// It took longer than it may.
-    Timeout = 4,
-    /// Something that is needed cannot be reached: a peer, a model, a store.
-    Unavailable = 5,
-    /// A tool or the agent's own code failed.
-    Tool = 6,
-    /// A model answered with an error, or with something that cannot be used.
-    Model = 7,
-    /// Another agent failed at work that was delegated to it.
-    Peer = 8,
-    /// It was interrupted because somebody canceled it.
-    Canceled = 9,
-    /// A defect of the agent.
-    Internal = 10,
-}
-impl FailureCategory {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "FAILURE_CATEGORY_UNSPECIFIED",
-            Self::Invalid => "FAILURE_CATEGORY_INVALID",
-            Self::Denied => "FAILURE_CATEGORY_DENIED",
-            Self::Limit => "FAILURE_CATEGORY_LIMIT",
-            Self::Timeout => "FAILURE_CATEGORY_TIMEOUT",
-            Self::Unavailable => "FAILURE_CATEGORY_UNAVAILABLE",
-            Self::Tool => "FAILURE_CATEGORY_TOOL",
-            Self::Model => "FAILURE_CATEGORY_MODEL",
-            Self::Peer => "FAILURE_CATEGORY_PEER",
-            Self::Canceled => "FAILURE_CATEGORY_CANCELED",
-            Self::Internal => "FAILURE_CATEGORY_INTERNAL",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "FAILURE_CATEGORY_UNSPECIFIED" => Some(Self::Unspecified),
-            "FAILURE_CATEGORY_INVALID" => Some(Self::Invalid),
-            "FAILURE_CATEGORY_DENIED" => Some(Self::Denied),
-            "FAILURE_CATEGORY_LIMIT" => Some(Self::Limit),
-            "FAILURE_CATEGORY_TIMEOUT" => Some(Self::Timeout),
-            "FAILURE_CATEGORY_UNAVAILABLE" => Some(Self::Unavailable),
-            "FAILURE_CATEGORY_TOOL" => Some(Self::Tool),
-            "FAILURE_CATEGORY_MODEL" => Some(Self::Model),
-            "FAILURE_CATEGORY_PEER" => Some(Self::Peer),
-            "FAILURE_CATEGORY_CANCELED" => Some(Self::Canceled),
-            "FAILURE_CATEGORY_INTERNAL" => Some(Self::Internal),
             _ => None,
         }
     }

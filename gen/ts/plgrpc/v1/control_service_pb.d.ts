@@ -7,6 +7,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Approval, ApprovalDecision, ApprovalState } from "./action_pb.js";
+import type { Payload } from "./payload_pb.js";
+import type { Failure } from "./failure_pb.js";
 import type { Tool } from "./tool_pb.js";
 import type { ToolCall, ToolOutput } from "./part_pb.js";
 
@@ -347,11 +349,11 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   compacted: boolean;
 
   /**
-   * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for.
    *
-   * @generated from field: string data_json = 8;
+   * @generated from field: plgrpc.v1.Payload data = 8;
    */
-  dataJson: string;
+  data?: Payload | undefined;
 
   /**
    * Further facts, a JSON object. Set by the server. Empty means none.
@@ -361,11 +363,11 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   metadataJson: string;
 
   /**
-   * What went wrong, one sentence. Set by the server. Empty means nothing.
+   * What went wrong. Set by the server. Unset means nothing.
    *
-   * @generated from field: string error = 10;
+   * @generated from field: plgrpc.v1.Failure failure = 10;
    */
-  error: string;
+  failure?: Failure | undefined;
 };
 
 /**

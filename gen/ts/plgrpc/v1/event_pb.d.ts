@@ -8,8 +8,10 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact, Message as Message$1, Task, TaskState } from "./task_pb.js";
+import type { Failure } from "./failure_pb.js";
 import type { BudgetDecision, BudgetUsage, ContextManifest, RunContext } from "./context_pb.js";
 import type { ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction } from "./action_pb.js";
+import type { Payload } from "./payload_pb.js";
 import type { ToolCall } from "./part_pb.js";
 
 /**
@@ -402,16 +404,23 @@ export declare type TaskStatusChanged = Message<"plgrpc.v1.TaskStatusChanged"> &
   newState: TaskState;
 
   /**
-   * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
    *
-   * @generated from field: string reason = 3;
+   * @generated from field: plgrpc.v1.Failure failure = 3;
    */
-  reason: string;
+  failure?: Failure | undefined;
+
+  /**
+   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   *
+   * @generated from field: string cancel_reason = 4;
+   */
+  cancelReason: string;
 
   /**
    * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
    *
-   * @generated from field: int32 attempt = 4;
+   * @generated from field: int32 attempt = 8;
    */
   attempt: number;
 
@@ -565,25 +574,18 @@ export declare const TaskProgressSchema: GenMessage<TaskProgress>;
  */
 export declare type TaskErrorReported = Message<"plgrpc.v1.TaskErrorReported"> & {
   /**
-   * Machine-readable reason. Set by the server.
+   * What failed, and why. Set by the server.
    *
-   * @generated from field: string error_code = 1;
+   * @generated from field: plgrpc.v1.Failure failure = 1;
    */
-  errorCode: string;
+  failure?: Failure | undefined;
 
   /**
-   * One sentence without secrets. Set by the server.
+   * What it does to the run. Set by the server.
    *
-   * @generated from field: string error_message = 2;
+   * @generated from field: plgrpc.v1.ErrorEffect effect = 2;
    */
-  errorMessage: string;
-
-  /**
-   * Whether the run went on. Set by the server.
-   *
-   * @generated from field: bool recoverable = 3;
-   */
-  recoverable: boolean;
+  effect: ErrorEffect;
 };
 
 /**
@@ -784,18 +786,18 @@ export declare type ActionEnded = Message<"plgrpc.v1.ActionEnded"> & {
   name: string;
 
   /**
-   * Result, any JSON value. Set by the server. Empty means none, or kept back.
+   * Result. Set by the server. Unset means none, or kept back.
    *
-   * @generated from field: string result_json = 3;
+   * @generated from field: plgrpc.v1.Payload result = 3;
    */
-  resultJson: string;
+  result?: Payload | undefined;
 
   /**
-   * Failure, any JSON value. Set by the server. Empty means none.
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
    *
-   * @generated from field: string error_json = 4;
+   * @generated from field: plgrpc.v1.Failure failure = 4;
    */
-  errorJson: string;
+  failure?: Failure | undefined;
 
   /**
    * Delegated operation that it belongs to. Set by the server. Empty means none.
@@ -1270,6 +1272,39 @@ export enum RunCause {
  * Describes the enum plgrpc.v1.RunCause.
  */
 export declare const RunCauseSchema: GenEnum<RunCause>;
+
+/**
+ * ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+ *
+ * @generated from enum plgrpc.v1.ErrorEffect
+ */
+export enum ErrorEffect {
+  /**
+   * Not set, or not known.
+   *
+   * @generated from enum value: ERROR_EFFECT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The run goes on.
+   *
+   * @generated from enum value: ERROR_EFFECT_CONTINUES = 1;
+   */
+  CONTINUES = 1,
+
+  /**
+   * The run ends with it.
+   *
+   * @generated from enum value: ERROR_EFFECT_ENDS = 2;
+   */
+  ENDS = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.ErrorEffect.
+ */
+export declare const ErrorEffectSchema: GenEnum<ErrorEffect>;
 
 /**
  * ActionOutcome says how an action ended. Open: may gain values; an unknown one is shown, and counts as an end without success.

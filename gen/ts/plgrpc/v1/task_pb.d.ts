@@ -9,6 +9,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
 import type { Part } from "./part_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { BudgetUsage, RunContext } from "./context_pb.js";
+import type { Failure } from "./failure_pb.js";
 
 /**
  * Describes the file plgrpc/v1/task.proto.
@@ -260,11 +261,12 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   artifactCount: number;
 
   /**
-   * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
    *
-   * @generated from field: string error = 17;
+   * @generated from field: plgrpc.v1.Failure failure = 17;
    */
-  error: string;
+  failure?: Failure | undefined;
 
   /**
    * Why the task was canceled. Set by whoever canceled it. Empty otherwise.

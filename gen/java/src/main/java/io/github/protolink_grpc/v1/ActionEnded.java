@@ -35,8 +35,6 @@ private static final long serialVersionUID = 0L;
   private ActionEnded() {
     kind_ = "";
     name_ = "";
-    resultJson_ = "";
-    errorJson_ = "";
     delegationId_ = "";
     outcome_ = 0;
   }
@@ -149,98 +147,80 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int RESULT_JSON_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object resultJson_ = "";
+  public static final int RESULT_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.Payload result_;
   /**
    * <pre>
-   * Result, any JSON value. Set by the server. Empty means none, or kept back.
+   * Result. Set by the server. Unset means none, or kept back.
    * </pre>
    *
-   * <code>string result_json = 3;</code>
-   * @return The resultJson.
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   * @return Whether the result field is set.
    */
   @java.lang.Override
-  public java.lang.String getResultJson() {
-    java.lang.Object ref = resultJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      resultJson_ = s;
-      return s;
-    }
+  public boolean hasResult() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Result, any JSON value. Set by the server. Empty means none, or kept back.
+   * Result. Set by the server. Unset means none, or kept back.
    * </pre>
    *
-   * <code>string result_json = 3;</code>
-   * @return The bytes for resultJson.
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   * @return The result.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getResultJsonBytes() {
-    java.lang.Object ref = resultJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      resultJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getResult() {
+    return result_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : result_;
+  }
+  /**
+   * <pre>
+   * Result. Set by the server. Unset means none, or kept back.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder() {
+    return result_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : result_;
   }
 
-  public static final int ERROR_JSON_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object errorJson_ = "";
+  public static final int FAILURE_FIELD_NUMBER = 4;
+  private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Failure, any JSON value. Set by the server. Empty means none.
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
    * </pre>
    *
-   * <code>string error_json = 4;</code>
-   * @return The errorJson.
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getErrorJson() {
-    java.lang.Object ref = errorJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      errorJson_ = s;
-      return s;
-    }
+  public boolean hasFailure() {
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
-   * Failure, any JSON value. Set by the server. Empty means none.
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
    * </pre>
    *
-   * <code>string error_json = 4;</code>
-   * @return The bytes for errorJson.
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorJsonBytes() {
-    java.lang.Object ref = errorJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      errorJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+  /**
+   * <pre>
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
   public static final int DELEGATION_ID_FIELD_NUMBER = 5;
@@ -317,7 +297,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasUsage() {
-    return ((bitField0_ & 0x00000001) != 0);
+    return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
@@ -389,11 +369,11 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, name_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(resultJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, resultJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getResult());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, errorJson_);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(4, getFailure());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, delegationId_);
@@ -401,7 +381,7 @@ private static final long serialVersionUID = 0L;
     if (durationMicros_ != 0L) {
       output.writeInt64(6, durationMicros_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(7, getUsage());
     }
     if (outcome_ != io.github.protolink_grpc.v1.ActionOutcome.ACTION_OUTCOME_UNSPECIFIED.getNumber()) {
@@ -422,11 +402,13 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, name_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(resultJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, resultJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getResult());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, errorJson_);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(4, getFailure());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(5, delegationId_);
@@ -435,7 +417,7 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(6, durationMicros_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(7, getUsage());
     }
@@ -462,10 +444,16 @@ private static final long serialVersionUID = 0L;
         .equals(other.getKind())) return false;
     if (!getName()
         .equals(other.getName())) return false;
-    if (!getResultJson()
-        .equals(other.getResultJson())) return false;
-    if (!getErrorJson()
-        .equals(other.getErrorJson())) return false;
+    if (hasResult() != other.hasResult()) return false;
+    if (hasResult()) {
+      if (!getResult()
+          .equals(other.getResult())) return false;
+    }
+    if (hasFailure() != other.hasFailure()) return false;
+    if (hasFailure()) {
+      if (!getFailure()
+          .equals(other.getFailure())) return false;
+    }
     if (!getDelegationId()
         .equals(other.getDelegationId())) return false;
     if (getDurationMicros()
@@ -491,10 +479,14 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getKind().hashCode();
     hash = (37 * hash) + NAME_FIELD_NUMBER;
     hash = (53 * hash) + getName().hashCode();
-    hash = (37 * hash) + RESULT_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getResultJson().hashCode();
-    hash = (37 * hash) + ERROR_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getErrorJson().hashCode();
+    if (hasResult()) {
+      hash = (37 * hash) + RESULT_FIELD_NUMBER;
+      hash = (53 * hash) + getResult().hashCode();
+    }
+    if (hasFailure()) {
+      hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+      hash = (53 * hash) + getFailure().hashCode();
+    }
     hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
     hash = (53 * hash) + getDelegationId().hashCode();
     hash = (37 * hash) + DURATION_MICROS_FIELD_NUMBER;
@@ -641,6 +633,8 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
+        internalGetResultFieldBuilder();
+        internalGetFailureFieldBuilder();
         internalGetUsageFieldBuilder();
       }
     }
@@ -650,8 +644,16 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       kind_ = "";
       name_ = "";
-      resultJson_ = "";
-      errorJson_ = "";
+      result_ = null;
+      if (resultBuilder_ != null) {
+        resultBuilder_.dispose();
+        resultBuilder_ = null;
+      }
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       delegationId_ = "";
       durationMicros_ = 0L;
       usage_ = null;
@@ -699,11 +701,18 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.name_ = name_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.resultJson_ = resultJson_;
+        result.result_ = resultBuilder_ == null
+            ? result_
+            : resultBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.errorJson_ = errorJson_;
+        result.failure_ = failureBuilder_ == null
+            ? failure_
+            : failureBuilder_.build();
+        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.delegationId_ = delegationId_;
@@ -711,12 +720,11 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.durationMicros_ = durationMicros_;
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000040) != 0)) {
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
-        to_bitField0_ |= 0x00000001;
+        to_bitField0_ |= 0x00000004;
       }
       if (((from_bitField0_ & 0x00000080) != 0)) {
         result.outcome_ = outcome_;
@@ -746,15 +754,11 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (!other.getResultJson().isEmpty()) {
-        resultJson_ = other.resultJson_;
-        bitField0_ |= 0x00000004;
-        onChanged();
+      if (other.hasResult()) {
+        mergeResult(other.getResult());
       }
-      if (!other.getErrorJson().isEmpty()) {
-        errorJson_ = other.errorJson_;
-        bitField0_ |= 0x00000008;
-        onChanged();
+      if (other.hasFailure()) {
+        mergeFailure(other.getFailure());
       }
       if (!other.getDelegationId().isEmpty()) {
         delegationId_ = other.delegationId_;
@@ -807,12 +811,16 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 18
             case 26: {
-              resultJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetResultFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000004;
               break;
             } // case 26
             case 34: {
-              errorJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000008;
               break;
             } // case 34
@@ -1039,188 +1047,318 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object resultJson_ = "";
+    private io.github.protolink_grpc.v1.Payload result_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> resultBuilder_;
     /**
      * <pre>
-     * Result, any JSON value. Set by the server. Empty means none, or kept back.
+     * Result. Set by the server. Unset means none, or kept back.
      * </pre>
      *
-     * <code>string result_json = 3;</code>
-     * @return The resultJson.
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     * @return Whether the result field is set.
      */
-    public java.lang.String getResultJson() {
-      java.lang.Object ref = resultJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        resultJson_ = s;
-        return s;
+    public boolean hasResult() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * Result. Set by the server. Unset means none, or kept back.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     * @return The result.
+     */
+    public io.github.protolink_grpc.v1.Payload getResult() {
+      if (resultBuilder_ == null) {
+        return result_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : result_;
       } else {
-        return (java.lang.String) ref;
+        return resultBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Result, any JSON value. Set by the server. Empty means none, or kept back.
+     * Result. Set by the server. Unset means none, or kept back.
      * </pre>
      *
-     * <code>string result_json = 3;</code>
-     * @return The bytes for resultJson.
+     * <code>.plgrpc.v1.Payload result = 3;</code>
      */
-    public com.google.protobuf.ByteString
-        getResultJsonBytes() {
-      java.lang.Object ref = resultJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        resultJson_ = b;
-        return b;
+    public Builder setResult(io.github.protolink_grpc.v1.Payload value) {
+      if (resultBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        result_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        resultBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Result, any JSON value. Set by the server. Empty means none, or kept back.
-     * </pre>
-     *
-     * <code>string result_json = 3;</code>
-     * @param value The resultJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setResultJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      resultJson_ = value;
       bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Result, any JSON value. Set by the server. Empty means none, or kept back.
+     * Result. Set by the server. Unset means none, or kept back.
      * </pre>
      *
-     * <code>string result_json = 3;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload result = 3;</code>
      */
-    public Builder clearResultJson() {
-      resultJson_ = getDefaultInstance().getResultJson();
+    public Builder setResult(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (resultBuilder_ == null) {
+        result_ = builderForValue.build();
+      } else {
+        resultBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Result. Set by the server. Unset means none, or kept back.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     */
+    public Builder mergeResult(io.github.protolink_grpc.v1.Payload value) {
+      if (resultBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          result_ != null &&
+          result_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getResultBuilder().mergeFrom(value);
+        } else {
+          result_ = value;
+        }
+      } else {
+        resultBuilder_.mergeFrom(value);
+      }
+      if (result_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Result. Set by the server. Unset means none, or kept back.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     */
+    public Builder clearResult() {
       bitField0_ = (bitField0_ & ~0x00000004);
+      result_ = null;
+      if (resultBuilder_ != null) {
+        resultBuilder_.dispose();
+        resultBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Result, any JSON value. Set by the server. Empty means none, or kept back.
+     * Result. Set by the server. Unset means none, or kept back.
      * </pre>
      *
-     * <code>string result_json = 3;</code>
-     * @param value The bytes for resultJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload result = 3;</code>
      */
-    public Builder setResultJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      resultJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getResultBuilder() {
       bitField0_ |= 0x00000004;
       onChanged();
-      return this;
+      return internalGetResultFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Result. Set by the server. Unset means none, or kept back.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder() {
+      if (resultBuilder_ != null) {
+        return resultBuilder_.getMessageOrBuilder();
+      } else {
+        return result_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : result_;
+      }
+    }
+    /**
+     * <pre>
+     * Result. Set by the server. Unset means none, or kept back.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetResultFieldBuilder() {
+      if (resultBuilder_ == null) {
+        resultBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getResult(),
+                getParentForChildren(),
+                isClean());
+        result_ = null;
+      }
+      return resultBuilder_;
     }
 
-    private java.lang.Object errorJson_ = "";
+    private io.github.protolink_grpc.v1.Failure failure_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Failure, any JSON value. Set by the server. Empty means none.
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
      * </pre>
      *
-     * <code>string error_json = 4;</code>
-     * @return The errorJson.
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getErrorJson() {
-      java.lang.Object ref = errorJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        errorJson_ = s;
-        return s;
+    public boolean hasFailure() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     * @return The failure.
+     */
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
       } else {
-        return (java.lang.String) ref;
+        return failureBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Failure, any JSON value. Set by the server. Empty means none.
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
      * </pre>
      *
-     * <code>string error_json = 4;</code>
-     * @return The bytes for errorJson.
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
      */
-    public com.google.protobuf.ByteString
-        getErrorJsonBytes() {
-      java.lang.Object ref = errorJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        errorJson_ = b;
-        return b;
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        failure_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        failureBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Failure, any JSON value. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string error_json = 4;</code>
-     * @param value The errorJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setErrorJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      errorJson_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Failure, any JSON value. Set by the server. Empty means none.
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
      * </pre>
      *
-     * <code>string error_json = 4;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
      */
-    public Builder clearErrorJson() {
-      errorJson_ = getDefaultInstance().getErrorJson();
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        failure_ = builderForValue.build();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          failure_ != null &&
+          failure_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          getFailureBuilder().mergeFrom(value);
+        } else {
+          failure_ = value;
+        }
+      } else {
+        failureBuilder_.mergeFrom(value);
+      }
+      if (failure_ != null) {
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     */
+    public Builder clearFailure() {
       bitField0_ = (bitField0_ & ~0x00000008);
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Failure, any JSON value. Set by the server. Empty means none.
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
      * </pre>
      *
-     * <code>string error_json = 4;</code>
-     * @param value The bytes for errorJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
      */
-    public Builder setErrorJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      errorJson_ = value;
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
       bitField0_ |= 0x00000008;
       onChanged();
-      return this;
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     */
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if (failureBuilder_ != null) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        return failure_ == null ?
+            io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      }
+    }
+    /**
+     * <pre>
+     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 4;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                getFailure(),
+                getParentForChildren(),
+                isClean());
+        failure_ = null;
+      }
+      return failureBuilder_;
     }
 
     private java.lang.Object delegationId_ = "";

@@ -52,43 +52,57 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Result, any JSON value. Set by the server. Empty means none, or kept back.
+   * Result. Set by the server. Unset means none, or kept back.
    * </pre>
    *
-   * <code>string result_json = 3;</code>
-   * @return The resultJson.
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   * @return Whether the result field is set.
    */
-  java.lang.String getResultJson();
+  boolean hasResult();
   /**
    * <pre>
-   * Result, any JSON value. Set by the server. Empty means none, or kept back.
+   * Result. Set by the server. Unset means none, or kept back.
    * </pre>
    *
-   * <code>string result_json = 3;</code>
-   * @return The bytes for resultJson.
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   * @return The result.
    */
-  com.google.protobuf.ByteString
-      getResultJsonBytes();
+  io.github.protolink_grpc.v1.Payload getResult();
+  /**
+   * <pre>
+   * Result. Set by the server. Unset means none, or kept back.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload result = 3;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder();
 
   /**
    * <pre>
-   * Failure, any JSON value. Set by the server. Empty means none.
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
    * </pre>
    *
-   * <code>string error_json = 4;</code>
-   * @return The errorJson.
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getErrorJson();
+  boolean hasFailure();
   /**
    * <pre>
-   * Failure, any JSON value. Set by the server. Empty means none.
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
    * </pre>
    *
-   * <code>string error_json = 4;</code>
-   * @return The bytes for errorJson.
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   * @return The failure.
    */
-  com.google.protobuf.ByteString
-      getErrorJsonBytes();
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 4;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
 
   /**
    * <pre>

@@ -185,7 +185,7 @@ public enum ActionOutcome
   }
   public static com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.Event.getDescriptor().getEnumTypes().get(2);
+    return io.github.protolink_grpc.v1.Event.getDescriptor().getEnumTypes().get(3);
   }
 
   private static final ActionOutcome[] VALUES = values();

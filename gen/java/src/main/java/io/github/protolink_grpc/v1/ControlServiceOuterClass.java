@@ -146,86 +146,90 @@ public final class ControlServiceOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\037plgrpc/v1/control_service.proto\022\tplgrp" +
-      "c.v1\032\026plgrpc/v1/action.proto\032\024plgrpc/v1/" +
-      "part.proto\032\024plgrpc/v1/tool.proto\"x\n\024List" +
-      "ApprovalsRequest\022(\n\006states\030\001 \003(\0162\030.plgrp" +
-      "c.v1.ApprovalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tp" +
-      "age_size\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025Li" +
-      "stApprovalsResponse\022&\n\tapprovals\030\001 \003(\0132\023" +
-      ".plgrpc.v1.Approval\022\027\n\017next_page_token\030\002" +
-      " \001(\t\"(\n\025WatchApprovalsRequest\022\017\n\007task_id" +
-      "\030\001 \001(\t\"@\n\026WatchApprovalsResponse\022&\n\tappr" +
-      "ovals\030\001 \003(\0132\023.plgrpc.v1.Approval\"G\n\026Resp" +
-      "ondApprovalRequest\022-\n\010decision\030\001 \001(\0132\033.p" +
-      "lgrpc.v1.ApprovalDecision\"Y\n\027RespondAppr" +
-      "ovalResponse\022%\n\010approval\030\001 \001(\0132\023.plgrpc." +
-      "v1.Approval\022\027\n\017already_decided\030\002 \001(\010\"6\n\023" +
-      "GetRunReportRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006" +
-      "run_id\030\002 \001(\t\"+\n\024GetRunReportResponse\022\023\n\013" +
-      "report_json\030\001 \001(\t\"3\n\020ExportRunRequest\022\017\n" +
-      "\007task_id\030\001 \001(\t\022\016\n\006format\030\002 \001(\t\"\'\n\021Export" +
-      "RunResponse\022\022\n\nlines_json\030\001 \003(\t\"0\n\nState" +
-      "Scope\022\022\n\nsession_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(" +
-      "\t\"\311\001\n\020StateStoreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007" +
-      "enabled\030\002 \001(\010\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_co" +
-      "unt\030\004 \001(\003\022\025\n\rmessage_count\030\005 \001(\003\022\017\n\007clea" +
-      "red\030\006 \001(\010\022\021\n\tcompacted\030\007 \001(\010\022\021\n\tdata_jso" +
-      "n\030\010 \001(\t\022\025\n\rmetadata_json\030\t \001(\t\022\r\n\005error\030" +
-      "\n \001(\t\"R\n\024DescribeStateRequest\022$\n\005scope\030\001" +
-      " \001(\0132\025.plgrpc.v1.StateScope\022\024\n\014include_d" +
-      "ata\030\002 \001(\010\"D\n\025DescribeStateResponse\022+\n\006st" +
-      "ores\030\001 \003(\0132\033.plgrpc.v1.StateStoreReport\"" +
-      "9\n\021ResetStateRequest\022$\n\005scope\030\001 \001(\0132\025.pl" +
-      "grpc.v1.StateScope\"A\n\022ResetStateResponse" +
-      "\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStoreR" +
-      "eport\"\305\001\n\023CompactStateRequest\022$\n\005scope\030\001" +
-      " \001(\0132\025.plgrpc.v1.StateScope\022\020\n\010strategy\030" +
-      "\002 \001(\t\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nmax_token" +
-      "s\030\004 \001(\005\022\034\n\017preserve_recent\030\005 \001(\005H\000\210\001\001\022\032\n" +
-      "\022summary_max_tokens\030\006 \001(\005B\022\n\020_preserve_r" +
-      "ecent\"\272\001\n\024CompactStateResponse\022+\n\006stores" +
-      "\030\001 \003(\0132\033.plgrpc.v1.StateStoreReport\022\027\n\017b" +
-      "efore_messages\030\002 \001(\005\022\026\n\016after_messages\030\003" +
-      " \001(\005\022\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014after_tok" +
-      "ens\030\005 \001(\003\022\027\n\017summary_created\030\006 \001(\010\"9\n\020Li" +
-      "stToolsRequest\022\021\n\tpage_size\030\001 \001(\005\022\022\n\npag" +
-      "e_token\030\002 \001(\t\"L\n\021ListToolsResponse\022\036\n\005to" +
-      "ols\030\001 \003(\0132\017.plgrpc.v1.Tool\022\027\n\017next_page_" +
-      "token\030\002 \001(\t\"m\n\017CallToolRequest\022!\n\004call\030\001" +
-      " \001(\0132\023.plgrpc.v1.ToolCall\022\022\n\nrequest_id\030" +
-      "\002 \001(\t\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001" +
-      "(\t\"J\n\020CallToolResponse\022%\n\006output\030\001 \001(\0132\025" +
-      ".plgrpc.v1.ToolOutput\022\017\n\007task_id\030\002 \001(\t2\257" +
-      "\006\n\016ControlService\022R\n\rListApprovals\022\037.plg" +
-      "rpc.v1.ListApprovalsRequest\032 .plgrpc.v1." +
-      "ListApprovalsResponse\022W\n\016WatchApprovals\022" +
-      " .plgrpc.v1.WatchApprovalsRequest\032!.plgr" +
-      "pc.v1.WatchApprovalsResponse0\001\022X\n\017Respon" +
-      "dApproval\022!.plgrpc.v1.RespondApprovalReq" +
-      "uest\032\".plgrpc.v1.RespondApprovalResponse" +
-      "\022O\n\014GetRunReport\022\036.plgrpc.v1.GetRunRepor" +
-      "tRequest\032\037.plgrpc.v1.GetRunReportRespons" +
-      "e\022H\n\tExportRun\022\033.plgrpc.v1.ExportRunRequ" +
-      "est\032\034.plgrpc.v1.ExportRunResponse0\001\022R\n\rD" +
-      "escribeState\022\037.plgrpc.v1.DescribeStateRe" +
-      "quest\032 .plgrpc.v1.DescribeStateResponse\022" +
-      "I\n\nResetState\022\034.plgrpc.v1.ResetStateRequ" +
-      "est\032\035.plgrpc.v1.ResetStateResponse\022O\n\014Co" +
-      "mpactState\022\036.plgrpc.v1.CompactStateReque" +
-      "st\032\037.plgrpc.v1.CompactStateResponse\022F\n\tL" +
-      "istTools\022\033.plgrpc.v1.ListToolsRequest\032\034." +
-      "plgrpc.v1.ListToolsResponse\022C\n\010CallTool\022" +
-      "\032.plgrpc.v1.CallToolRequest\032\033.plgrpc.v1." +
-      "CallToolResponseBc\n\033io.github.protolink_" +
-      "grpc.v1P\001ZBgithub.com/protolink-grpc/pro" +
-      "tolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006p" +
-      "roto3"
+      "c.v1\032\026plgrpc/v1/action.proto\032\027plgrpc/v1/" +
+      "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
+      "rpc/v1/payload.proto\032\024plgrpc/v1/tool.pro" +
+      "to\"x\n\024ListApprovalsRequest\022(\n\006states\030\001 \003" +
+      "(\0162\030.plgrpc.v1.ApprovalState\022\017\n\007task_id\030" +
+      "\002 \001(\t\022\021\n\tpage_size\030\003 \001(\005\022\022\n\npage_token\030\004" +
+      " \001(\t\"X\n\025ListApprovalsResponse\022&\n\tapprova" +
+      "ls\030\001 \003(\0132\023.plgrpc.v1.Approval\022\027\n\017next_pa" +
+      "ge_token\030\002 \001(\t\"(\n\025WatchApprovalsRequest\022" +
+      "\017\n\007task_id\030\001 \001(\t\"@\n\026WatchApprovalsRespon" +
+      "se\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1.Approv" +
+      "al\"G\n\026RespondApprovalRequest\022-\n\010decision" +
+      "\030\001 \001(\0132\033.plgrpc.v1.ApprovalDecision\"Y\n\027R" +
+      "espondApprovalResponse\022%\n\010approval\030\001 \001(\013" +
+      "2\023.plgrpc.v1.Approval\022\027\n\017already_decided" +
+      "\030\002 \001(\010\"6\n\023GetRunReportRequest\022\017\n\007task_id" +
+      "\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"+\n\024GetRunReportRe" +
+      "sponse\022\023\n\013report_json\030\001 \001(\t\"3\n\020ExportRun" +
+      "Request\022\017\n\007task_id\030\001 \001(\t\022\016\n\006format\030\002 \001(\t" +
+      "\"\'\n\021ExportRunResponse\022\022\n\nlines_json\030\001 \003(" +
+      "\t\"0\n\nStateScope\022\022\n\nsession_id\030\001 \001(\t\022\016\n\006s" +
+      "tores\030\002 \003(\t\"\356\001\n\020StateStoreReport\022\014\n\004name" +
+      "\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010\022\016\n\006exists\030\003 \001(\010\022" +
+      "\022\n\nitem_count\030\004 \001(\003\022\025\n\rmessage_count\030\005 \001" +
+      "(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\tcompacted\030\007 \001(\010\022 " +
+      "\n\004data\030\010 \001(\0132\022.plgrpc.v1.Payload\022\025\n\rmeta" +
+      "data_json\030\t \001(\t\022#\n\007failure\030\n \001(\0132\022.plgrp" +
+      "c.v1.Failure\"R\n\024DescribeStateRequest\022$\n\005" +
+      "scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022\024\n\014in" +
+      "clude_data\030\002 \001(\010\"D\n\025DescribeStateRespons" +
+      "e\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStore" +
+      "Report\"9\n\021ResetStateRequest\022$\n\005scope\030\001 \001" +
+      "(\0132\025.plgrpc.v1.StateScope\"A\n\022ResetStateR" +
+      "esponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.Stat" +
+      "eStoreReport\"\305\001\n\023CompactStateRequest\022$\n\005" +
+      "scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022\020\n\010st" +
+      "rategy\030\002 \001(\t\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nma" +
+      "x_tokens\030\004 \001(\005\022\034\n\017preserve_recent\030\005 \001(\005H" +
+      "\000\210\001\001\022\032\n\022summary_max_tokens\030\006 \001(\005B\022\n\020_pre" +
+      "serve_recent\"\272\001\n\024CompactStateResponse\022+\n" +
+      "\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStoreRepo" +
+      "rt\022\027\n\017before_messages\030\002 \001(\005\022\026\n\016after_mes" +
+      "sages\030\003 \001(\005\022\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014af" +
+      "ter_tokens\030\005 \001(\003\022\027\n\017summary_created\030\006 \001(" +
+      "\010\"9\n\020ListToolsRequest\022\021\n\tpage_size\030\001 \001(\005" +
+      "\022\022\n\npage_token\030\002 \001(\t\"L\n\021ListToolsRespons" +
+      "e\022\036\n\005tools\030\001 \003(\0132\017.plgrpc.v1.Tool\022\027\n\017nex" +
+      "t_page_token\030\002 \001(\t\"m\n\017CallToolRequest\022!\n" +
+      "\004call\030\001 \001(\0132\023.plgrpc.v1.ToolCall\022\022\n\nrequ" +
+      "est_id\030\002 \001(\t\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task" +
+      "_id\030\004 \001(\t\"J\n\020CallToolResponse\022%\n\006output\030" +
+      "\001 \001(\0132\025.plgrpc.v1.ToolOutput\022\017\n\007task_id\030" +
+      "\002 \001(\t2\257\006\n\016ControlService\022R\n\rListApproval" +
+      "s\022\037.plgrpc.v1.ListApprovalsRequest\032 .plg" +
+      "rpc.v1.ListApprovalsResponse\022W\n\016WatchApp" +
+      "rovals\022 .plgrpc.v1.WatchApprovalsRequest" +
+      "\032!.plgrpc.v1.WatchApprovalsResponse0\001\022X\n" +
+      "\017RespondApproval\022!.plgrpc.v1.RespondAppr" +
+      "ovalRequest\032\".plgrpc.v1.RespondApprovalR" +
+      "esponse\022O\n\014GetRunReport\022\036.plgrpc.v1.GetR" +
+      "unReportRequest\032\037.plgrpc.v1.GetRunReport" +
+      "Response\022H\n\tExportRun\022\033.plgrpc.v1.Export" +
+      "RunRequest\032\034.plgrpc.v1.ExportRunResponse" +
+      "0\001\022R\n\rDescribeState\022\037.plgrpc.v1.Describe" +
+      "StateRequest\032 .plgrpc.v1.DescribeStateRe" +
+      "sponse\022I\n\nResetState\022\034.plgrpc.v1.ResetSt" +
+      "ateRequest\032\035.plgrpc.v1.ResetStateRespons" +
+      "e\022O\n\014CompactState\022\036.plgrpc.v1.CompactSta" +
+      "teRequest\032\037.plgrpc.v1.CompactStateRespon" +
+      "se\022F\n\tListTools\022\033.plgrpc.v1.ListToolsReq" +
+      "uest\032\034.plgrpc.v1.ListToolsResponse\022C\n\010Ca" +
+      "llTool\022\032.plgrpc.v1.CallToolRequest\032\033.plg" +
+      "rpc.v1.CallToolResponseBc\n\033io.github.pro" +
+      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
+      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
+      "pcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           io.github.protolink_grpc.v1.Action.getDescriptor(),
+          io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_ListApprovalsRequest_descriptor =
@@ -299,7 +303,7 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_StateStoreReport_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_StateStoreReport_descriptor,
-        new java.lang.String[] { "Name", "Enabled", "Exists", "ItemCount", "MessageCount", "Cleared", "Compacted", "DataJson", "MetadataJson", "Error", });
+        new java.lang.String[] { "Name", "Enabled", "Exists", "ItemCount", "MessageCount", "Cleared", "Compacted", "Data", "MetadataJson", "Failure", });
     internal_static_plgrpc_v1_DescribeStateRequest_descriptor =
       getDescriptor().getMessageTypes().get(12);
     internal_static_plgrpc_v1_DescribeStateRequest_fieldAccessorTable = new
@@ -362,7 +366,9 @@ public final class ControlServiceOuterClass {
         new java.lang.String[] { "Output", "TaskId", });
     descriptor.resolveAllFeaturesImmutable();
     io.github.protolink_grpc.v1.Action.getDescriptor();
+    io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor();
   }
 

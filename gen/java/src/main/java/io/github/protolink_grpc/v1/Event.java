@@ -147,118 +147,123 @@ public final class Event {
     java.lang.String[] descriptorData = {
       "\n\025plgrpc/v1/event.proto\022\tplgrpc.v1\032\037goog" +
       "le/protobuf/timestamp.proto\032\026plgrpc/v1/a" +
-      "ction.proto\032\027plgrpc/v1/context.proto\032\024pl" +
-      "grpc/v1/part.proto\032\024plgrpc/v1/task.proto" +
-      "\"\337\013\n\010RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequen" +
-      "ce\030\002 \001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsession_id\030\004" +
-      " \001(\t\022\022\n\nevent_type\030\005 \001(\t\022/\n\013create_time\030" +
-      "\006 \001(\0132\032.google.protobuf.Timestamp\022\022\n\nage" +
-      "nt_name\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022\030\n\020pare" +
-      "nt_action_id\030\t \001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n" +
-      "\007turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n\010severity" +
-      "\030\r \001(\0162\023.plgrpc.v1.Severity\022\017\n\007summary\030\016" +
-      " \001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\020\n\010trace_id\030" +
-      "\020 \001(\t\022\017\n\007span_id\030\021 \001(\t\022\026\n\016parent_span_id" +
-      "\030\022 \001(\t\022\027\n\017must_understand\030\023 \001(\010\0222\n\016task_" +
-      "submitted\030@ \001(\0132\030.plgrpc.v1.TaskSubmitte" +
-      "dH\000\0223\n\013task_status\030A \001(\0132\034.plgrpc.v1.Tas" +
-      "kStatusChangedH\000\0225\n\rtask_messages\030B \001(\0132" +
-      "\034.plgrpc.v1.TaskMessagesAddedH\000\0227\n\rtask_" +
-      "artifact\030C \001(\0132\036.plgrpc.v1.TaskArtifactU" +
-      "pdatedH\000\022.\n\014task_patched\030D \001(\0132\026.plgrpc." +
-      "v1.TaskPatchedH\000\0220\n\rtask_progress\030E \001(\0132" +
-      "\027.plgrpc.v1.TaskProgressH\000\0222\n\ntask_error" +
-      "\030F \001(\0132\034.plgrpc.v1.TaskErrorReportedH\000\0226" +
-      "\n\020action_requested\030G \001(\0132\032.plgrpc.v1.Act" +
-      "ionRequestedH\000\0229\n\raction_policy\030H \001(\0132 ." +
-      "plgrpc.v1.ActionPolicyEvaluatedH\000\0228\n\021app" +
-      "roval_required\030I \001(\0132\033.plgrpc.v1.Approva" +
-      "lRequiredH\000\0226\n\020approval_decided\030J \001(\0132\032." +
-      "plgrpc.v1.ApprovalDecidedH\000\0222\n\016action_st" +
-      "arted\030K \001(\0132\030.plgrpc.v1.ActionStartedH\000\022" +
-      ".\n\014action_ended\030L \001(\0132\026.plgrpc.v1.Action" +
-      "EndedH\000\0226\n\020context_prepared\030M \001(\0132\032.plgr" +
-      "pc.v1.ContextPreparedH\000\0225\n\020llm_call_star" +
-      "ted\030N \001(\0132\031.plgrpc.v1.LlmCallStartedH\000\0229" +
-      "\n\022llm_call_completed\030O \001(\0132\033.plgrpc.v1.L" +
-      "lmCallCompletedH\000\0224\n\017budget_reported\030P \001" +
-      "(\0132\031.plgrpc.v1.BudgetReportedH\000\022&\n\010llm_s" +
-      "tep\030Q \001(\0132\022.plgrpc.v1.LlmStepH\000\022(\n\006custo" +
-      "m\030R \001(\0132\026.plgrpc.v1.CustomEventH\000\0226\n\020can" +
-      "cel_requested\030S \001(\0132\032.plgrpc.v1.CancelRe" +
-      "questedH\000B\t\n\007payloadJ\004\010\024\020@\"U\n\rTaskSubmit" +
-      "ted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\021\n\tpr" +
-      "incipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(\t\"\376\001\n\021Ta" +
-      "skStatusChanged\022,\n\016previous_state\030\001 \001(\0162" +
-      "\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030\002 \001(\016" +
-      "2\024.plgrpc.v1.TaskState\022\016\n\006reason\030\003 \001(\t\022\017" +
-      "\n\007attempt\030\004 \001(\005\022\"\n\005cause\030\005 \001(\0162\023.plgrpc." +
-      "v1.RunCause\022&\n\007context\030\006 \001(\0132\025.plgrpc.v1" +
-      ".RunContext\022%\n\005usage\030\007 \001(\0132\026.plgrpc.v1.B" +
-      "udgetUsage\"M\n\021TaskMessagesAdded\022$\n\010messa" +
-      "ges\030\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nrequest" +
-      "_id\030\002 \001(\t\"`\n\023TaskArtifactUpdated\022%\n\010arti" +
-      "fact\030\001 \001(\0132\023.plgrpc.v1.Artifact\022\016\n\006appen" +
-      "d\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(\010\"=\n\013TaskPatch" +
-      "ed\022\025\n\rmetadata_json\030\001 \001(\t\022\027\n\017flow_state_" +
-      "json\030\002 \001(\t\"C\n\014TaskProgress\022\025\n\010progress\030\001" +
-      " \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\tB\013\n\t_progress\"" +
-      "S\n\021TaskErrorReported\022\022\n\nerror_code\030\001 \001(\t" +
-      "\022\025\n\rerror_message\030\002 \001(\t\022\023\n\013recoverable\030\003" +
-      " \001(\010\"N\n\017CancelRequested\022\016\n\006reason\030\001 \001(\t\022" +
-      "\024\n\014requested_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003" +
-      " \001(\t\"`\n\017ActionRequested\022$\n\006action\030\001 \001(\0132" +
-      "\024.plgrpc.v1.RunAction\022\025\n\rdelegation_id\030\002" +
-      " \001(\t\022\020\n\010position\030\003 \001(\t\"D\n\025ActionPolicyEv" +
-      "aluated\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Po" +
-      "licyDecision\"?\n\020ApprovalRequired\022+\n\007requ" +
-      "est\030\001 \001(\0132\032.plgrpc.v1.ApprovalRequest\"@\n" +
-      "\017ApprovalDecided\022-\n\010decision\030\001 \001(\0132\033.plg" +
-      "rpc.v1.ApprovalDecision\"Z\n\rActionStarted" +
-      "\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\026\n\016argument" +
-      "s_json\030\003 \001(\t\022\025\n\rdelegation_id\030\004 \001(\t\"\324\001\n\013" +
-      "ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022" +
-      "\023\n\013result_json\030\003 \001(\t\022\022\n\nerror_json\030\004 \001(\t" +
-      "\022\025\n\rdelegation_id\030\005 \001(\t\022\027\n\017duration_micr" +
-      "os\030\006 \001(\003\022%\n\005usage\030\007 \001(\0132\026.plgrpc.v1.Budg" +
-      "etUsage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.Act" +
-      "ionOutcome\"M\n\017ContextPrepared\022,\n\010manifes" +
-      "t\030\001 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004s" +
-      "tep\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030\001" +
-      " \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n" +
-      "\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreamin" +
-      "g\030\006 \001(\010\"\345\002\n\020LlmCallCompleted\022\017\n\007call_id\030" +
-      "\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014" +
-      "\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\031\n\014input_toke" +
-      "ns\030\006 \001(\003H\000\210\001\001\022\032\n\routput_tokens\030\007 \001(\003H\001\210\001" +
-      "\001\022\030\n\013cost_micros\030\010 \001(\003H\002\210\001\001\022\020\n\010currency\030" +
-      "\t \001(\t\022\027\n\017duration_micros\030\n \001(\003\022\024\n\014metric" +
-      "s_json\030\013 \001(\t\022\'\n\ntool_calls\030\014 \003(\0132\023.plgrp" +
-      "c.v1.ToolCall\022\025\n\rfinish_reason\030\r \001(\tB\017\n\r" +
-      "_input_tokensB\020\n\016_output_tokensB\016\n\014_cost" +
-      "_micros\"=\n\016BudgetReported\022+\n\010decision\030\001 " +
-      "\001(\0132\031.plgrpc.v1.BudgetDecision\"I\n\007LlmSte" +
-      "p\022\014\n\004kind\030\001 \001(\t\022\014\n\004step\030\002 \001(\005\022\017\n\007content" +
-      "\030\003 \001(\t\022\021\n\tdata_json\030\004 \001(\t\"#\n\013CustomEvent" +
-      "\022\024\n\014payload_json\030\001 \001(\t\"\270\001\n\005Delta\022\017\n\007task" +
-      "_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001" +
-      "(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022" +
-      "\016\n\004text\030\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016" +
-      "tool_arguments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000" +
-      "B\007\n\005piece*a\n\010Severity\022\030\n\024SEVERITY_UNSPEC" +
-      "IFIED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_W" +
-      "ARNING\020\002\022\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause" +
-      "\022\031\n\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE" +
-      "_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n" +
-      "\023RUN_CAUSE_RECOVERED\020\003*\275\001\n\rActionOutcome" +
-      "\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTI" +
-      "ON_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME" +
-      "_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027" +
-      "ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTC" +
-      "OME_CANCELED\020\005Bc\n\033io.github.protolink_gr" +
-      "pc.v1P\001ZBgithub.com/protolink-grpc/proto" +
-      "link-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pro" +
-      "to3"
+      "ction.proto\032\027plgrpc/v1/context.proto\032\027pl" +
+      "grpc/v1/failure.proto\032\024plgrpc/v1/part.pr" +
+      "oto\032\027plgrpc/v1/payload.proto\032\024plgrpc/v1/" +
+      "task.proto\"\337\013\n\010RunEvent\022\017\n\007task_id\030\001 \001(\t" +
+      "\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nse" +
+      "ssion_id\030\004 \001(\t\022\022\n\nevent_type\030\005 \001(\t\022/\n\013cr" +
+      "eate_time\030\006 \001(\0132\032.google.protobuf.Timest" +
+      "amp\022\022\n\nagent_name\030\007 \001(\t\022\021\n\taction_id\030\010 \001" +
+      "(\t\022\030\n\020parent_action_id\030\t \001(\t\022\021\n\tthread_i" +
+      "d\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%" +
+      "\n\010severity\030\r \001(\0162\023.plgrpc.v1.Severity\022\017\n" +
+      "\007summary\030\016 \001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\020\n" +
+      "\010trace_id\030\020 \001(\t\022\017\n\007span_id\030\021 \001(\t\022\026\n\016pare" +
+      "nt_span_id\030\022 \001(\t\022\027\n\017must_understand\030\023 \001(" +
+      "\010\0222\n\016task_submitted\030@ \001(\0132\030.plgrpc.v1.Ta" +
+      "skSubmittedH\000\0223\n\013task_status\030A \001(\0132\034.plg" +
+      "rpc.v1.TaskStatusChangedH\000\0225\n\rtask_messa" +
+      "ges\030B \001(\0132\034.plgrpc.v1.TaskMessagesAddedH" +
+      "\000\0227\n\rtask_artifact\030C \001(\0132\036.plgrpc.v1.Tas" +
+      "kArtifactUpdatedH\000\022.\n\014task_patched\030D \001(\013" +
+      "2\026.plgrpc.v1.TaskPatchedH\000\0220\n\rtask_progr" +
+      "ess\030E \001(\0132\027.plgrpc.v1.TaskProgressH\000\0222\n\n" +
+      "task_error\030F \001(\0132\034.plgrpc.v1.TaskErrorRe" +
+      "portedH\000\0226\n\020action_requested\030G \001(\0132\032.plg" +
+      "rpc.v1.ActionRequestedH\000\0229\n\raction_polic" +
+      "y\030H \001(\0132 .plgrpc.v1.ActionPolicyEvaluate" +
+      "dH\000\0228\n\021approval_required\030I \001(\0132\033.plgrpc." +
+      "v1.ApprovalRequiredH\000\0226\n\020approval_decide" +
+      "d\030J \001(\0132\032.plgrpc.v1.ApprovalDecidedH\000\0222\n" +
+      "\016action_started\030K \001(\0132\030.plgrpc.v1.Action" +
+      "StartedH\000\022.\n\014action_ended\030L \001(\0132\026.plgrpc" +
+      ".v1.ActionEndedH\000\0226\n\020context_prepared\030M " +
+      "\001(\0132\032.plgrpc.v1.ContextPreparedH\000\0225\n\020llm" +
+      "_call_started\030N \001(\0132\031.plgrpc.v1.LlmCallS" +
+      "tartedH\000\0229\n\022llm_call_completed\030O \001(\0132\033.p" +
+      "lgrpc.v1.LlmCallCompletedH\000\0224\n\017budget_re" +
+      "ported\030P \001(\0132\031.plgrpc.v1.BudgetReportedH" +
+      "\000\022&\n\010llm_step\030Q \001(\0132\022.plgrpc.v1.LlmStepH" +
+      "\000\022(\n\006custom\030R \001(\0132\026.plgrpc.v1.CustomEven" +
+      "tH\000\0226\n\020cancel_requested\030S \001(\0132\032.plgrpc.v" +
+      "1.CancelRequestedH\000B\t\n\007payloadJ\004\010\024\020@\"U\n\r" +
+      "TaskSubmitted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1." +
+      "Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 " +
+      "\001(\t\"\252\002\n\021TaskStatusChanged\022,\n\016previous_st" +
+      "ate\030\001 \001(\0162\024.plgrpc.v1.TaskState\022\'\n\tnew_s" +
+      "tate\030\002 \001(\0162\024.plgrpc.v1.TaskState\022#\n\007fail" +
+      "ure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rcancel_" +
+      "reason\030\004 \001(\t\022\017\n\007attempt\030\010 \001(\005\022\"\n\005cause\030\005" +
+      " \001(\0162\023.plgrpc.v1.RunCause\022&\n\007context\030\006 \001" +
+      "(\0132\025.plgrpc.v1.RunContext\022%\n\005usage\030\007 \001(\013" +
+      "2\026.plgrpc.v1.BudgetUsage\"M\n\021TaskMessages" +
+      "Added\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mess" +
+      "age\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactU" +
+      "pdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Art" +
+      "ifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(" +
+      "\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022" +
+      "\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgress" +
+      "\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\t" +
+      "B\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007fa" +
+      "ilure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effec" +
+      "t\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Cance" +
+      "lRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
+      "by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017Actio" +
+      "nRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.R" +
+      "unAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010posit" +
+      "ion\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010de" +
+      "cision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"" +
+      "?\n\020ApprovalRequired\022+\n\007request\030\001 \001(\0132\032.p" +
+      "lgrpc.v1.ApprovalRequest\"@\n\017ApprovalDeci" +
+      "ded\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.Approv" +
+      "alDecision\"Z\n\rActionStarted\022\014\n\004kind\030\001 \001(" +
+      "\t\022\014\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030\003 \001(\t\022" +
+      "\025\n\rdelegation_id\030\004 \001(\t\"\364\001\n\013ActionEnded\022\014" +
+      "\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006result\030\003 \001" +
+      "(\0132\022.plgrpc.v1.Payload\022#\n\007failure\030\004 \001(\0132" +
+      "\022.plgrpc.v1.Failure\022\025\n\rdelegation_id\030\005 \001" +
+      "(\t\022\027\n\017duration_micros\030\006 \001(\003\022%\n\005usage\030\007 \001" +
+      "(\0132\026.plgrpc.v1.BudgetUsage\022)\n\007outcome\030\010 " +
+      "\001(\0162\030.plgrpc.v1.ActionOutcome\"M\n\017Context" +
+      "Prepared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.C" +
+      "ontextManifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallS" +
+      "tarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
+      "\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004ste" +
+      "p\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\"\345\002\n\020LlmCallCo" +
+      "mpleted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001" +
+      "(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030" +
+      "\005 \001(\t\022\031\n\014input_tokens\030\006 \001(\003H\000\210\001\001\022\032\n\routp" +
+      "ut_tokens\030\007 \001(\003H\001\210\001\001\022\030\n\013cost_micros\030\010 \001(" +
+      "\003H\002\210\001\001\022\020\n\010currency\030\t \001(\t\022\027\n\017duration_mic" +
+      "ros\030\n \001(\003\022\024\n\014metrics_json\030\013 \001(\t\022\'\n\ntool_" +
+      "calls\030\014 \003(\0132\023.plgrpc.v1.ToolCall\022\025\n\rfini" +
+      "sh_reason\030\r \001(\tB\017\n\r_input_tokensB\020\n\016_out" +
+      "put_tokensB\016\n\014_cost_micros\"=\n\016BudgetRepo" +
+      "rted\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Budge" +
+      "tDecision\"I\n\007LlmStep\022\014\n\004kind\030\001 \001(\t\022\014\n\004st" +
+      "ep\030\002 \001(\005\022\017\n\007content\030\003 \001(\t\022\021\n\tdata_json\030\004" +
+      " \001(\t\"#\n\013CustomEvent\022\024\n\014payload_json\030\001 \001(" +
+      "\t\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002" +
+      " \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014" +
+      "offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\tre" +
+      "asoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH" +
+      "\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity" +
+      "\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_I" +
+      "NFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_" +
+      "ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECI" +
+      "FIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_C" +
+      "AUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020" +
+      "\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECI" +
+      "FIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ER" +
+      "ROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032A" +
+      "CTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OU" +
+      "TCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAIL" +
+      "ED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTIO" +
+      "N_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_C" +
+      "ANCELED\020\005Bc\n\033io.github.protolink_grpc.v1" +
+      "P\001ZBgithub.com/protolink-grpc/protolink-" +
+      "grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -266,7 +271,9 @@ public final class Event {
           com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.Action.getDescriptor(),
           io.github.protolink_grpc.v1.Context.getDescriptor(),
+          io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_RunEvent_descriptor =
@@ -286,7 +293,7 @@ public final class Event {
     internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskStatusChanged_descriptor,
-        new java.lang.String[] { "PreviousState", "NewState", "Reason", "Attempt", "Cause", "Context", "Usage", });
+        new java.lang.String[] { "PreviousState", "NewState", "Failure", "CancelReason", "Attempt", "Cause", "Context", "Usage", });
     internal_static_plgrpc_v1_TaskMessagesAdded_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_TaskMessagesAdded_fieldAccessorTable = new
@@ -316,7 +323,7 @@ public final class Event {
     internal_static_plgrpc_v1_TaskErrorReported_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskErrorReported_descriptor,
-        new java.lang.String[] { "ErrorCode", "ErrorMessage", "Recoverable", });
+        new java.lang.String[] { "Failure", "Effect", });
     internal_static_plgrpc_v1_CancelRequested_descriptor =
       getDescriptor().getMessageTypes().get(8);
     internal_static_plgrpc_v1_CancelRequested_fieldAccessorTable = new
@@ -358,7 +365,7 @@ public final class Event {
     internal_static_plgrpc_v1_ActionEnded_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionEnded_descriptor,
-        new java.lang.String[] { "Kind", "Name", "ResultJson", "ErrorJson", "DelegationId", "DurationMicros", "Usage", "Outcome", });
+        new java.lang.String[] { "Kind", "Name", "Result", "Failure", "DelegationId", "DurationMicros", "Usage", "Outcome", });
     internal_static_plgrpc_v1_ContextPrepared_descriptor =
       getDescriptor().getMessageTypes().get(15);
     internal_static_plgrpc_v1_ContextPrepared_fieldAccessorTable = new
@@ -405,7 +412,9 @@ public final class Event {
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.Action.getDescriptor();
     io.github.protolink_grpc.v1.Context.getDescriptor();
+    io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
   }
 

@@ -33,9 +33,7 @@ private static final long serialVersionUID = 0L;
   }
   private StateStoreReport() {
     name_ = "";
-    dataJson_ = "";
     metadataJson_ = "";
-    error_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -51,6 +49,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.StateStoreReport.class, io.github.protolink_grpc.v1.StateStoreReport.Builder.class);
   }
 
+  private int bitField0_;
   public static final int NAME_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object name_ = "";
@@ -188,51 +187,42 @@ private static final long serialVersionUID = 0L;
     return compacted_;
   }
 
-  public static final int DATA_JSON_FIELD_NUMBER = 8;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object dataJson_ = "";
+  public static final int DATA_FIELD_NUMBER = 8;
+  private io.github.protolink_grpc.v1.Payload data_;
   /**
    * <pre>
-   * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for.
    * </pre>
    *
-   * <code>string data_json = 8;</code>
-   * @return The dataJson.
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   * @return Whether the data field is set.
    */
   @java.lang.Override
-  public java.lang.String getDataJson() {
-    java.lang.Object ref = dataJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      dataJson_ = s;
-      return s;
-    }
+  public boolean hasData() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for.
    * </pre>
    *
-   * <code>string data_json = 8;</code>
-   * @return The bytes for dataJson.
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   * @return The data.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getDataJsonBytes() {
-    java.lang.Object ref = dataJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      dataJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getData() {
+    return data_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : data_;
+  }
+  /**
+   * <pre>
+   * Its content. Set by the server when asked for. Unset means not asked for.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder() {
+    return data_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : data_;
   }
 
   public static final int METADATA_JSON_FIELD_NUMBER = 9;
@@ -282,51 +272,42 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int ERROR_FIELD_NUMBER = 10;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object error_ = "";
+  public static final int FAILURE_FIELD_NUMBER = 10;
+  private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * What went wrong, one sentence. Set by the server. Empty means nothing.
+   * What went wrong. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>string error = 10;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getError() {
-    java.lang.Object ref = error_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      error_ = s;
-      return s;
-    }
+  public boolean hasFailure() {
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
-   * What went wrong, one sentence. Set by the server. Empty means nothing.
+   * What went wrong. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>string error = 10;</code>
-   * @return The bytes for error.
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorBytes() {
-    java.lang.Object ref = error_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      error_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+  /**
+   * <pre>
+   * What went wrong. Set by the server. Unset means nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -364,14 +345,14 @@ private static final long serialVersionUID = 0L;
     if (compacted_ != false) {
       output.writeBool(7, compacted_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(dataJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 8, dataJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(8, getData());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 9, metadataJson_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(error_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 10, error_);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(10, getFailure());
     }
     getUnknownFields().writeTo(output);
   }
@@ -409,14 +390,16 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeBoolSize(7, compacted_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(dataJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(8, dataJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(8, getData());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(9, metadataJson_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(error_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(10, error_);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(10, getFailure());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -447,12 +430,18 @@ private static final long serialVersionUID = 0L;
         != other.getCleared()) return false;
     if (getCompacted()
         != other.getCompacted()) return false;
-    if (!getDataJson()
-        .equals(other.getDataJson())) return false;
+    if (hasData() != other.hasData()) return false;
+    if (hasData()) {
+      if (!getData()
+          .equals(other.getData())) return false;
+    }
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
-    if (!getError()
-        .equals(other.getError())) return false;
+    if (hasFailure() != other.hasFailure()) return false;
+    if (hasFailure()) {
+      if (!getFailure()
+          .equals(other.getFailure())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -484,12 +473,16 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + COMPACTED_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getCompacted());
-    hash = (37 * hash) + DATA_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getDataJson().hashCode();
+    if (hasData()) {
+      hash = (37 * hash) + DATA_FIELD_NUMBER;
+      hash = (53 * hash) + getData().hashCode();
+    }
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
-    hash = (37 * hash) + ERROR_FIELD_NUMBER;
-    hash = (53 * hash) + getError().hashCode();
+    if (hasFailure()) {
+      hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+      hash = (53 * hash) + getFailure().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -613,13 +606,20 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.StateStoreReport.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetDataFieldBuilder();
+        internalGetFailureFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -632,9 +632,17 @@ private static final long serialVersionUID = 0L;
       messageCount_ = 0L;
       cleared_ = false;
       compacted_ = false;
-      dataJson_ = "";
+      data_ = null;
+      if (dataBuilder_ != null) {
+        dataBuilder_.dispose();
+        dataBuilder_ = null;
+      }
       metadataJson_ = "";
-      error_ = "";
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       return this;
     }
 
@@ -689,15 +697,23 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000040) != 0)) {
         result.compacted_ = compacted_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.dataJson_ = dataJson_;
+        result.data_ = dataBuilder_ == null
+            ? data_
+            : dataBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
       if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.error_ = error_;
+        result.failure_ = failureBuilder_ == null
+            ? failure_
+            : failureBuilder_.build();
+        to_bitField0_ |= 0x00000002;
       }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -735,20 +751,16 @@ private static final long serialVersionUID = 0L;
       if (other.getCompacted() != false) {
         setCompacted(other.getCompacted());
       }
-      if (!other.getDataJson().isEmpty()) {
-        dataJson_ = other.dataJson_;
-        bitField0_ |= 0x00000080;
-        onChanged();
+      if (other.hasData()) {
+        mergeData(other.getData());
       }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000100;
         onChanged();
       }
-      if (!other.getError().isEmpty()) {
-        error_ = other.error_;
-        bitField0_ |= 0x00000200;
-        onChanged();
+      if (other.hasFailure()) {
+        mergeFailure(other.getFailure());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -812,7 +824,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 56
             case 66: {
-              dataJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetDataFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000080;
               break;
             } // case 66
@@ -822,7 +836,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 74
             case 82: {
-              error_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000200;
               break;
             } // case 82
@@ -1199,96 +1215,161 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object dataJson_ = "";
+    private io.github.protolink_grpc.v1.Payload data_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> dataBuilder_;
     /**
      * <pre>
-     * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for.
      * </pre>
      *
-     * <code>string data_json = 8;</code>
-     * @return The dataJson.
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     * @return Whether the data field is set.
      */
-    public java.lang.String getDataJson() {
-      java.lang.Object ref = dataJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        dataJson_ = s;
-        return s;
+    public boolean hasData() {
+      return ((bitField0_ & 0x00000080) != 0);
+    }
+    /**
+     * <pre>
+     * Its content. Set by the server when asked for. Unset means not asked for.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     * @return The data.
+     */
+    public io.github.protolink_grpc.v1.Payload getData() {
+      if (dataBuilder_ == null) {
+        return data_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : data_;
       } else {
-        return (java.lang.String) ref;
+        return dataBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for.
      * </pre>
      *
-     * <code>string data_json = 8;</code>
-     * @return The bytes for dataJson.
+     * <code>.plgrpc.v1.Payload data = 8;</code>
      */
-    public com.google.protobuf.ByteString
-        getDataJsonBytes() {
-      java.lang.Object ref = dataJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        dataJson_ = b;
-        return b;
+    public Builder setData(io.github.protolink_grpc.v1.Payload value) {
+      if (dataBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        data_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        dataBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
-     * </pre>
-     *
-     * <code>string data_json = 8;</code>
-     * @param value The dataJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDataJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      dataJson_ = value;
       bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for.
      * </pre>
      *
-     * <code>string data_json = 8;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload data = 8;</code>
      */
-    public Builder clearDataJson() {
-      dataJson_ = getDefaultInstance().getDataJson();
+    public Builder setData(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (dataBuilder_ == null) {
+        data_ = builderForValue.build();
+      } else {
+        dataBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Its content. Set by the server when asked for. Unset means not asked for.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     */
+    public Builder mergeData(io.github.protolink_grpc.v1.Payload value) {
+      if (dataBuilder_ == null) {
+        if (((bitField0_ & 0x00000080) != 0) &&
+          data_ != null &&
+          data_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getDataBuilder().mergeFrom(value);
+        } else {
+          data_ = value;
+        }
+      } else {
+        dataBuilder_.mergeFrom(value);
+      }
+      if (data_ != null) {
+        bitField0_ |= 0x00000080;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Its content. Set by the server when asked for. Unset means not asked for.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     */
+    public Builder clearData() {
       bitField0_ = (bitField0_ & ~0x00000080);
+      data_ = null;
+      if (dataBuilder_ != null) {
+        dataBuilder_.dispose();
+        dataBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for.
      * </pre>
      *
-     * <code>string data_json = 8;</code>
-     * @param value The bytes for dataJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload data = 8;</code>
      */
-    public Builder setDataJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      dataJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getDataBuilder() {
       bitField0_ |= 0x00000080;
       onChanged();
-      return this;
+      return internalGetDataFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Its content. Set by the server when asked for. Unset means not asked for.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder() {
+      if (dataBuilder_ != null) {
+        return dataBuilder_.getMessageOrBuilder();
+      } else {
+        return data_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : data_;
+      }
+    }
+    /**
+     * <pre>
+     * Its content. Set by the server when asked for. Unset means not asked for.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 8;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetDataFieldBuilder() {
+      if (dataBuilder_ == null) {
+        dataBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getData(),
+                getParentForChildren(),
+                isClean());
+        data_ = null;
+      }
+      return dataBuilder_;
     }
 
     private java.lang.Object metadataJson_ = "";
@@ -1383,96 +1464,161 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object error_ = "";
+    private io.github.protolink_grpc.v1.Failure failure_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * What went wrong, one sentence. Set by the server. Empty means nothing.
+     * What went wrong. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>string error = 10;</code>
-     * @return The error.
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getError() {
-      java.lang.Object ref = error_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        error_ = s;
-        return s;
+    public boolean hasFailure() {
+      return ((bitField0_ & 0x00000200) != 0);
+    }
+    /**
+     * <pre>
+     * What went wrong. Set by the server. Unset means nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     * @return The failure.
+     */
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
       } else {
-        return (java.lang.String) ref;
+        return failureBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * What went wrong, one sentence. Set by the server. Empty means nothing.
+     * What went wrong. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>string error = 10;</code>
-     * @return The bytes for error.
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
      */
-    public com.google.protobuf.ByteString
-        getErrorBytes() {
-      java.lang.Object ref = error_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        error_ = b;
-        return b;
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        failure_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        failureBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * What went wrong, one sentence. Set by the server. Empty means nothing.
-     * </pre>
-     *
-     * <code>string error = 10;</code>
-     * @param value The error to set.
-     * @return This builder for chaining.
-     */
-    public Builder setError(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      error_ = value;
       bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What went wrong, one sentence. Set by the server. Empty means nothing.
+     * What went wrong. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>string error = 10;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
      */
-    public Builder clearError() {
-      error_ = getDefaultInstance().getError();
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        failure_ = builderForValue.build();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000200;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What went wrong. Set by the server. Unset means nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (((bitField0_ & 0x00000200) != 0) &&
+          failure_ != null &&
+          failure_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          getFailureBuilder().mergeFrom(value);
+        } else {
+          failure_ = value;
+        }
+      } else {
+        failureBuilder_.mergeFrom(value);
+      }
+      if (failure_ != null) {
+        bitField0_ |= 0x00000200;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What went wrong. Set by the server. Unset means nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     */
+    public Builder clearFailure() {
       bitField0_ = (bitField0_ & ~0x00000200);
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What went wrong, one sentence. Set by the server. Empty means nothing.
+     * What went wrong. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>string error = 10;</code>
-     * @param value The bytes for error to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
      */
-    public Builder setErrorBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      error_ = value;
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
       bitField0_ |= 0x00000200;
       onChanged();
-      return this;
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What went wrong. Set by the server. Unset means nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     */
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if (failureBuilder_ != null) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        return failure_ == null ?
+            io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      }
+    }
+    /**
+     * <pre>
+     * What went wrong. Set by the server. Unset means nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 10;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                getFailure(),
+                getParentForChildren(),
+                isClean());
+        failure_ = null;
+      }
+      return failureBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.StateStoreReport)

@@ -92,23 +92,30 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for.
    * </pre>
    *
-   * <code>string data_json = 8;</code>
-   * @return The dataJson.
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   * @return Whether the data field is set.
    */
-  java.lang.String getDataJson();
+  boolean hasData();
   /**
    * <pre>
-   * Its content, any JSON value. Set by the server when asked for. Empty means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for.
    * </pre>
    *
-   * <code>string data_json = 8;</code>
-   * @return The bytes for dataJson.
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   * @return The data.
    */
-  com.google.protobuf.ByteString
-      getDataJsonBytes();
+  io.github.protolink_grpc.v1.Payload getData();
+  /**
+   * <pre>
+   * Its content. Set by the server when asked for. Unset means not asked for.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload data = 8;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder();
 
   /**
    * <pre>
@@ -132,21 +139,28 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * What went wrong, one sentence. Set by the server. Empty means nothing.
+   * What went wrong. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>string error = 10;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getError();
+  boolean hasFailure();
   /**
    * <pre>
-   * What went wrong, one sentence. Set by the server. Empty means nothing.
+   * What went wrong. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>string error = 10;</code>
-   * @return The bytes for error.
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   * @return The failure.
    */
-  com.google.protobuf.ByteString
-      getErrorBytes();
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * What went wrong. Set by the server. Unset means nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 10;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
 }

@@ -44,7 +44,6 @@ private static final long serialVersionUID = 0L;
     runId_ = "";
     agentName_ = "";
     stateHistory_ = java.util.Collections.emptyList();
-    error_ = "";
     cancelReason_ = "";
     outputId_ = "";
   }
@@ -713,51 +712,45 @@ private static final long serialVersionUID = 0L;
     return artifactCount_;
   }
 
-  public static final int ERROR_FIELD_NUMBER = 17;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object error_ = "";
+  public static final int FAILURE_FIELD_NUMBER = 17;
+  private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
    * </pre>
    *
-   * <code>string error = 17;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getError() {
-    java.lang.Object ref = error_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      error_ = s;
-      return s;
-    }
+  public boolean hasFailure() {
+    return ((bitField0_ & 0x00000008) != 0);
   }
   /**
    * <pre>
-   * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
    * </pre>
    *
-   * <code>string error = 17;</code>
-   * @return The bytes for error.
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorBytes() {
-    java.lang.Object ref = error_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      error_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+  /**
+   * <pre>
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
   public static final int CANCEL_REASON_FIELD_NUMBER = 18;
@@ -819,7 +812,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasUsage() {
-    return ((bitField0_ & 0x00000008) != 0);
+    return ((bitField0_ & 0x00000010) != 0);
   }
   /**
    * <pre>
@@ -958,13 +951,13 @@ private static final long serialVersionUID = 0L;
     if (artifactCount_ != 0) {
       output.writeInt32(16, artifactCount_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(error_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 17, error_);
+    if (((bitField0_ & 0x00000008) != 0)) {
+      output.writeMessage(17, getFailure());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 18, cancelReason_);
     }
-    if (((bitField0_ & 0x00000008) != 0)) {
+    if (((bitField0_ & 0x00000010) != 0)) {
       output.writeMessage(19, getUsage());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputId_)) {
@@ -1037,13 +1030,14 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt32Size(16, artifactCount_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(error_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(17, error_);
+    if (((bitField0_ & 0x00000008) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(17, getFailure());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(18, cancelReason_);
     }
-    if (((bitField0_ & 0x00000008) != 0)) {
+    if (((bitField0_ & 0x00000010) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(19, getUsage());
     }
@@ -1105,8 +1099,11 @@ private static final long serialVersionUID = 0L;
         != other.getMessageCount()) return false;
     if (getArtifactCount()
         != other.getArtifactCount()) return false;
-    if (!getError()
-        .equals(other.getError())) return false;
+    if (hasFailure() != other.hasFailure()) return false;
+    if (hasFailure()) {
+      if (!getFailure()
+          .equals(other.getFailure())) return false;
+    }
     if (!getCancelReason()
         .equals(other.getCancelReason())) return false;
     if (hasUsage() != other.hasUsage()) return false;
@@ -1172,8 +1169,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getMessageCount();
     hash = (37 * hash) + ARTIFACT_COUNT_FIELD_NUMBER;
     hash = (53 * hash) + getArtifactCount();
-    hash = (37 * hash) + ERROR_FIELD_NUMBER;
-    hash = (53 * hash) + getError().hashCode();
+    if (hasFailure()) {
+      hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+      hash = (53 * hash) + getFailure().hashCode();
+    }
     hash = (37 * hash) + CANCEL_REASON_FIELD_NUMBER;
     hash = (53 * hash) + getCancelReason().hashCode();
     if (hasUsage()) {
@@ -1324,6 +1323,7 @@ private static final long serialVersionUID = 0L;
         internalGetUpdateTimeFieldBuilder();
         internalGetContextFieldBuilder();
         internalGetStateHistoryFieldBuilder();
+        internalGetFailureFieldBuilder();
         internalGetUsageFieldBuilder();
       }
     }
@@ -1377,7 +1377,11 @@ private static final long serialVersionUID = 0L;
       bitField0_ = (bitField0_ & ~0x00002000);
       messageCount_ = 0;
       artifactCount_ = 0;
-      error_ = "";
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       cancelReason_ = "";
       usage_ = null;
       if (usageBuilder_ != null) {
@@ -1499,7 +1503,10 @@ private static final long serialVersionUID = 0L;
         result.artifactCount_ = artifactCount_;
       }
       if (((from_bitField0_ & 0x00010000) != 0)) {
-        result.error_ = error_;
+        result.failure_ = failureBuilder_ == null
+            ? failure_
+            : failureBuilder_.build();
+        to_bitField0_ |= 0x00000008;
       }
       if (((from_bitField0_ & 0x00020000) != 0)) {
         result.cancelReason_ = cancelReason_;
@@ -1508,7 +1515,7 @@ private static final long serialVersionUID = 0L;
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
-        to_bitField0_ |= 0x00000008;
+        to_bitField0_ |= 0x00000010;
       }
       if (((from_bitField0_ & 0x00080000) != 0)) {
         result.outputId_ = outputId_;
@@ -1657,10 +1664,8 @@ private static final long serialVersionUID = 0L;
       if (other.getArtifactCount() != 0) {
         setArtifactCount(other.getArtifactCount());
       }
-      if (!other.getError().isEmpty()) {
-        error_ = other.error_;
-        bitField0_ |= 0x00010000;
-        onChanged();
+      if (other.hasFailure()) {
+        mergeFailure(other.getFailure());
       }
       if (!other.getCancelReason().isEmpty()) {
         cancelReason_ = other.cancelReason_;
@@ -1812,7 +1817,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 128
             case 138: {
-              error_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00010000;
               break;
             } // case 138
@@ -4012,96 +4019,170 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object error_ = "";
+    private io.github.protolink_grpc.v1.Failure failure_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
      * </pre>
      *
-     * <code>string error = 17;</code>
-     * @return The error.
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getError() {
-      java.lang.Object ref = error_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        error_ = s;
-        return s;
+    public boolean hasFailure() {
+      return ((bitField0_ & 0x00010000) != 0);
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     * @return The failure.
+     */
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
       } else {
-        return (java.lang.String) ref;
+        return failureBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
      * </pre>
      *
-     * <code>string error = 17;</code>
-     * @return The bytes for error.
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
      */
-    public com.google.protobuf.ByteString
-        getErrorBytes() {
-      java.lang.Object ref = error_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        error_ = b;
-        return b;
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        failure_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        failureBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
-     * </pre>
-     *
-     * <code>string error = 17;</code>
-     * @param value The error to set.
-     * @return This builder for chaining.
-     */
-    public Builder setError(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      error_ = value;
       bitField0_ |= 0x00010000;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
      * </pre>
      *
-     * <code>string error = 17;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
      */
-    public Builder clearError() {
-      error_ = getDefaultInstance().getError();
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        failure_ = builderForValue.build();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00010000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (((bitField0_ & 0x00010000) != 0) &&
+          failure_ != null &&
+          failure_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          getFailureBuilder().mergeFrom(value);
+        } else {
+          failure_ = value;
+        }
+      } else {
+        failureBuilder_.mergeFrom(value);
+      }
+      if (failure_ != null) {
+        bitField0_ |= 0x00010000;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     */
+    public Builder clearFailure() {
       bitField0_ = (bitField0_ & ~0x00010000);
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
      * </pre>
      *
-     * <code>string error = 17;</code>
-     * @param value The bytes for error to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
      */
-    public Builder setErrorBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      error_ = value;
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
       bitField0_ |= 0x00010000;
       onChanged();
-      return this;
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     */
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if (failureBuilder_ != null) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        return failure_ == null ?
+            io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      }
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+     * Lists of tasks carry its `message` alone.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 17;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                getFailure(),
+                getParentForChildren(),
+                isClean());
+        failure_ = null;
+      }
+      return failureBuilder_;
     }
 
     private java.lang.Object cancelReason_ = "";

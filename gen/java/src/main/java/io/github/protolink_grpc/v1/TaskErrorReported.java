@@ -32,8 +32,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private TaskErrorReported() {
-    errorCode_ = "";
-    errorMessage_ = "";
+    effect_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -49,113 +48,69 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.TaskErrorReported.class, io.github.protolink_grpc.v1.TaskErrorReported.Builder.class);
   }
 
-  public static final int ERROR_CODE_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object errorCode_ = "";
+  private int bitField0_;
+  public static final int FAILURE_FIELD_NUMBER = 1;
+  private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Machine-readable reason. Set by the server.
+   * What failed, and why. Set by the server.
    * </pre>
    *
-   * <code>string error_code = 1;</code>
-   * @return The errorCode.
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getErrorCode() {
-    java.lang.Object ref = errorCode_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      errorCode_ = s;
-      return s;
-    }
+  public boolean hasFailure() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Machine-readable reason. Set by the server.
+   * What failed, and why. Set by the server.
    * </pre>
    *
-   * <code>string error_code = 1;</code>
-   * @return The bytes for errorCode.
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorCodeBytes() {
-    java.lang.Object ref = errorCode_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      errorCode_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+  /**
+   * <pre>
+   * What failed, and why. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
-  public static final int ERROR_MESSAGE_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object errorMessage_ = "";
+  public static final int EFFECT_FIELD_NUMBER = 2;
+  private int effect_ = 0;
   /**
    * <pre>
-   * One sentence without secrets. Set by the server.
+   * What it does to the run. Set by the server.
    * </pre>
    *
-   * <code>string error_message = 2;</code>
-   * @return The errorMessage.
+   * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+   * @return The enum numeric value on the wire for effect.
    */
-  @java.lang.Override
-  public java.lang.String getErrorMessage() {
-    java.lang.Object ref = errorMessage_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      errorMessage_ = s;
-      return s;
-    }
+  @java.lang.Override public int getEffectValue() {
+    return effect_;
   }
   /**
    * <pre>
-   * One sentence without secrets. Set by the server.
+   * What it does to the run. Set by the server.
    * </pre>
    *
-   * <code>string error_message = 2;</code>
-   * @return The bytes for errorMessage.
+   * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+   * @return The effect.
    */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorMessageBytes() {
-    java.lang.Object ref = errorMessage_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      errorMessage_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int RECOVERABLE_FIELD_NUMBER = 3;
-  private boolean recoverable_ = false;
-  /**
-   * <pre>
-   * Whether the run went on. Set by the server.
-   * </pre>
-   *
-   * <code>bool recoverable = 3;</code>
-   * @return The recoverable.
-   */
-  @java.lang.Override
-  public boolean getRecoverable() {
-    return recoverable_;
+  @java.lang.Override public io.github.protolink_grpc.v1.ErrorEffect getEffect() {
+    io.github.protolink_grpc.v1.ErrorEffect result = io.github.protolink_grpc.v1.ErrorEffect.forNumber(effect_);
+    return result == null ? io.github.protolink_grpc.v1.ErrorEffect.UNRECOGNIZED : result;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -172,14 +127,11 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorCode_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, errorCode_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(1, getFailure());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorMessage_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, errorMessage_);
-    }
-    if (recoverable_ != false) {
-      output.writeBool(3, recoverable_);
+    if (effect_ != io.github.protolink_grpc.v1.ErrorEffect.ERROR_EFFECT_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, effect_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -190,15 +142,13 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorCode_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, errorCode_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorMessage_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, errorMessage_);
-    }
-    if (recoverable_ != false) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(3, recoverable_);
+        .computeMessageSize(1, getFailure());
+    }
+    if (effect_ != io.github.protolink_grpc.v1.ErrorEffect.ERROR_EFFECT_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, effect_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -215,12 +165,12 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.TaskErrorReported other = (io.github.protolink_grpc.v1.TaskErrorReported) obj;
 
-    if (!getErrorCode()
-        .equals(other.getErrorCode())) return false;
-    if (!getErrorMessage()
-        .equals(other.getErrorMessage())) return false;
-    if (getRecoverable()
-        != other.getRecoverable()) return false;
+    if (hasFailure() != other.hasFailure()) return false;
+    if (hasFailure()) {
+      if (!getFailure()
+          .equals(other.getFailure())) return false;
+    }
+    if (effect_ != other.effect_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -232,13 +182,12 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + ERROR_CODE_FIELD_NUMBER;
-    hash = (53 * hash) + getErrorCode().hashCode();
-    hash = (37 * hash) + ERROR_MESSAGE_FIELD_NUMBER;
-    hash = (53 * hash) + getErrorMessage().hashCode();
-    hash = (37 * hash) + RECOVERABLE_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getRecoverable());
+    if (hasFailure()) {
+      hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+      hash = (53 * hash) + getFailure().hashCode();
+    }
+    hash = (37 * hash) + EFFECT_FIELD_NUMBER;
+    hash = (53 * hash) + effect_;
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -362,21 +311,30 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.TaskErrorReported.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetFailureFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      errorCode_ = "";
-      errorMessage_ = "";
-      recoverable_ = false;
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
+      effect_ = 0;
       return this;
     }
 
@@ -410,15 +368,17 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.TaskErrorReported result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.errorCode_ = errorCode_;
+        result.failure_ = failureBuilder_ == null
+            ? failure_
+            : failureBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.errorMessage_ = errorMessage_;
+        result.effect_ = effect_;
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.recoverable_ = recoverable_;
-      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -433,18 +393,11 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.TaskErrorReported other) {
       if (other == io.github.protolink_grpc.v1.TaskErrorReported.getDefaultInstance()) return this;
-      if (!other.getErrorCode().isEmpty()) {
-        errorCode_ = other.errorCode_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+      if (other.hasFailure()) {
+        mergeFailure(other.getFailure());
       }
-      if (!other.getErrorMessage().isEmpty()) {
-        errorMessage_ = other.errorMessage_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
-      if (other.getRecoverable() != false) {
-        setRecoverable(other.getRecoverable());
+      if (other.effect_ != 0) {
+        setEffectValue(other.getEffectValue());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -473,20 +426,17 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              errorCode_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 18: {
-              errorMessage_ = input.readStringRequireUtf8();
+            case 16: {
+              effect_ = input.readEnum();
               bitField0_ |= 0x00000002;
               break;
-            } // case 18
-            case 24: {
-              recoverable_ = input.readBool();
-              bitField0_ |= 0x00000004;
-              break;
-            } // case 24
+            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -504,230 +454,230 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object errorCode_ = "";
+    private io.github.protolink_grpc.v1.Failure failure_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Machine-readable reason. Set by the server.
+     * What failed, and why. Set by the server.
      * </pre>
      *
-     * <code>string error_code = 1;</code>
-     * @return The errorCode.
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getErrorCode() {
-      java.lang.Object ref = errorCode_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        errorCode_ = s;
-        return s;
+    public boolean hasFailure() {
+      return ((bitField0_ & 0x00000001) != 0);
+    }
+    /**
+     * <pre>
+     * What failed, and why. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     * @return The failure.
+     */
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
       } else {
-        return (java.lang.String) ref;
+        return failureBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Machine-readable reason. Set by the server.
+     * What failed, and why. Set by the server.
      * </pre>
      *
-     * <code>string error_code = 1;</code>
-     * @return The bytes for errorCode.
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
      */
-    public com.google.protobuf.ByteString
-        getErrorCodeBytes() {
-      java.lang.Object ref = errorCode_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        errorCode_ = b;
-        return b;
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        failure_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        failureBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Machine-readable reason. Set by the server.
-     * </pre>
-     *
-     * <code>string error_code = 1;</code>
-     * @param value The errorCode to set.
-     * @return This builder for chaining.
-     */
-    public Builder setErrorCode(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      errorCode_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Machine-readable reason. Set by the server.
+     * What failed, and why. Set by the server.
      * </pre>
      *
-     * <code>string error_code = 1;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
      */
-    public Builder clearErrorCode() {
-      errorCode_ = getDefaultInstance().getErrorCode();
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        failure_ = builderForValue.build();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What failed, and why. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          failure_ != null &&
+          failure_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          getFailureBuilder().mergeFrom(value);
+        } else {
+          failure_ = value;
+        }
+      } else {
+        failureBuilder_.mergeFrom(value);
+      }
+      if (failure_ != null) {
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What failed, and why. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     */
+    public Builder clearFailure() {
       bitField0_ = (bitField0_ & ~0x00000001);
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Machine-readable reason. Set by the server.
+     * What failed, and why. Set by the server.
      * </pre>
      *
-     * <code>string error_code = 1;</code>
-     * @param value The bytes for errorCode to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
      */
-    public Builder setErrorCodeBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      errorCode_ = value;
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
       bitField0_ |= 0x00000001;
       onChanged();
-      return this;
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What failed, and why. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     */
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if (failureBuilder_ != null) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        return failure_ == null ?
+            io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      }
+    }
+    /**
+     * <pre>
+     * What failed, and why. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 1;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                getFailure(),
+                getParentForChildren(),
+                isClean());
+        failure_ = null;
+      }
+      return failureBuilder_;
     }
 
-    private java.lang.Object errorMessage_ = "";
+    private int effect_ = 0;
     /**
      * <pre>
-     * One sentence without secrets. Set by the server.
+     * What it does to the run. Set by the server.
      * </pre>
      *
-     * <code>string error_message = 2;</code>
-     * @return The errorMessage.
+     * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+     * @return The enum numeric value on the wire for effect.
      */
-    public java.lang.String getErrorMessage() {
-      java.lang.Object ref = errorMessage_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        errorMessage_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
+    @java.lang.Override public int getEffectValue() {
+      return effect_;
     }
     /**
      * <pre>
-     * One sentence without secrets. Set by the server.
+     * What it does to the run. Set by the server.
      * </pre>
      *
-     * <code>string error_message = 2;</code>
-     * @return The bytes for errorMessage.
-     */
-    public com.google.protobuf.ByteString
-        getErrorMessageBytes() {
-      java.lang.Object ref = errorMessage_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        errorMessage_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * One sentence without secrets. Set by the server.
-     * </pre>
-     *
-     * <code>string error_message = 2;</code>
-     * @param value The errorMessage to set.
+     * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+     * @param value The enum numeric value on the wire for effect to set.
      * @return This builder for chaining.
      */
-    public Builder setErrorMessage(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      errorMessage_ = value;
+    public Builder setEffectValue(int value) {
+      effect_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * One sentence without secrets. Set by the server.
+     * What it does to the run. Set by the server.
      * </pre>
      *
-     * <code>string error_message = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearErrorMessage() {
-      errorMessage_ = getDefaultInstance().getErrorMessage();
-      bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * One sentence without secrets. Set by the server.
-     * </pre>
-     *
-     * <code>string error_message = 2;</code>
-     * @param value The bytes for errorMessage to set.
-     * @return This builder for chaining.
-     */
-    public Builder setErrorMessageBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      errorMessage_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-
-    private boolean recoverable_ ;
-    /**
-     * <pre>
-     * Whether the run went on. Set by the server.
-     * </pre>
-     *
-     * <code>bool recoverable = 3;</code>
-     * @return The recoverable.
+     * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+     * @return The effect.
      */
     @java.lang.Override
-    public boolean getRecoverable() {
-      return recoverable_;
+    public io.github.protolink_grpc.v1.ErrorEffect getEffect() {
+      io.github.protolink_grpc.v1.ErrorEffect result = io.github.protolink_grpc.v1.ErrorEffect.forNumber(effect_);
+      return result == null ? io.github.protolink_grpc.v1.ErrorEffect.UNRECOGNIZED : result;
     }
     /**
      * <pre>
-     * Whether the run went on. Set by the server.
+     * What it does to the run. Set by the server.
      * </pre>
      *
-     * <code>bool recoverable = 3;</code>
-     * @param value The recoverable to set.
+     * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+     * @param value The effect to set.
      * @return This builder for chaining.
      */
-    public Builder setRecoverable(boolean value) {
-
-      recoverable_ = value;
-      bitField0_ |= 0x00000004;
+    public Builder setEffect(io.github.protolink_grpc.v1.ErrorEffect value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000002;
+      effect_ = value.getNumber();
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Whether the run went on. Set by the server.
+     * What it does to the run. Set by the server.
      * </pre>
      *
-     * <code>bool recoverable = 3;</code>
+     * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
      * @return This builder for chaining.
      */
-    public Builder clearRecoverable() {
-      bitField0_ = (bitField0_ & ~0x00000004);
-      recoverable_ = false;
+    public Builder clearEffect() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      effect_ = 0;
       onChanged();
       return this;
     }

@@ -12,51 +12,47 @@ public interface TaskErrorReportedOrBuilder extends
 
   /**
    * <pre>
-   * Machine-readable reason. Set by the server.
+   * What failed, and why. Set by the server.
    * </pre>
    *
-   * <code>string error_code = 1;</code>
-   * @return The errorCode.
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getErrorCode();
+  boolean hasFailure();
   /**
    * <pre>
-   * Machine-readable reason. Set by the server.
+   * What failed, and why. Set by the server.
    * </pre>
    *
-   * <code>string error_code = 1;</code>
-   * @return The bytes for errorCode.
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   * @return The failure.
    */
-  com.google.protobuf.ByteString
-      getErrorCodeBytes();
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * What failed, and why. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 1;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
 
   /**
    * <pre>
-   * One sentence without secrets. Set by the server.
+   * What it does to the run. Set by the server.
    * </pre>
    *
-   * <code>string error_message = 2;</code>
-   * @return The errorMessage.
+   * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+   * @return The enum numeric value on the wire for effect.
    */
-  java.lang.String getErrorMessage();
+  int getEffectValue();
   /**
    * <pre>
-   * One sentence without secrets. Set by the server.
+   * What it does to the run. Set by the server.
    * </pre>
    *
-   * <code>string error_message = 2;</code>
-   * @return The bytes for errorMessage.
+   * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
+   * @return The effect.
    */
-  com.google.protobuf.ByteString
-      getErrorMessageBytes();
-
-  /**
-   * <pre>
-   * Whether the run went on. Set by the server.
-   * </pre>
-   *
-   * <code>bool recoverable = 3;</code>
-   * @return The recoverable.
-   */
-  boolean getRecoverable();
+  io.github.protolink_grpc.v1.ErrorEffect getEffect();
 }

@@ -394,23 +394,33 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
    * </pre>
    *
-   * <code>string error = 17;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getError();
+  boolean hasFailure();
   /**
    * <pre>
-   * Why the task failed or was rejected, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
    * </pre>
    *
-   * <code>string error = 17;</code>
-   * @return The bytes for error.
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   * @return The failure.
    */
-  com.google.protobuf.ByteString
-      getErrorBytes();
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
+   * Lists of tasks carry its `message` alone.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 17;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
 
   /**
    * <pre>

@@ -36,7 +36,7 @@ private static final long serialVersionUID = 0L;
   private TaskStatusChanged() {
     previousState_ = 0;
     newState_ = 0;
-    reason_ = "";
+    cancelReason_ = "";
     cause_ = 0;
   }
 
@@ -106,61 +106,99 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.protolink_grpc.v1.TaskState.UNRECOGNIZED : result;
   }
 
-  public static final int REASON_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object reason_ = "";
+  public static final int FAILURE_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
    * </pre>
    *
-   * <code>string reason = 3;</code>
-   * @return The reason.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getReason() {
-    java.lang.Object ref = reason_;
+  public boolean hasFailure() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return The failure.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+  /**
+   * <pre>
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+  }
+
+  public static final int CANCEL_REASON_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object cancelReason_ = "";
+  /**
+   * <pre>
+   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * </pre>
+   *
+   * <code>string cancel_reason = 4;</code>
+   * @return The cancelReason.
+   */
+  @java.lang.Override
+  public java.lang.String getCancelReason() {
+    java.lang.Object ref = cancelReason_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      reason_ = s;
+      cancelReason_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
    * </pre>
    *
-   * <code>string reason = 3;</code>
-   * @return The bytes for reason.
+   * <code>string cancel_reason = 4;</code>
+   * @return The bytes for cancelReason.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getReasonBytes() {
-    java.lang.Object ref = reason_;
+      getCancelReasonBytes() {
+    java.lang.Object ref = cancelReason_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      reason_ = b;
+      cancelReason_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
   }
 
-  public static final int ATTEMPT_FIELD_NUMBER = 4;
+  public static final int ATTEMPT_FIELD_NUMBER = 8;
   private int attempt_ = 0;
   /**
    * <pre>
    * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
    * </pre>
    *
-   * <code>int32 attempt = 4;</code>
+   * <code>int32 attempt = 8;</code>
    * @return The attempt.
    */
   @java.lang.Override
@@ -206,7 +244,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasContext() {
-    return ((bitField0_ & 0x00000001) != 0);
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
@@ -244,7 +282,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasUsage() {
-    return ((bitField0_ & 0x00000002) != 0);
+    return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
@@ -290,20 +328,23 @@ private static final long serialVersionUID = 0L;
     if (newState_ != io.github.protolink_grpc.v1.TaskState.TASK_STATE_UNSPECIFIED.getNumber()) {
       output.writeEnum(2, newState_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, reason_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getFailure());
     }
-    if (attempt_ != 0) {
-      output.writeInt32(4, attempt_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, cancelReason_);
     }
     if (cause_ != io.github.protolink_grpc.v1.RunCause.RUN_CAUSE_UNSPECIFIED.getNumber()) {
       output.writeEnum(5, cause_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(6, getContext());
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(7, getUsage());
+    }
+    if (attempt_ != 0) {
+      output.writeInt32(8, attempt_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -322,24 +363,28 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(2, newState_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, reason_);
-    }
-    if (attempt_ != 0) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(4, attempt_);
+        .computeMessageSize(3, getFailure());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, cancelReason_);
     }
     if (cause_ != io.github.protolink_grpc.v1.RunCause.RUN_CAUSE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(5, cause_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(6, getContext());
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(7, getUsage());
+    }
+    if (attempt_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(8, attempt_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -358,8 +403,13 @@ private static final long serialVersionUID = 0L;
 
     if (previousState_ != other.previousState_) return false;
     if (newState_ != other.newState_) return false;
-    if (!getReason()
-        .equals(other.getReason())) return false;
+    if (hasFailure() != other.hasFailure()) return false;
+    if (hasFailure()) {
+      if (!getFailure()
+          .equals(other.getFailure())) return false;
+    }
+    if (!getCancelReason()
+        .equals(other.getCancelReason())) return false;
     if (getAttempt()
         != other.getAttempt()) return false;
     if (cause_ != other.cause_) return false;
@@ -388,8 +438,12 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + previousState_;
     hash = (37 * hash) + NEW_STATE_FIELD_NUMBER;
     hash = (53 * hash) + newState_;
-    hash = (37 * hash) + REASON_FIELD_NUMBER;
-    hash = (53 * hash) + getReason().hashCode();
+    if (hasFailure()) {
+      hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+      hash = (53 * hash) + getFailure().hashCode();
+    }
+    hash = (37 * hash) + CANCEL_REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getCancelReason().hashCode();
     hash = (37 * hash) + ATTEMPT_FIELD_NUMBER;
     hash = (53 * hash) + getAttempt();
     hash = (37 * hash) + CAUSE_FIELD_NUMBER;
@@ -538,6 +592,7 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
+        internalGetFailureFieldBuilder();
         internalGetContextFieldBuilder();
         internalGetUsageFieldBuilder();
       }
@@ -548,7 +603,12 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       previousState_ = 0;
       newState_ = 0;
-      reason_ = "";
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
+      cancelReason_ = "";
       attempt_ = 0;
       cause_ = 0;
       context_ = null;
@@ -600,27 +660,33 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.newState_ = newState_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.reason_ = reason_;
+        result.failure_ = failureBuilder_ == null
+            ? failure_
+            : failureBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.attempt_ = attempt_;
+        result.cancelReason_ = cancelReason_;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.attempt_ = attempt_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.cause_ = cause_;
       }
-      int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000020) != 0)) {
+      if (((from_bitField0_ & 0x00000040) != 0)) {
         result.context_ = contextBuilder_ == null
             ? context_
             : contextBuilder_.build();
-        to_bitField0_ |= 0x00000001;
+        to_bitField0_ |= 0x00000002;
       }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
+      if (((from_bitField0_ & 0x00000080) != 0)) {
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
-        to_bitField0_ |= 0x00000002;
+        to_bitField0_ |= 0x00000004;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -643,9 +709,12 @@ private static final long serialVersionUID = 0L;
       if (other.newState_ != 0) {
         setNewStateValue(other.getNewStateValue());
       }
-      if (!other.getReason().isEmpty()) {
-        reason_ = other.reason_;
-        bitField0_ |= 0x00000004;
+      if (other.hasFailure()) {
+        mergeFailure(other.getFailure());
+      }
+      if (!other.getCancelReason().isEmpty()) {
+        cancelReason_ = other.cancelReason_;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       if (other.getAttempt() != 0) {
@@ -697,34 +766,41 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 16
             case 26: {
-              reason_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000004;
               break;
             } // case 26
-            case 32: {
-              attempt_ = input.readInt32();
+            case 34: {
+              cancelReason_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
               break;
-            } // case 32
+            } // case 34
             case 40: {
               cause_ = input.readEnum();
-              bitField0_ |= 0x00000010;
+              bitField0_ |= 0x00000020;
               break;
             } // case 40
             case 50: {
               input.readMessage(
                   internalGetContextFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000020;
+              bitField0_ |= 0x00000040;
               break;
             } // case 50
             case 58: {
               input.readMessage(
                   internalGetUsageFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000040;
+              bitField0_ |= 0x00000080;
               break;
             } // case 58
+            case 64: {
+              attempt_ = input.readInt32();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 64
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -884,22 +960,179 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object reason_ = "";
+    private io.github.protolink_grpc.v1.Failure failure_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
      * </pre>
      *
-     * <code>string reason = 3;</code>
-     * @return The reason.
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getReason() {
-      java.lang.Object ref = reason_;
+    public boolean hasFailure() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     * @return The failure.
+     */
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      } else {
+        return failureBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        failure_ = value;
+      } else {
+        failureBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        failure_ = builderForValue.build();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          failure_ != null &&
+          failure_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          getFailureBuilder().mergeFrom(value);
+        } else {
+          failure_ = value;
+        }
+      } else {
+        failureBuilder_.mergeFrom(value);
+      }
+      if (failure_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder clearFailure() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      failure_ = null;
+      if (failureBuilder_ != null) {
+        failureBuilder_.dispose();
+        failureBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if (failureBuilder_ != null) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        return failure_ == null ?
+            io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
+      }
+    }
+    /**
+     * <pre>
+     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                getFailure(),
+                getParentForChildren(),
+                isClean());
+        failure_ = null;
+      }
+      return failureBuilder_;
+    }
+
+    private java.lang.Object cancelReason_ = "";
+    /**
+     * <pre>
+     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * </pre>
+     *
+     * <code>string cancel_reason = 4;</code>
+     * @return The cancelReason.
+     */
+    public java.lang.String getCancelReason() {
+      java.lang.Object ref = cancelReason_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        reason_ = s;
+        cancelReason_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -907,20 +1140,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
      * </pre>
      *
-     * <code>string reason = 3;</code>
-     * @return The bytes for reason.
+     * <code>string cancel_reason = 4;</code>
+     * @return The bytes for cancelReason.
      */
     public com.google.protobuf.ByteString
-        getReasonBytes() {
-      java.lang.Object ref = reason_;
+        getCancelReasonBytes() {
+      java.lang.Object ref = cancelReason_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        reason_ = b;
+        cancelReason_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -928,50 +1161,50 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
      * </pre>
      *
-     * <code>string reason = 3;</code>
-     * @param value The reason to set.
+     * <code>string cancel_reason = 4;</code>
+     * @param value The cancelReason to set.
      * @return This builder for chaining.
      */
-    public Builder setReason(
+    public Builder setCancelReason(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      reason_ = value;
-      bitField0_ |= 0x00000004;
+      cancelReason_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
      * </pre>
      *
-     * <code>string reason = 3;</code>
+     * <code>string cancel_reason = 4;</code>
      * @return This builder for chaining.
      */
-    public Builder clearReason() {
-      reason_ = getDefaultInstance().getReason();
-      bitField0_ = (bitField0_ & ~0x00000004);
+    public Builder clearCancelReason() {
+      cancelReason_ = getDefaultInstance().getCancelReason();
+      bitField0_ = (bitField0_ & ~0x00000008);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
      * </pre>
      *
-     * <code>string reason = 3;</code>
-     * @param value The bytes for reason to set.
+     * <code>string cancel_reason = 4;</code>
+     * @param value The bytes for cancelReason to set.
      * @return This builder for chaining.
      */
-    public Builder setReasonBytes(
+    public Builder setCancelReasonBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      reason_ = value;
-      bitField0_ |= 0x00000004;
+      cancelReason_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
@@ -982,7 +1215,7 @@ private static final long serialVersionUID = 0L;
      * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 4;</code>
+     * <code>int32 attempt = 8;</code>
      * @return The attempt.
      */
     @java.lang.Override
@@ -994,14 +1227,14 @@ private static final long serialVersionUID = 0L;
      * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 4;</code>
+     * <code>int32 attempt = 8;</code>
      * @param value The attempt to set.
      * @return This builder for chaining.
      */
     public Builder setAttempt(int value) {
 
       attempt_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
@@ -1010,11 +1243,11 @@ private static final long serialVersionUID = 0L;
      * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 4;</code>
+     * <code>int32 attempt = 8;</code>
      * @return This builder for chaining.
      */
     public Builder clearAttempt() {
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000010);
       attempt_ = 0;
       onChanged();
       return this;
@@ -1043,7 +1276,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setCauseValue(int value) {
       cause_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1071,7 +1304,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setCause(io.github.protolink_grpc.v1.RunCause value) {
       if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000020;
       cause_ = value.getNumber();
       onChanged();
       return this;
@@ -1085,7 +1318,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearCause() {
-      bitField0_ = (bitField0_ & ~0x00000010);
+      bitField0_ = (bitField0_ & ~0x00000020);
       cause_ = 0;
       onChanged();
       return this;
@@ -1103,7 +1336,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the context field is set.
      */
     public boolean hasContext() {
-      return ((bitField0_ & 0x00000020) != 0);
+      return ((bitField0_ & 0x00000040) != 0);
     }
     /**
      * <pre>
@@ -1136,7 +1369,7 @@ private static final long serialVersionUID = 0L;
       } else {
         contextBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
@@ -1154,7 +1387,7 @@ private static final long serialVersionUID = 0L;
       } else {
         contextBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
@@ -1167,7 +1400,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeContext(io.github.protolink_grpc.v1.RunContext value) {
       if (contextBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0) &&
+        if (((bitField0_ & 0x00000040) != 0) &&
           context_ != null &&
           context_ != io.github.protolink_grpc.v1.RunContext.getDefaultInstance()) {
           getContextBuilder().mergeFrom(value);
@@ -1178,7 +1411,7 @@ private static final long serialVersionUID = 0L;
         contextBuilder_.mergeFrom(value);
       }
       if (context_ != null) {
-        bitField0_ |= 0x00000020;
+        bitField0_ |= 0x00000040;
         onChanged();
       }
       return this;
@@ -1191,7 +1424,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.RunContext context = 6;</code>
      */
     public Builder clearContext() {
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000040);
       context_ = null;
       if (contextBuilder_ != null) {
         contextBuilder_.dispose();
@@ -1208,7 +1441,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.RunContext context = 6;</code>
      */
     public io.github.protolink_grpc.v1.RunContext.Builder getContextBuilder() {
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000040;
       onChanged();
       return internalGetContextFieldBuilder().getBuilder();
     }
@@ -1260,7 +1493,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the usage field is set.
      */
     public boolean hasUsage() {
-      return ((bitField0_ & 0x00000040) != 0);
+      return ((bitField0_ & 0x00000080) != 0);
     }
     /**
      * <pre>
@@ -1293,7 +1526,7 @@ private static final long serialVersionUID = 0L;
       } else {
         usageBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
@@ -1311,7 +1544,7 @@ private static final long serialVersionUID = 0L;
       } else {
         usageBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
@@ -1324,7 +1557,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
       if (usageBuilder_ == null) {
-        if (((bitField0_ & 0x00000040) != 0) &&
+        if (((bitField0_ & 0x00000080) != 0) &&
           usage_ != null &&
           usage_ != io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance()) {
           getUsageBuilder().mergeFrom(value);
@@ -1335,7 +1568,7 @@ private static final long serialVersionUID = 0L;
         usageBuilder_.mergeFrom(value);
       }
       if (usage_ != null) {
-        bitField0_ |= 0x00000040;
+        bitField0_ |= 0x00000080;
         onChanged();
       }
       return this;
@@ -1348,7 +1581,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
      */
     public Builder clearUsage() {
-      bitField0_ = (bitField0_ & ~0x00000040);
+      bitField0_ = (bitField0_ & ~0x00000080);
       usage_ = null;
       if (usageBuilder_ != null) {
         usageBuilder_.dispose();
@@ -1365,7 +1598,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
      */
     public io.github.protolink_grpc.v1.BudgetUsage.Builder getUsageBuilder() {
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000080;
       onChanged();
       return internalGetUsageFieldBuilder().getBuilder();
     }

@@ -50,30 +50,57 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
    * </pre>
    *
-   * <code>string reason = 3;</code>
-   * @return The reason.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getReason();
+  boolean hasFailure();
   /**
    * <pre>
-   * Why the task failed, was rejected or canceled, one sentence. Set by the server. Empty otherwise.
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
    * </pre>
    *
-   * <code>string reason = 3;</code>
-   * @return The bytes for reason.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return The failure.
+   */
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
+
+  /**
+   * <pre>
+   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * </pre>
+   *
+   * <code>string cancel_reason = 4;</code>
+   * @return The cancelReason.
+   */
+  java.lang.String getCancelReason();
+  /**
+   * <pre>
+   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * </pre>
+   *
+   * <code>string cancel_reason = 4;</code>
+   * @return The bytes for cancelReason.
    */
   com.google.protobuf.ByteString
-      getReasonBytes();
+      getCancelReasonBytes();
 
   /**
    * <pre>
    * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
    * </pre>
    *
-   * <code>int32 attempt = 4;</code>
+   * <code>int32 attempt = 8;</code>
    * @return The attempt.
    */
   int getAttempt();

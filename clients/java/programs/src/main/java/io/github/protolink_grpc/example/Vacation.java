@@ -119,7 +119,7 @@ final class Vacation {
                   + " "
                   + event.getActionStarted().getArgumentsJson();
           case ACTION_ENDED ->
-              event.getActionEnded().getName() + " " + event.getActionEnded().getResultJson();
+              event.getActionEnded().getName() + " " + event.getActionEnded().getResult().getJson();
           default -> event.getSummary();
         };
     String plain = (said.isEmpty() ? event.getSummary() : said).replaceAll("[\\s\\p{Cntrl}]+", " ");
