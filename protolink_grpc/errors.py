@@ -12,6 +12,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── TaskNotCancelableError                 the task is terminal
     ├── TaskExecutionError                     client side: the task ended failed, canceled or rejected
     ├── SequenceOutOfRangeError                a reader asked for events after the end of the log
+    ├── PositionCompactedError                 a reader asked for events that the log no longer has
     ├── AgentNotFoundError (LookupError)       no such agent in the registry, or no such in-process agent
     ├── AgentConflictError                     the name or URL is registered to another principal
     ├── AmbiguousAgentError                    a name matches several agents
@@ -168,6 +169,12 @@ class TaskExecutionError(ProtolinkError):
 
 class SequenceOutOfRangeError(ProtolinkError):
     reason = "SEQUENCE_OUT_OF_RANGE"
+
+
+class PositionCompactedError(ProtolinkError):
+    """The log begins after the position. Read the task, and continue after its sequence; no store of this version drops events."""
+
+    reason = "POSITION_COMPACTED"
 
 
 class AgentNotFoundError(ProtolinkError, LookupError):
@@ -548,6 +555,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "TASK_NOT_CANCELABLE": Rule("FAILED_PRECONDITION", 400, -32002),
         "TASK_FAILED": Rule("ABORTED", 500, -32603),
         "SEQUENCE_OUT_OF_RANGE": Rule("OUT_OF_RANGE", 400, -32602),
+        "POSITION_COMPACTED": Rule("OUT_OF_RANGE", 400, -32602),
         "AGENT_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
         "AGENT_CONFLICT": Rule("ALREADY_EXISTS", 409, -32602),
         "AGENT_AMBIGUOUS": Rule("FAILED_PRECONDITION", 400, -32602),

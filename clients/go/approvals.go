@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
@@ -60,42 +59,26 @@ func (c *Client) Respond(
 // WatchApprovals yields what waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
 // taskID is empty. It goes on through cuts, and ends with ctx, or with an error as the last value.
 //
-// After a cut, what waits is not shown again, and what was answered meanwhile is. What was asked for and answered within one cut is not.
+// After a cut, what was asked for and answered meanwhile is shown, each approval as it is then, and nothing twice. An agent that has
+// lost its memory meanwhile shows what waits there.
 func (c *Client) WatchApprovals(ctx context.Context, taskID string) iter.Seq2[*pb.Approval, error] {
 	return func(yield func(*pb.Approval, error) bool) {
-		pending := map[string]string{}
+		known := approvalsKnown{pending: map[string]bool{}}
 		err := c.persist(ctx, func(ctx context.Context, this *attempt) error {
-			changes := approvalChanges{pending: pending, missing: maps.Clone(pending), answered: map[string]bool{}}
-			show := func(approvals []*pb.Approval) error {
-				for _, approval := range approvals {
+			known.snapshot = nil // what was cut off begins anew
+			request := &pb.WatchApprovalsRequest{TaskId: taskID, AfterRevision: known.revision}
+			stream, err := c.control.WatchApprovals(ctx, request)
+			return listen(this, stream, err, func(response *pb.WatchApprovalsResponse) error {
+				this.known = this.known || len(response.GetApprovals()) > 0
+				for _, approval := range known.news(response) {
 					if err := ctx.Err(); err != nil {
 						return err
-					}
-					if !changes.accept(approval) {
-						this.known = true
-						continue
 					}
 					this.news = true
 					if !yield(approval, nil) {
 						return errStopped
 					}
 				}
-				return nil
-			}
-			stream, err := c.control.WatchApprovals(ctx, &pb.WatchApprovalsRequest{TaskId: taskID})
-			return listen(this, stream, err, func(response *pb.WatchApprovalsResponse) error {
-				if len(response.GetApprovals()) > 0 {
-					return show(response.GetApprovals())
-				}
-				// What waits has been shown; what is missing there was answered during the cut.
-				answers, err := c.answers(ctx, changes.missing)
-				if err != nil {
-					return err
-				}
-				if err := show(answers); err != nil {
-					return err
-				}
-				changes.dropMissing()
 				return nil
 			})
 		})
@@ -105,61 +88,46 @@ func (c *Client) WatchApprovals(ctx context.Context, taskID string) iter.Seq2[*p
 	}
 }
 
-// approvalChanges tells what is new on one stream of a watch.
-type approvalChanges struct {
-	pending  map[string]string // tasks by approval, of those that the caller knows to wait; kept from one stream to the next
-	missing  map[string]string // those of them that this stream has not spoken of
-	answered map[string]bool   // what this stream has shown as answered
+// approvalsKnown is what the reader of a watch knows, through all its streams.
+type approvalsKnown struct {
+	revision int64
+	pending  map[string]bool // those shown as waiting
+	snapshot []*pb.Approval  // those of a snapshot that is under way
 }
 
-// accept takes an approval in and reports whether it is new to the caller.
-func (a *approvalChanges) accept(approval *pb.Approval) bool {
-	id := approval.GetRequest().GetRequestId()
-	_, waited := a.pending[id]
-	delete(a.missing, id)
-	if approval.GetState() == pb.ApprovalState_APPROVAL_STATE_PENDING {
-		a.pending[id] = approval.GetRequest().GetTaskId()
-		return !waited
+// news takes a response in and returns what the reader does not know yet. A snapshot is shown when it is complete: one that is cut off
+// begins again, and is then as the approvals are by then.
+func (k *approvalsKnown) news(response *pb.WatchApprovalsResponse) []*pb.Approval {
+	position, approvals := response.GetPosition(), response.GetApprovals()
+	if position.GetReset_() {
+		k.snapshot = []*pb.Approval{}
 	}
-	delete(a.pending, id)
-	known := a.answered[id]
-	a.answered[id] = true
-	return !known
-}
-
-// dropMissing forgets what the agent no longer knows of.
-func (a *approvalChanges) dropMissing() {
-	for id := range a.missing {
-		delete(a.pending, id)
-	}
-	clear(a.missing)
-}
-
-// answers are those of the wanted approvals, tasks by id, that were answered. It is part of an attempt, and tries nothing again.
-func (c *Client) answers(ctx context.Context, wanted map[string]string) ([]*pb.Approval, error) {
-	var found []*pb.Approval
-	asked := map[string]bool{}
-	for _, task := range wanted {
-		if asked[task] {
-			continue
+	if k.snapshot != nil {
+		k.snapshot = append(k.snapshot, approvals...)
+		if position.GetRevision() == 0 {
+			return nil
 		}
-		asked[task] = true
-		request := &pb.ListApprovalsRequest{TaskId: task, States: []pb.ApprovalState{
-			pb.ApprovalState_APPROVAL_STATE_APPROVED, pb.ApprovalState_APPROVAL_STATE_DENIED,
-			pb.ApprovalState_APPROVAL_STATE_EXPIRED, pb.ApprovalState_APPROVAL_STATE_WITHDRAWN,
-		}}
-		for approval, err := range pages(request, "", func(r *pb.ListApprovalsRequest, token string) ([]*pb.Approval, string, error) {
-			r.PageToken = token
-			response, err := c.control.ListApprovals(ctx, r)
-			return response.GetApprovals(), response.GetNextPageToken(), err
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			if _, ok := wanted[approval.GetRequest().GetRequestId()]; ok {
-				found = append(found, approval)
+		pending := k.pending
+		approvals, k.pending = nil, map[string]bool{}
+		for _, approval := range k.snapshot {
+			id := approval.GetRequest().GetRequestId()
+			k.pending[id] = true
+			if !pending[id] {
+				approvals = append(approvals, approval)
 			}
 		}
+		k.snapshot = nil
 	}
-	return found, nil
+	for _, approval := range approvals {
+		id := approval.GetRequest().GetRequestId()
+		if approval.GetState() == pb.ApprovalState_APPROVAL_STATE_PENDING {
+			k.pending[id] = true
+		} else {
+			delete(k.pending, id)
+		}
+	}
+	if position.GetRevision() != 0 {
+		k.revision = position.GetRevision()
+	}
+	return approvals
 }

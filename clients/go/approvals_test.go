@@ -13,13 +13,18 @@ import (
 	"google.golang.org/grpc"
 )
 
-// desk is a control plane: each watch shows the next list of batches, then is cut; the last one, again and again.
+// shown is a response of a watch. An approval is its id and state, such as "a?" (pending), "a+" or "a-".
+type shown struct {
+	approvals string
+	position  *pb.WatchPosition
+}
+
+// desk is a control plane: each watch shows the next list of responses, then is cut; the last one, again and again.
 type desk struct {
 	pb.UnimplementedControlServiceServer
 	mu       sync.Mutex
-	watches  [][]string // an approval is its id and state, such as "a?" (pending), "a+" or "a-"; an empty batch marks the end of what waits
-	opened   int
-	answered []string
+	watches  [][]shown
+	after    []int64 // positions that the watches were opened with
 	decision *pb.ApprovalDecision
 }
 
@@ -38,27 +43,17 @@ func approvalsOf(text string) []*pb.Approval {
 	return all
 }
 
-func (d *desk) WatchApprovals(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.WatchApprovalsResponse]) error {
+func (d *desk) WatchApprovals(request *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.WatchApprovalsResponse]) error {
 	d.mu.Lock()
-	batches := d.watches[min(d.opened, len(d.watches)-1)]
-	d.opened++
+	responses := d.watches[min(len(d.after), len(d.watches)-1)]
+	d.after = append(d.after, request.GetAfterRevision())
 	d.mu.Unlock()
-	for _, batch := range batches {
-		if err := stream.Send(&pb.WatchApprovalsResponse{Approvals: approvalsOf(batch)}); err != nil {
+	for _, each := range responses {
+		if err := stream.Send(&pb.WatchApprovalsResponse{Approvals: approvalsOf(each.approvals), Position: each.position}); err != nil {
 			return err
 		}
 	}
 	return cut
-}
-
-func (d *desk) ListApprovals(_ context.Context, request *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
-	response := &pb.ListApprovalsResponse{}
-	for _, approval := range approvalsOf(strings.Join(d.answered, " ")) {
-		if request.GetTaskId() == approval.GetRequest().GetTaskId() && slices.Contains(request.GetStates(), approval.GetState()) {
-			response.Approvals = append(response.Approvals, approval)
-		}
-	}
-	return response, nil
 }
 
 func (d *desk) RespondApproval(_ context.Context, request *pb.RespondApprovalRequest) (*pb.RespondApprovalResponse, error) {
@@ -66,28 +61,31 @@ func (d *desk) RespondApproval(_ context.Context, request *pb.RespondApprovalReq
 	return &pb.RespondApprovalResponse{}, nil
 }
 
-func TestAWatchOfApprovalsShowsEachChangeOnceAlsoThoseOfACut(t *testing.T) {
+func TestAWatchOfApprovalsContinuesAtItsPositionAndShowsEachChangeOnce(t *testing.T) {
 	t.Parallel()
-	d := &desk{
-		watches: [][]string{
-			{"a? b? c?", "", "d?"},
-			{"a?", "c?", "", "e?", "e+"}, // b and d were answered meanwhile; d is unknown now
-			{"a?", "c+"},                 // cut before the end of what waits
-			{""},
-		},
-		answered: []string{"b+", "x-", "a-"},
-	}
+	begins := func(revision int64) *pb.WatchPosition { return &pb.WatchPosition{Revision: revision, Reset_: true} }
+	at := func(revision int64) *pb.WatchPosition { return &pb.WatchPosition{Revision: revision} }
+	d := &desk{watches: [][]shown{
+		{{"a? b?", begins(0)}},                              // cut before the end of the snapshot: b is answered meanwhile
+		{{"a?", begins(0)}, {"c?", at(10)}, {"d?", at(11)}}, // c and d are answered during the next cut
+		{{"c+ d-", at(13)}, {"", at(15)}},
+		{{"a? e?", begins(3)}, {"a-", at(4)}}, // another life of the agent
+		{{"", at(4)}},
+	}}
 	client := clientOf(t, func(s *grpc.Server) { pb.RegisterControlServiceServer(s, d) }, WithPatience(300*time.Millisecond))
-	var shown []string
+	var seen []string
 	var failure error
 	for approval, err := range client.WatchApprovals(t.Context(), "") {
 		if failure = err; err == nil {
 			state := map[int32]string{1: "?", 2: "+", 3: "-"}[int32(approval.GetState())]
-			shown = append(shown, approval.GetRequest().GetRequestId()+state)
+			seen = append(seen, approval.GetRequest().GetRequestId()+state)
 		}
 	}
-	if want := []string{"a?", "b?", "c?", "d?", "b+", "e?", "e+", "c+", "a-"}; !slices.Equal(shown[:len(want)], want) {
-		t.Errorf("shown %v, want %v", shown, want)
+	if want := []string{"a?", "c?", "d?", "c+", "d-", "e?", "a-"}; !slices.Equal(seen, want) {
+		t.Errorf("shown %v, want %v", seen, want)
+	}
+	if want := []int64{0, 0, 11, 15, 4}; !slices.Equal(d.after[:len(want)], want) {
+		t.Errorf("opened after %v, want %v", d.after, want)
 	}
 	if !errors.Is(failure, ErrUnavailable) {
 		t.Errorf("ended with %v", failure)
@@ -96,7 +94,7 @@ func TestAWatchOfApprovalsShowsEachChangeOnceAlsoThoseOfACut(t *testing.T) {
 
 func TestAWatchOfApprovalsDoesNotSpin(t *testing.T) {
 	t.Parallel()
-	d := &desk{watches: [][]string{{"a?", ""}}}
+	d := &desk{watches: [][]shown{{{"a?", &pb.WatchPosition{Revision: 1, Reset_: true}}}}}
 	client := clientOf(t, func(s *grpc.Server) { pb.RegisterControlServiceServer(s, d) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -105,8 +103,8 @@ func TestAWatchOfApprovalsDoesNotSpin(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if d.mu.Lock(); d.opened < 3 || d.opened > 8 {
-		t.Errorf("%d watches in a second", d.opened)
+	if d.mu.Lock(); len(d.after) < 3 || len(d.after) > 8 {
+		t.Errorf("%d watches in a second", len(d.after))
 	}
 }
 

@@ -222,4 +222,10 @@ const (
 	// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's
 	// operator. gRPC code: INTERNAL.
 	ErrInvalidAgentResponse Reason = "INVALID_AGENT_RESPONSE"
+
+	// The position to read from is before the beginning of the task's log, whose oldest events were
+	// dropped; no store does that yet. Read the task with GetTask and continue after its `sequence`,
+	// or read the rest of the log from the metadata's `first_sequence`. A repetition does not help.
+	// gRPC code: OUT_OF_RANGE.
+	ErrPositionCompacted Reason = "POSITION_COMPACTED"
 )

@@ -104,7 +104,8 @@ type roster struct {
 // news takes a response in and returns what the reader does not know yet. A snapshot tells everything anew, over several responses,
 // of which the last one has a revision; whoever is not in it is gone.
 func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
-	if response.GetSnapshot() {
+	revision := response.GetPosition().GetRevision()
+	if response.GetPosition().GetReset_() {
 		r.snapshot = map[string]*pb.RegisteredAgent{}
 	}
 	if r.agents == nil {
@@ -127,19 +128,19 @@ func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 		}
 		r.agents[url] = agent
 	}
-	if response.GetRevision() == 0 {
+	if revision == 0 {
 		return news
 	}
 	if r.snapshot != nil {
 		for url, agent := range r.agents {
 			if r.snapshot[url] == nil {
 				delete(r.agents, url)
-				down := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_DOWN, Agent: agent, Revision: response.GetRevision()}
+				down := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_DOWN, Agent: agent, Revision: revision}
 				news = append(news, down)
 			}
 		}
 	}
-	r.snapshot, r.revision = nil, response.GetRevision()
+	r.snapshot, r.revision = nil, revision
 	return news
 }
 

@@ -33,15 +33,15 @@ func TestAWatchTellsWhatIsNewHoweverOftenItBegins(t *testing.T) {
 		response *pb.WatchAgentsResponse
 		want     []string
 	}{
-		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{up("a", "1"), up("b", "1")}}, []string{"UP a", "UP b"}},
-		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("c", "1")}, Revision: 7}, []string{"UP c"}},
-		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{change(pb.AgentChangeKind_AGENT_CHANGE_KIND_EXPIRED, "c", "1")}, Revision: 8}, []string{"EXPIRED c"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("a", "1"), up("b", "1")}, Position: &pb.WatchPosition{Reset_: true}}, []string{"UP a", "UP b"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("c", "1")}, Position: &pb.WatchPosition{Revision: 7}}, []string{"UP c"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{change(pb.AgentChangeKind_AGENT_CHANGE_KIND_EXPIRED, "c", "1")}, Position: &pb.WatchPosition{Revision: 8}}, []string{"EXPIRED c"}},
 		// The registry was restarted: a is gone, b is as it was, d is new.
-		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{up("b", "1")}}, nil},
-		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("d", "1")}, Revision: 3}, []string{"UP d", "DOWN a"}},
-		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{up("b", "2"), up("d", "1")}, Revision: 4}, []string{"UP b"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("b", "1")}, Position: &pb.WatchPosition{Reset_: true}}, nil},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("d", "1")}, Position: &pb.WatchPosition{Revision: 3}}, []string{"UP d", "DOWN a"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{up("b", "2"), up("d", "1")}, Position: &pb.WatchPosition{Revision: 4, Reset_: true}}, []string{"UP b"}},
 		// Load is no news, another state is.
-		{&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{loaded(up("b", "2")), draining(up("d", "1"))}, Revision: 5}, []string{"UP d"}},
+		{&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{loaded(up("b", "2")), draining(up("d", "1"))}, Position: &pb.WatchPosition{Revision: 5, Reset_: true}}, []string{"UP d"}},
 	} {
 		var got []string
 		for _, told := range present.news(step.response) {
@@ -69,7 +69,7 @@ func (f *flapping) WatchAgents(_ *pb.WatchAgentsRequest, stream grpc.ServerStrea
 	f.mu.Unlock()
 	agent := &pb.RegisteredAgent{Card: &pb.AgentCard{Name: "a", Interfaces: []*pb.AgentInterface{{Url: "a"}}}}
 	change := &pb.AgentChange{Kind: pb.AgentChangeKind_AGENT_CHANGE_KIND_UP, Agent: agent}
-	return stream.Send(&pb.WatchAgentsResponse{Snapshot: true, Changes: []*pb.AgentChange{change}, Revision: 1})
+	return stream.Send(&pb.WatchAgentsResponse{Changes: []*pb.AgentChange{change}, Position: &pb.WatchPosition{Revision: 1, Reset_: true}})
 }
 
 func TestAWatchOfTheRegistryGoesOnWhenItEndsAndDoesNotSpin(t *testing.T) {

@@ -94,7 +94,8 @@ func (s *script) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStr
 
 func (s *script) SubscribeTask(request *pb.SubscribeTaskRequest, stream grpc.ServerStreamingServer[pb.SubscribeTaskResponse]) error {
 	this := s.next("subscribe", request.GetAfterSequence())
-	if err := stream.Send(&pb.SubscribeTaskResponse{Events: this.events(), Deltas: this.deltas}); err != nil {
+	position := &pb.WatchPosition{Revision: request.GetAfterSequence(), Head: 9, CaughtUp: true} // which is no progress
+	if err := stream.Send(&pb.SubscribeTaskResponse{Events: this.events(), Deltas: this.deltas, Position: position}); err != nil {
 		return err
 	}
 	time.Sleep(this.quiet)
@@ -207,6 +208,16 @@ func TestAnAnswerEndsTheCall(t *testing.T) {
 	began := time.Now()
 	if _, err := client.Send(t.Context(), Text("go")); err != nil || len(s.made) != 2 || time.Since(began) < 300*time.Millisecond {
 		t.Errorf("%v after %d calls and %v", err, len(s.made), time.Since(began))
+	}
+}
+
+func TestAPositionThatTheLogNoLongerHasIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	info := &errdetails.ErrorInfo{Reason: "POSITION_COMPACTED", Domain: Domain, Metadata: map[string]string{"first_sequence": "40"}}
+	s, client := serve(t, call{err: failed(t, codes.OutOfRange, info)})
+	_, err := read(client.Subscribe(t.Context(), &pb.SubscribeTaskRequest{TaskId: "t", AfterSequence: 3}))
+	if !errors.Is(err, ErrPositionCompacted) || FromError(err).Metadata["first_sequence"] != "40" || len(s.made) != 1 {
+		t.Errorf("%v after %d calls", err, len(s.made))
 	}
 }
 

@@ -88,6 +88,7 @@ _HINTS = {
     "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
     "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
+    "POSITION_COMPACTED": "the log's beginning is gone; --after takes first_sequence - 1 or later, and the task has the rest",
     "UNIMPLEMENTED": "is there an agent at this address? plgrpc doctor {target} looks closer",
     "RESOURCE_EXHAUSTED": "it is busy; try again later",
     "ADDRESS_IN_USE": "choose another port with --url or --http; port 0 takes a free one",

@@ -512,9 +512,10 @@ class AgentClient:
     ) -> AsyncGenerator[Approval, None]:
         """Yield what `list_approvals` would show as it changes: first what waits, then what is asked for and answered.
 
-        It does not end by itself. A cut is survived; what was asked for and answered within one cut is not shown.
+        It does not end by itself. It survives cuts: what was asked for and answered meanwhile is shown afterwards, an approval that
+        changed twice only as it is then. An agent that has lost its memory meanwhile shows what waits.
         """
-        follow = follow_approvals(self._agent(agent_url), task_id, timeout_s=self.timeout, outage_s=self.outage_s)
+        follow = follow_approvals(self._agent(agent_url), task_id, outage_s=self.outage_s)
         async with aclosing(follow) as approvals:
             async for approval in approvals:
                 yield approval

@@ -1,55 +1,34 @@
 """Approvals as a client follows them: each change once, through cuts. How an agent is reached is the port's business."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
 from protolink_grpc.client.pauses import Pauses, is_cut
 from protolink_grpc.client.port import AgentPort, ApprovalFilter
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.action import Approval, ApprovalState
+from protolink_grpc.runtime.approvals import ApprovalChanges
 
-DECIDED = tuple(state for state in ApprovalState if state is not ApprovalState.PENDING)
 
-
-async def follow_approvals(
-    agent: AgentPort, task_id: str, *, timeout_s: float | None, outage_s: float
-) -> AsyncGenerator[Approval, None]:
+async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -> AsyncGenerator[Approval, None]:
     """What waits, then what changes, each state of each approval once.
 
-    After a cut the agent shows again what waits; what was decided meanwhile is asked for. What was asked for and decided within one
-    cut is not shown.
+    After a cut the agent shows what has changed meanwhile; one that no longer knows the position shows what waits, of which the
+    approvals that were shown before are left out.
 
     Args:
-        timeout_s: Bound of one such question.
         outage_s: How long a cut may last.
     """
-    waiting: dict[str, str] = {}
-    pauses = Pauses(outage_s, streams=True)
+    follower, pauses = ApprovalFollower(), Pauses(outage_s, streams=True)
     while True:
         pauses.begin()
-        unseen, told = dict(waiting), set[str]()
         try:
-            async with aclosing(agent.watch_approvals(task_id)) as batches:
+            async with aclosing(agent.watch_approvals(task_id, follower.reopened())) as batches:
                 async for batch in batches:
-                    pauses.reset()
-                    for approval in batch:
-                        request = approval.request
-                        unseen.pop(request.request_id, None)
-                        if approval.state is not ApprovalState.PENDING:
-                            waiting.pop(request.request_id, None)
-                        elif request.request_id in waiting:
-                            continue
-                        else:
-                            waiting[request.request_id] = request.task_id
-                        if request.request_id not in told:
-                            yield approval
-                    if not batch and unseen:
-                        async for approval in _decided(agent, unseen, timeout_s):
-                            told.add(approval.request.request_id)
-                            yield approval
-                        for request_id in unseen:
-                            waiting.pop(request_id, None)
-                        unseen = {}
+                    if batch.approvals:
+                        pauses.reset()
+                    for approval in follower.news(batch):
+                        yield approval
             return
         except ProtolinkError as error:
             if not is_cut(error):
@@ -57,12 +36,38 @@ async def follow_approvals(
             await pauses.after(error)
 
 
-async def _decided(agent: AgentPort, wanted: dict[str, str], timeout_s: float | None) -> AsyncIterator[Approval]:
-    """Those of the wanted approvals, task ids by request id, that have been decided."""
-    for task_id in sorted(set(wanted.values())):
-        async for approval in each_approval(agent, DECIDED, task_id, timeout_s):
-            if approval.request.request_id in wanted:
-                yield approval
+class ApprovalFollower:
+    """What the reader of a watch knows, through all its streams."""
+
+    def __init__(self) -> None:
+        self._revision = 0
+        self._pending: set[str] = set()
+        self._snapshot: list[Approval] | None = None
+
+    def reopened(self) -> int:
+        """A stream begins; the revision after which it must."""
+        self._snapshot = None
+        return self._revision
+
+    def news(self, batch: ApprovalChanges) -> list[Approval]:
+        """What to show of a batch. A snapshot is shown once it is complete: one that is cut off comes again, as it is by then."""
+        position, found = batch.position, batch.approvals
+        if position.reset:
+            self._snapshot = []
+        if self._snapshot is not None:
+            self._snapshot += found
+            if not position.revision:
+                return []
+            found = [each for each in self._snapshot if each.request.request_id not in self._pending]
+            self._pending = {each.request.request_id for each in self._snapshot}
+            self._snapshot = None
+        for approval in found:
+            if approval.state is ApprovalState.PENDING:
+                self._pending.add(approval.request.request_id)
+            else:
+                self._pending.discard(approval.request.request_id)
+        self._revision = position.revision or self._revision
+        return found
 
 
 async def each_approval(

@@ -22,7 +22,7 @@ from protolink_grpc.client.port import (
     compaction_of,
 )
 from protolink_grpc.errors import UnavailableError
-from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -33,6 +33,7 @@ from protolink_grpc.models.state import StateOperationRequest, StateOperationRes
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
+from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_to_pb, approval_from_pb
 from protolink_grpc.wire.address import Address, Endpoint
@@ -48,6 +49,7 @@ from protolink_grpc.wire.state import (
 )
 from protolink_grpc.wire.tasks import STATES, task_from_pb, task_to_pb
 from protolink_grpc.wire.tools import tool_from_pb
+from protolink_grpc.wire.watch import position_from_pb
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -121,8 +123,9 @@ class RpcAgent:
         async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
             async for response in responses:
                 events = events_from_pb(response)
-                last = _last_state(events, last)
-                yield events
+                if events:  # a position alone is no progress
+                    last = _last_state(events, last)
+                    yield events
         if last not in _ENDS[StopAt.INTERRUPTED]:
             raise self._ended_early(task.id)
 
@@ -133,9 +136,10 @@ class RpcAgent:
         stream, last, is_empty = self._answers(self._stub.SubscribeTask, request, timeout_s), None, True
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:
-                events, is_empty = events_from_pb(response), False
-                last = _last_state(events, last)
-                yield events
+                events = events_from_pb(response)
+                if events:
+                    is_empty, last = False, _last_state(events, last)
+                    yield events
         if stop_at is StopAt.CURRENT or last in _ENDS[stop_at]:
             return
         if not (is_empty and await self._has_ended(task_id, after, timeout_s)):
@@ -218,11 +222,13 @@ class RpcAgent:
             response = await self._ask(self._control.ListApprovals, request, timeout_s)
         return ApprovalList([approval_from_pb(each) for each in response.approvals], response.next_page_token)
 
-    async def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
-        stream = self._answers(self._control.WatchApprovals, control.WatchApprovalsRequest(task_id=task_id), None)
+    async def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
+        request = control.WatchApprovalsRequest(task_id=task_id, after_revision=after_revision)
+        stream = self._answers(self._control.WatchApprovals, request, None)
         async with typed_errors(self.address), aclosing(stream) as responses:
             async for response in responses:
-                yield [approval_from_pb(each) for each in response.approvals]
+                approvals = [approval_from_pb(each) for each in response.approvals]
+                yield ApprovalChanges(approvals, position_from_pb(response.position))
         raise self._ended_early(task_id)  # it does not end by itself
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:

@@ -5,7 +5,7 @@ Nothing that a caller holds is shared with the agent: what goes in is copied, wh
 
 import asyncio
 import difflib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
@@ -28,7 +28,7 @@ from protolink_grpc.errors import (
     DeadlineExceededError,
     UnavailableError,
 )
-from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.action import ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -41,6 +41,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
+from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import StopAt, Submission
 from protolink_grpc.runtime.tool_task import run_tool
@@ -209,10 +210,10 @@ class LocalAgent:
 
     async def _batches(
         self,
-        open_batches: Callable[[TaskService], AsyncGenerator[list[T], None]],
+        open_batches: Callable[[TaskService], AsyncGenerator[T, None]],
         timeout_s: float | None,
         task_id: str,
-    ) -> AsyncGenerator[list[T], None]:
+    ) -> AsyncGenerator[T, None]:
         endpoint = self._find()
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         batches = open_batches(endpoint.service)
@@ -312,8 +313,11 @@ class LocalAgent:
         page = await self._on_its_loop(lambda service: service.approvals(self._principal, query), timeout_s)
         return ApprovalList(page.approvals, token_from_cursor(page.next))
 
-    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
-        return self._batches(lambda service: service.watch_approvals(self._principal, task_id), None, task_id)
+    def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
+        def open_watch(service: TaskService) -> AsyncGenerator[ApprovalChanges, None]:
+            return service.watch_approvals(self._principal, task_id, after_revision=after_revision)
+
+        return self._batches(open_watch, None, task_id)
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
         copy = ApprovalDecision.from_dict(decision.to_dict())
@@ -342,7 +346,7 @@ class LocalAgent:
         return await self._on_its_loop(lambda _: work(state), timeout_s, endpoint=endpoint)
 
 
-async def _next(batches: AsyncGenerator[list[T], None]) -> list[T] | None:
+async def _next(batches: AsyncGenerator[T, None]) -> T | None:
     return await anext(batches, None)
 
 

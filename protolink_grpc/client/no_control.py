@@ -1,14 +1,15 @@
 """What only agents of this package answer: runs, approvals, what is remembered. Other systems have no such verbs."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList
 from protolink_grpc.errors import UnimplementedError
-from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
+from protolink_grpc.runtime.approvals import ApprovalChanges
 
 
 class WithoutControl:
@@ -44,7 +45,7 @@ class WithoutControl:
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         raise self.lacks("it lists no approvals")
 
-    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
+    def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
         raise self.lacks("it lists no approvals")
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:

@@ -15,6 +15,7 @@ from protolink_grpc.models.state import StateOperationRequest, StateOperationRes
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
+from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.submission import StopAt
 
 
@@ -151,8 +152,8 @@ class AgentPort(Protocol):
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList: ...
 
-    def watch_approvals(self, task_id: str) -> AsyncGenerator[Sequence[Approval], None]:
-        """Batches: what waits, an empty one, then what changes."""
+    def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
+        """What changed after a revision, or what waits, then what changes: see watch.proto."""
         ...
 
     async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer: ...

@@ -34,6 +34,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire.address import Address, Endpoint, WebAddress, canonical_url, comparable_url
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.registry import (
@@ -52,6 +53,7 @@ from protolink_grpc.wire.registry import (
     target_to_pb,
 )
 from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.wire.watch import position_from_pb
 
 log = get_logger(__name__)
 
@@ -335,14 +337,14 @@ class _Follower:
     async def once(self, complete: asyncio.Event | None = None) -> AsyncGenerator[AgentChange, None]:
         """The changes of one connection."""
         async with aclosing(self._parts()) as parts:
-            async for found, revision, is_snapshot in parts:
-                for change in self._take(found, revision, is_snapshot=is_snapshot):
+            async for found, position in parts:
+                for change in self._take(found, position):
                     yield change
-                if complete is not None and revision:
+                if complete is not None and position.caught_up:
                     complete.set()
 
-    async def _parts(self) -> AsyncGenerator[tuple[list[AgentChange], int, bool], None]:
-        """Changes, the revision that they lead to (0 where more of it follows), and whether a snapshot begins."""
+    async def _parts(self) -> AsyncGenerator[tuple[list[AgentChange], WatchPosition], None]:
+        """Changes, and the position that they lead to."""
         client = self._client
         other = await client._other()
         if other is None:
@@ -351,16 +353,18 @@ class _Follower:
             async with typed_errors(client.address), aclosing(stream) as responses:
                 async for response in responses:
                     found = [agent_change_from_pb(change) for change in response.changes]
-                    yield found, response.revision, response.snapshot
+                    yield found, position_from_pb(response.position)
             return
         while True:
             agents = await client.list_agents(self._wanted)
             revision = self._revision + 1
-            yield [AgentChange(AgentChangeKind.UP, agent, revision) for agent in agents], revision, True
+            position = WatchPosition(revision, revision, caught_up=True, reset=True)
+            yield [AgentChange(AgentChangeKind.UP, agent, revision) for agent in agents], position
             await asyncio.sleep(POLL_S)
 
-    def _take(self, changes: list[AgentChange], revision: int, *, is_snapshot: bool) -> list[AgentChange]:
-        if is_snapshot:
+    def _take(self, changes: list[AgentChange], position: WatchPosition) -> list[AgentChange]:
+        revision = position.revision
+        if position.reset:
             self._snapshot = {}
         if self._snapshot is not None:
             changes = self._compare(changes, revision)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.registry.pages import MAX_PAGE_BYTES
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, Key, RegisteredAgent
 
@@ -11,19 +12,14 @@ DEFAULT_RING_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes in the order of their revisions.
+    """Changes in the order of their revisions, and up to where they inform the reader.
 
-    A snapshot larger than one answer goes out in pieces: the first has `snapshot` set, and all but the last have revision
+    A snapshot larger than one answer goes out in pieces: the first has `reset` set, and all but the last have revision
     0, because a reader who has seen only a part must begin again.
-
-    Args:
-        snapshot: What the reader knew before is void.
-        revision: Revision up to which the reader is now informed.
     """
 
     changes: tuple[AgentChange, ...]
-    snapshot: bool
-    revision: int
+    position: WatchPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ class ChangeRing:
             if change:
                 found.append(change)
                 room -= _weight(change.agent)
-        return ChangeBatch(tuple(found), snapshot=False, revision=revision)
+        return ChangeBatch(tuple(found), WatchPosition(revision, self.revision))
 
 
 def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[ChangeBatch]:
@@ -85,11 +81,11 @@ def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[Ch
     room = MAX_PAGE_BYTES
     for agent in sorted(agents, key=lambda each: each.revision):
         if room <= 0:
-            yield ChangeBatch(tuple(piece), snapshot=first, revision=0)
+            yield ChangeBatch(tuple(piece), WatchPosition(0, revision, reset=first))
             first, piece, room = False, [], MAX_PAGE_BYTES
         piece.append(AgentChange(AgentChangeKind.UP, agent, agent.revision))
         room -= _weight(agent)
-    yield ChangeBatch(tuple(piece), snapshot=first, revision=revision)
+    yield ChangeBatch(tuple(piece), WatchPosition(revision, revision, reset=first))
 
 
 def _weight(agent: RegisteredAgent) -> int:

@@ -215,7 +215,8 @@ class AgentDirectory:
         """Changes after a revision, then as they come, until the directory is closed.
 
         A watcher that knows nothing, or that falls out of the ring, gets a snapshot. It may take its time: nobody waits
-        for it. Nothing is yielded for changes that the filter hides.
+        for it. For changes that the filter hides, a position alone is yielded, before the last one that the reader has falls out of
+        the ring.
 
         Raises:
             InvalidArgumentError: A negative revision.
@@ -223,15 +224,20 @@ class AgentDirectory:
         if after_revision < 0:
             raise InvalidArgumentError("must not be negative", field="after_revision")
         keys = wanted.keys
-        revision = after_revision
+        revision = sent = after_revision
+        start, caught_up = self.revision, False
         wakeup = asyncio.Event()
         self._wakeups.add(wakeup)
         try:
             while not self._closed:
                 wakeup.clear()
                 for batch in self._news(revision, keys):
-                    revision = batch.revision
-                    if batch.changes or batch.snapshot:
+                    position, revision = batch.position, batch.position.revision
+                    if not caught_up and revision >= start:
+                        caught_up, sent = True, revision
+                        yield replace(batch, position=replace(position, caught_up=True))
+                    elif batch.changes or position.reset or revision - sent >= self._ring_size // 2:
+                        sent = revision
                         yield batch
                 if revision == self.revision:
                     await wakeup.wait()

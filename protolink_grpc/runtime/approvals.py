@@ -32,6 +32,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime.asking import decided, expired, seconds_left
 from protolink_grpc.runtime.clock import Clock
@@ -108,6 +109,14 @@ class ApprovalPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalChanges:
+    """Approvals that a watch shows, and up to where they inform its reader. There may be none: then it is the position alone."""
+
+    approvals: list[Approval]
+    position: WatchPosition
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
     """An approval as it is in the log, and how many bytes it has there."""
 
@@ -172,49 +181,73 @@ class ApprovalDesk:
             wanted = replace(wanted, after=found.next)
         return ApprovalPage(shown, wanted.after)
 
-    async def watch(self, principal: str, task_id: str) -> AsyncGenerator[list[Approval], None]:
-        """What waits, one empty batch to say that this was all, then what changes."""
+    async def watch(
+        self, principal: str, task_id: str, after_revision: int = 0
+    ) -> AsyncGenerator[ApprovalChanges, None]:
+        """What changed after a revision, or what waits where that revision is not known; then what changes.
+
+        Raises:
+            InvalidArgumentError: `after_revision` is negative.
+        """
+        if after_revision < 0:
+            raise InvalidArgumentError("must not be negative", field="after_revision")
         store, agent_name = self._store, self._agent_name
-        start = await store.approval_revision(agent_name)
-        after, current = 0, False
+        known = await store.approval_revisions(agent_name)
+        after, start, caught_up = after_revision, known.latest, False
+        if not known.first <= after <= start:
+            async for piece in self._snapshot(principal, task_id, start):
+                yield piece
+            after, caught_up = start, True
         while True:
-            rows = await store.changed_approvals(agent_name, after, BATCH, pending_until=start)
-            async for batch in self._batches(rows, principal, task_id):
-                yield batch
-            if rows:
-                after = rows[-1].revision
-            # Nothing that waited at the start comes behind it: the first change after it, or the end, says so.
-            if not current and (not rows or after > start):
-                current, after = True, max(after, start)
-                yield []
+            rows = await store.changed_approvals(agent_name, after, BATCH)
+            async for approvals, revision in self._visible_batches(rows, principal, task_id, after):
+                catches_up = not caught_up and revision >= start
+                caught_up = caught_up or catches_up
+                if revision > after or catches_up:
+                    yield ApprovalChanges(approvals, WatchPosition(revision, max(revision, start), catches_up))
+                after = revision
             if not rows:
                 # Before, too: see `Watching.growth`.
                 self._require_running()
                 await store.wait_approvals(agent_name, after)
                 self._require_running()
 
+    async def _snapshot(self, principal: str, task_id: str, start: int) -> AsyncGenerator[ApprovalChanges, None]:
+        """What waits and was asked for up to `start`, in pieces."""
+        position, piece = WatchPosition(0, start, reset=True), list[Approval]()
+        after, more = 0, True
+        while more:
+            found = await self._store.changed_approvals(self._agent_name, after, BATCH, pending_until=start)
+            rows = [row for row in found if row.revision <= start]
+            more = len(rows) == BATCH
+            async for approvals, _ in self._visible_batches(rows, principal, task_id, after):
+                if piece and approvals:
+                    yield ApprovalChanges(piece, position)
+                    position, piece = WatchPosition(0, start), []
+                piece += approvals
+            after = rows[-1].revision if rows else after
+        yield ApprovalChanges(piece, replace(position, revision=start, caught_up=True))
+
     def _require_running(self) -> None:
         if self._is_stopped():
             raise UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
 
-    async def _batches(
-        self, rows: list[ApprovalRow], principal: str, task_id: str
-    ) -> AsyncGenerator[list[Approval], None]:
+    async def _visible_batches(
+        self, rows: list[ApprovalRow], principal: str, task_id: str, after: int
+    ) -> AsyncGenerator[tuple[list[Approval], int], None]:
+        """Those that the principal may see, and the revision that each batch leads to: the last one to that of the last row."""
         batch: list[Approval] = []
         size = 0
         for row in rows:
-            if task_id and row.task_id != task_id:
-                continue
-            known = await self._visible(row, principal)
-            if known is None:
-                continue
-            size += known.size
-            if batch and size > PAGE_BYTES:
-                yield batch
-                batch, size = [], known.size
-            batch.append(self._shown(known.approval))
-        if batch:
-            yield batch
+            known = None if task_id and row.task_id != task_id else await self._visible(row, principal)
+            if known is not None:
+                size += known.size
+                if batch and size > PAGE_BYTES:
+                    yield batch, after
+                    batch, size = [], known.size
+                batch.append(self._shown(known.approval))
+            after = row.revision
+        yield batch, after
 
     async def _visible(self, row: ApprovalRow, principal: str) -> _Known | None:
         if row.principal != principal and not self._setting.sees_all(principal):

@@ -32,7 +32,7 @@ from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.runtime import watchdog
-from protolink_grpc.runtime.approvals import ApprovalDesk, ApprovalPage, Approvals, CheckEdit
+from protolink_grpc.runtime.approvals import ApprovalChanges, ApprovalDesk, ApprovalPage, Approvals, CheckEdit
 from protolink_grpc.runtime.clock import Clock, SystemClock
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.engine import Attempt, Handler, canceled
@@ -579,15 +579,27 @@ class TaskService:
     # -- watching --------------------------------------------------------------------------------------------------------
 
     async def stream(
-        self, submission: Submission, principal: str, *, deltas: bool = False
+        self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
-        """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`."""
+        """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`.
+
+        Args:
+            positions: As in `watch`.
+        """
         turn = await self.submit(submission, principal, waits=True)
-        events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas)
+        end = await self._end_of(turn) if positions else None
+        events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas, head=end)
         with self._reading():
             async with aclosing(events):
                 async for frames in events:
                     yield frames
+
+    async def _end_of(self, turn: Turn) -> int:
+        """Sequence of the last event in the log of a turn's task."""
+        if turn.attempt is not None:
+            return turn.attempt.live.fold.sequence
+        head = await self.store.head(turn.task_id)
+        return turn.after_sequence if head is None else head.sequence
 
     async def watch(
         self,
@@ -597,15 +609,17 @@ class TaskService:
         after: int = 0,
         stop_at: StopAt = StopAt.TERMINAL,
         deltas: bool = False,
+        positions: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
         """Events after a position, framed, ascending without gaps: first what is stored, then what comes.
 
         Args:
             deltas: Show live text too: that of the calls under way so far, then what comes. Only runs of this process have any.
+            positions: End a batch with the frame of a WatchPosition, where watch.proto asks for one.
 
         Yields:
-            Batches, shape [k], 1 <= k <= `Limits.batch_events`. An event is shown only after its commit. Delta frames come in
-            batches of their own.
+            Batches, shape [k], 1 <= k <= `Limits.batch_events`, then the frame of a position. An event is shown only after its
+            commit. Delta frames come in batches of their own, and so does a position with no events.
 
         Raises:
             InvalidArgumentError: `after` is negative.
@@ -621,9 +635,10 @@ class TaskService:
                 after_sequence=str(after),
                 last_sequence=str(head.sequence),
             )
-        if after == head.sequence and head.state in TERMINAL:
+        if after == head.sequence and head.state in TERMINAL and not positions:
             return
-        events = self._watching.events(task_id, after, stop_at, deltas=deltas)
+        end = head.sequence if positions else None
+        events = self._watching.events(task_id, after, stop_at, deltas=deltas, head=end)
         with self._reading():
             async with aclosing(events):
                 async for frames in events:
@@ -710,15 +725,23 @@ class TaskService:
         """
         return await self._desk.page(principal, query or ApprovalQuery())
 
-    async def watch_approvals(self, principal: str, task_id: str = "") -> AsyncGenerator[list[Approval], None]:
+    async def watch_approvals(
+        self, principal: str, task_id: str = "", *, after_revision: int = 0
+    ) -> AsyncGenerator[ApprovalChanges, None]:
         """What `approvals` would show, of one task or of all, as it changes: first what waits, then what is asked for and answered.
 
+        Args:
+            after_revision: Where an earlier watch ended; what has changed since then takes the place of what waits.
+
         Yields:
-            Batches. The first empty one says that all that waited has been shown. An approval that changes twice at once may be
-            shown only as it is in the end.
+            Batches with positions, by the rules of watch.proto. An approval that changes twice at once may be shown only as it is
+            in the end.
+
+        Raises:
+            InvalidArgumentError: `after_revision` is negative.
         """
         with self._reading():
-            async with aclosing(self._desk.watch(principal, task_id)) as batches:
+            async with aclosing(self._desk.watch(principal, task_id, after_revision)) as batches:
                 async for batch in batches:
                     yield batch
 

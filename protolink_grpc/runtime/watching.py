@@ -5,10 +5,12 @@ from contextlib import aclosing
 
 from protolink_grpc.errors import UnavailableError
 from protolink_grpc.models.lifecycle import TERMINAL
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.runtime.deltas import LiveTexts
 from protolink_grpc.runtime.submission import StopAt
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.wire.events import is_final, settles
+from protolink_grpc.wire.watch import position_frame
 
 
 class Watching:
@@ -38,11 +40,20 @@ class Watching:
         self._is_stopped = is_stopped
 
     async def events(
-        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool, head: int | None = None
     ) -> AsyncGenerator[list[bytes], None]:
-        """Batches of frames after a position; delta frames come in batches of their own."""
+        """Batches of frames after a position; delta frames come in batches of their own.
+
+        Args:
+            head: End of the log when the reader came. The batch that reaches it, and a first batch that does not, end with the
+                frame of a position. None leaves positions out.
+        """
         store, limit = self._store, self._batch_events
         texts = self._texts.reader(task_id) if deltas else None
+        first = True
+        if head is not None and after >= head:
+            yield [position_frame(WatchPosition(after, after, caught_up=True))]
+            head = None
         while True:
             frames = await store.read(task_id, after, limit)
             if not frames:
@@ -64,7 +75,13 @@ class Watching:
                         frames, ended = frames[: index + 1], True
                         break
             after += len(frames)
-            yield frames
+            if head is None:
+                yield frames
+            else:
+                caught_up = after >= head
+                where = WatchPosition(after, max(after, head), caught_up=caught_up)
+                yield [*frames, position_frame(where)] if first or caught_up else frames
+                first, head = False, None if caught_up else head
             if ended:
                 return
             if texts is not None:

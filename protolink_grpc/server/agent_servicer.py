@@ -54,7 +54,8 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         submission = await converted(convert.submission_from_pb, request)
         submission.scopes = caller_scopes()
         take_waiting_runs(context)
-        async with aclosing(self._service.stream(submission, caller(), deltas=request.deltas)) as batches:
+        stream = self._service.stream(submission, caller(), deltas=request.deltas, positions=True)
+        async with aclosing(stream) as batches:
             async for frames in batches:
                 yield b"".join(frames)
 
@@ -67,6 +68,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             after=request.after_sequence,
             stop_at=convert.stop_from_pb(request.stop_at),
             deltas=request.deltas,
+            positions=True,
         )
         async with aclosing(watch) as batches:
             async for frames in batches:

@@ -39,6 +39,7 @@ from protolink_grpc.wire.state import (
 )
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.tools import tool_to_pb
+from protolink_grpc.wire.watch import position_to_pb
 
 REPORT_BYTES = 16 << 20
 """Bound of the events in one report: later ones are only counted. An export has them all."""
@@ -97,10 +98,13 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
     async def WatchApprovals(
         self, request: pb.WatchApprovalsRequest, context: Context
     ) -> AsyncIterator[pb.WatchApprovalsResponse]:
-        watch = self._service.watch_approvals(caller(), check_id(request.task_id, "task_id"))
-        async with aclosing(watch) as batches:
+        task_id, after = check_id(request.task_id, "task_id"), request.after_revision
+        async with aclosing(self._service.watch_approvals(caller(), task_id, after_revision=after)) as batches:
             async for batch in batches:
-                yield pb.WatchApprovalsResponse(approvals=[approval_to_pb(each) for each in batch])
+                yield pb.WatchApprovalsResponse(
+                    approvals=[approval_to_pb(each) for each in batch.approvals],
+                    position=position_to_pb(batch.position),
+                )
 
     async def RespondApproval(self, request: pb.RespondApprovalRequest, context: Context) -> pb.RespondApprovalResponse:
         decision = approval_decision_from_pb(request.decision, "decision")

@@ -21,6 +21,7 @@ from protolink_grpc.wire.registry import (
     target_from_pb,
 )
 from protolink_grpc.wire.tasks import check_id
+from protolink_grpc.wire.watch import position_to_pb
 
 
 class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
@@ -77,6 +78,5 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
             async for batch in batches:
                 yield pb.WatchAgentsResponse(
                     changes=[agent_change_to_pb(change) for change in batch.changes],
-                    snapshot=batch.snapshot,
-                    revision=batch.revision,
+                    position=position_to_pb(batch.position),
                 )

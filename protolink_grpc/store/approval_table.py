@@ -12,8 +12,10 @@ _COLUMNS = "request_id, agent_name, principal, task_id, state, create_micros, as
 _SELECT = f"SELECT {_COLUMNS} FROM approvals WHERE agent_name = ?"  # noqa: S608 -- fixed words only
 _TASK = "SELECT task_id FROM approvals WHERE agent_name = ? AND request_id = ?"
 
-REVISION = "SELECT coalesce(max(revision), 0) FROM approvals WHERE agent_name = ?"
-"""The latest one; takes the agent."""
+REVISIONS = (
+    "SELECT begin, coalesce((SELECT max(revision) FROM approvals WHERE agent_name = ?), begin) FROM approval_revisions"
+)
+"""Where the file's revisions begin, and the latest one; takes the agent."""
 
 CHANGED = f"{_SELECT} AND revision > ? AND (revision > ? OR state = 'pending') ORDER BY revision LIMIT ?"
 """Takes the agent, the revision after which to begin, that up to which only pending ones count, and how many."""
@@ -56,7 +58,7 @@ def taken(db: sqlite3.Connection, rows: Sequence[ApprovalRow]) -> InvalidArgumen
 
 def put(db: sqlite3.Connection, row: ApprovalRow) -> None:
     """Insert or replace a row, under the next revision. Inside a transaction that writes: revisions are those of commits."""
-    revision = db.execute(REVISION, (row.agent_name,)).fetchone()[0] + 1
+    revision = db.execute(REVISIONS, (row.agent_name,)).fetchone()[1] + 1
     db.execute(
         "INSERT OR REPLACE INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (

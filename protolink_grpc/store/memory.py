@@ -1,6 +1,7 @@
 """The task store in memory: fast, bounded, and gone with the process. It says so: `durable` is false."""
 
-from collections import OrderedDict
+import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from protolink_grpc.store.port import (
     READ_BYTES,
     Append,
     ApprovalQuery,
+    ApprovalRevisions,
     ApprovalRow,
     ApprovalRows,
     ForeignListener,
@@ -93,7 +95,9 @@ class MemoryStore:
         # Per agent and task, by config id; and those of each agent that are not done.
         self._pushes: dict[tuple[str, str], dict[str, PushRow]] = {}
         self._undone: dict[str, dict[tuple[str, str], None]] = {}
-        self._revision = 0
+        # Per agent. They begin at the microseconds of the clock: no revision of an earlier process is taken for one of these.
+        begin = time.time_ns() // 1_000
+        self._revisions: defaultdict[str, ApprovalRevisions] = defaultdict(lambda: ApprovalRevisions(begin, begin))
         self._waiters = Waiters()
         self._approval_waiters = Waiters()
 
@@ -163,14 +167,18 @@ class MemoryStore:
                 raise known_approval(row)
 
     def _index(self, rows: Sequence[ApprovalRow], entry: _Entry) -> None:
-        known = self._approvals.setdefault(entry.head.agent_name, OrderedDict())
+        agent_name = entry.head.agent_name
+        known = self._approvals.setdefault(agent_name, OrderedDict())
+        revisions = self._revisions[agent_name]
+        revision = revisions.latest
         for row in rows:
-            self._revision += 1
+            revision += 1
             if row.request_id not in known:
                 entry.approval_ids.append(row.request_id)
-            known[row.request_id] = replace(row, revision=self._revision)
+            known[row.request_id] = replace(row, revision=revision)
             known.move_to_end(row.request_id)
-        self._approval_waiters.wake(entry.head.agent_name)
+        self._revisions[agent_name] = replace(revisions, latest=revision)
+        self._approval_waiters.wake(agent_name)
 
     def _make_room(self, owned: _Owned) -> None:
         while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
@@ -183,8 +191,11 @@ class MemoryStore:
     def _forget(self, task_id: str) -> None:
         entry = self._entries.pop(task_id)
         head = entry.head
-        for request_id in entry.approval_ids:
-            del self._approvals[head.agent_name][request_id]
+        if entry.approval_ids:
+            gone = [self._approvals[head.agent_name].pop(request_id).revision for request_id in entry.approval_ids]
+            # Who has not heard of those changes never will: such a reader begins anew.
+            revisions = self._revisions[head.agent_name]
+            self._revisions[head.agent_name] = replace(revisions, first=max(revisions.first, *gone))
         for config_id in self._pushes.pop((head.agent_name, task_id), ()):
             self._undone[head.agent_name].pop((task_id, config_id), None)
         owned = self._owned[head.principal]
@@ -261,9 +272,8 @@ class MemoryStore:
         shown = rows[: query.page_size]
         return ApprovalRows(shown, _asked(shown[-1]) if len(rows) > len(shown) else None)
 
-    async def approval_revision(self, agent_name: str) -> int:
-        rows = self._rows(agent_name)
-        return next(reversed(rows.values())).revision if rows else 0
+    async def approval_revisions(self, agent_name: str) -> ApprovalRevisions:
+        return self._revisions[agent_name]
 
     async def changed_approvals(
         self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
@@ -277,7 +287,7 @@ class MemoryStore:
         return found[::-1][:limit]
 
     async def wait_approvals(self, agent_name: str, after: int) -> None:
-        if await self.approval_revision(agent_name) <= after:
+        if self._revisions[agent_name].latest <= after:
             await self._approval_waiters.wait(agent_name)
 
     # -- pushes ----------------------------------------------------------------------------------------------------------

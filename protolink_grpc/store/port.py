@@ -61,7 +61,7 @@ class ApprovalRow:
         create_micros: When it was asked for.
         ask_sequence: Event that asks.
         answer_sequence: Event that answers, or ends the task; 0 while it is pending.
-        revision: Position among all changes of the agent's approvals, from 1, ascending. Set by the store.
+        revision: Position among all changes of the agent's approvals, ascending. Set by the store.
     """
 
     request_id: str
@@ -73,6 +73,20 @@ class ApprovalRow:
     ask_sequence: int
     answer_sequence: int = 0
     revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRevisions:
+    """Which changes of an agent's approvals a store knows.
+
+    Args:
+        first: A reader that is informed up to here, or later, can be told all that it misses. At least 1, and by the clock: no
+            revision of an earlier store is taken for one of this store.
+        latest: Of the latest change; `first` where there was none.
+    """
+
+    first: int
+    latest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +246,8 @@ class TaskStore(Protocol):
     async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
         """One page of approvals."""
 
-    async def approval_revision(self, agent_name: str) -> int:
-        """The revision of the latest change; 0 when there was none."""
+    async def approval_revisions(self, agent_name: str) -> ApprovalRevisions:
+        """Which changes are known. Revisions survive what the tasks survive."""
 
     async def changed_approvals(
         self, agent_name: str, after: int, limit: int, *, pending_until: int = 0

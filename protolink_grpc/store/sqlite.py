@@ -33,6 +33,7 @@ from protolink_grpc.store.memory import bounded
 from protolink_grpc.store.port import (
     Append,
     ApprovalQuery,
+    ApprovalRevisions,
     ApprovalRow,
     ApprovalRows,
     ForeignListener,
@@ -386,9 +387,8 @@ class SQLiteStore:
         more = len(found) > len(rows)
         return ApprovalRows(rows, (rows[-1].create_micros, rows[-1].request_id) if more else None)
 
-    async def approval_revision(self, agent_name: str) -> int:
-        revision: int = (await self._rows(approval_table.REVISION, agent_name))[0][0]
-        return revision
+    async def approval_revisions(self, agent_name: str) -> ApprovalRevisions:
+        return ApprovalRevisions(*(await self._rows(approval_table.REVISIONS, agent_name))[0])
 
     async def changed_approvals(
         self, agent_name: str, after: int, limit: int, *, pending_until: int = 0
@@ -398,7 +398,7 @@ class SQLiteStore:
 
     async def wait_approvals(self, agent_name: str, after: int) -> None:
         async with self._registered(self._approval_waiters, agent_name) as waiting:
-            if await self.approval_revision(agent_name) <= after:
+            if (await self.approval_revisions(agent_name)).latest <= after:
                 await waiting
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:

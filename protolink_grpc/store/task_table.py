@@ -42,6 +42,8 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_state ON approvals(agent_name, state, create_micros, request_id);
     CREATE INDEX approvals_by_task ON approvals(agent_name, task_id);
     CREATE UNIQUE INDEX approvals_by_change ON approvals(agent_name, revision);
+    CREATE TABLE approval_revisions(begin INTEGER NOT NULL) STRICT;
+    INSERT INTO approval_revisions VALUES (CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
     CREATE TABLE pushes(
       agent_name TEXT NOT NULL, principal TEXT NOT NULL, task_id TEXT NOT NULL, config_id TEXT NOT NULL, body BLOB NOT NULL,
       cursor INTEGER NOT NULL, create_micros INTEGER NOT NULL, worker TEXT NOT NULL, done INTEGER NOT NULL,

@@ -21,6 +21,7 @@ from plgrpc.v1 import (
     payload_pb2,
     registry_service_pb2,
     task_pb2,
+    watch_pb2,
 )
 
 from protolink_grpc.models.json_value import to_json
@@ -40,6 +41,7 @@ FILES = tuple(
         payload_pb2,
         registry_service_pb2,
         task_pb2,
+        watch_pb2,
     )
 )
 """Descriptors of every file of the contract."""

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,7 @@ from protolink_grpc.store.port import (
     READ_BYTES,
     Append,
     ApprovalQuery,
+    ApprovalRevisions,
     ApprovalRow,
     ApprovalRows,
     PushRow,
@@ -36,6 +38,7 @@ from protolink_grpc.store.port import (
     TaskQuery,
     TaskStore,
 )
+from protolink_grpc.store.sqlite import SQLiteStore
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -566,18 +569,20 @@ def plain(rows: list[ApprovalRow]) -> list[ApprovalRow]:
 
 
 async def test_an_approval_is_found_as_it_was_appended(opened: TaskStore) -> None:
+    begin = (await opened.approval_revisions("agent")).latest
     asked = row("r1", create_micros=7, ask_sequence=1)
     await opened.append(asking(asked))
-    assert await opened.approval("agent", "r1") == replace(asked, revision=1)
+    assert await opened.approval("agent", "r1") == replace(asked, revision=begin + 1)
     assert await opened.approval("agent", "r2") is None
     assert await opened.approval("other", "r1") is None
 
 
 async def test_an_answer_replaces_the_question(opened: TaskStore) -> None:
+    begin = (await opened.approval_revisions("agent")).latest
     await opened.append(asking(row("r1"), row("r2")))
     answered = row("r1", state=ApprovalState.APPROVED, answer_sequence=2)
     await opened.append(asking(answered, after=1))
-    assert await opened.approval("agent", "r1") == replace(answered, revision=3)
+    assert await opened.approval("agent", "r1") == replace(answered, revision=begin + 3)
     pending = await opened.approvals(ApprovalQuery("agent", states=frozenset({ApprovalState.PENDING})))
     assert plain(pending.rows) == [row("r2")]
 
@@ -588,7 +593,8 @@ async def test_an_append_that_is_refused_leaves_no_approval(opened: TaskStore, f
     with pytest.raises((LeaseLostError, SequenceConflictError)):
         await opened.append(asking(row("r1"), after=1 if fence else 3, **fence))
     assert await opened.approval("agent", "r1") is None
-    assert await opened.approval_revision("agent") == 0
+    revisions = await opened.approval_revisions("agent")
+    assert revisions.first == revisions.latest > 0
 
 
 async def test_a_request_id_that_another_task_has_asked_with_is_refused(opened: TaskStore) -> None:
@@ -676,7 +682,8 @@ async def test_changes_come_in_their_order_each_as_it_is_now(opened: TaskStore) 
         ("r1", ApprovalState.DENIED),
     ]
     assert [each.revision for each in everything] == sorted({each.revision for each in everything})
-    assert everything[-1].revision == await opened.approval_revision("agent")
+    revisions = await opened.approval_revisions("agent")
+    assert revisions == ApprovalRevisions(everything[-1].revision - 4, everything[-1].revision)
     assert await opened.changed_approvals("agent", everything[0].revision, 10) == everything[1:]
     assert await opened.changed_approvals("agent", 0, 2) == everything[:2]
     assert await opened.changed_approvals("agent", everything[-1].revision, 10) == []
@@ -685,7 +692,7 @@ async def test_changes_come_in_their_order_each_as_it_is_now(opened: TaskStore) 
 async def test_what_was_settled_before_a_reader_began_is_left_out_for_him(opened: TaskStore) -> None:
     await opened.append(asking(row("r1"), row("r2")))
     await opened.append(asking(row("r1", state=ApprovalState.APPROVED, answer_sequence=2), after=1))
-    began = await opened.approval_revision("agent")
+    began = (await opened.approval_revisions("agent")).latest
     assert [each.request_id for each in await opened.changed_approvals("agent", 0, 10, pending_until=began)] == ["r2"]
     await opened.append(asking(row("r2", state=ApprovalState.EXPIRED, answer_sequence=3), after=2))
     await opened.append(asking(row("r3", ask_sequence=4), after=3))
@@ -695,7 +702,7 @@ async def test_what_was_settled_before_a_reader_began_is_left_out_for_him(opened
 
 async def test_every_reader_that_waits_for_approvals_wakes_at_the_next_one(opened: TaskStore) -> None:
     await opened.append(asking(row("r1")))
-    known = await opened.approval_revision("agent")
+    known = (await opened.approval_revisions("agent")).latest
     async with asyncio.timeout(PATIENCE_S):
         await opened.wait_approvals("agent", known - 1)
     readers = [asyncio.create_task(opened.wait_approvals("agent", known)) for _ in range(3)]
@@ -713,12 +720,45 @@ async def test_every_reader_that_waits_for_approvals_wakes_at_the_next_one(opene
 
 async def test_closing_wakes_who_waits_for_approvals(store: TaskStore) -> None:
     await store.open()
-    reader = asyncio.create_task(store.wait_approvals("agent", 0))
+    known = (await store.approval_revisions("agent")).latest
+    reader = asyncio.create_task(store.wait_approvals("agent", known))
     await settle(store)
     await store.close()
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.wait([reader])
     assert reader.exception() is None or isinstance(reader.exception(), StoreError)
+
+
+async def test_revisions_of_approvals_are_counted_for_each_agent(opened: TaskStore) -> None:
+    begin = (await opened.approval_revisions("agent")).latest
+    await opened.append(asking(row("x", "of other", agent_name="other"), row("y", "of other", agent_name="other")))
+    await opened.append(asking(row("r1")))
+    assert (await opened.approval_revisions("agent")).latest == begin + 1
+    assert (await opened.approval_revisions("other")).latest == begin + 2
+
+
+async def test_a_file_keeps_the_revisions_of_its_approvals_and_a_new_one_begins_after_them(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    known = []
+    for _ in range(2):
+        store = SQLiteStore(path)
+        await store.open()
+        if not known:
+            await store.append(asking(row("r1"), row("r2")))
+        known.append(await store.approval_revisions("agent"))
+        await store.close()
+    assert known[0] == known[1] == ApprovalRevisions(known[0].first, known[0].first + 2)
+    assert known[0].first > 1_700_000_000_000_000  # microseconds of the clock, in whole seconds
+
+
+async def test_what_memory_forgets_makes_earlier_revisions_unknown() -> None:
+    store = MemoryStore(max_tasks=1)
+    begin = await store.approval_revisions("agent")
+    ended = row("r1", state=ApprovalState.WITHDRAWN)
+    await store.append(replace(asking(ended), head=replace(asking(ended).head, state=TaskState.FAILED)))
+    assert await store.approval_revisions("agent") == ApprovalRevisions(begin.first, begin.first + 1)
+    await store.append(addition("another", state=TaskState.COMPLETED))
+    assert await store.approval_revisions("agent") == ApprovalRevisions(begin.first + 1, begin.first + 1)
 
 
 async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:

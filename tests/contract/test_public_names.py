@@ -103,6 +103,7 @@ NAMES: dict[str, list[str]] = {
         "Policy",
         "PolicyDecision",
         "PolicyEffect",
+        "PositionCompactedError",
         "Principal",
         "ProtolinkError",
         "PushConfig",

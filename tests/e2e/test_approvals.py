@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from cut_wire import Wire
-from plgrpc.v1 import action_pb2, control_service_pb2_grpc
+from plgrpc.v1 import action_pb2, control_service_pb2_grpc, watch_pb2
 from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc import (
@@ -30,6 +30,7 @@ from protolink_grpc import (
     ServerOptions,
     Task,
 )
+from protolink_grpc.client.grpc_agent import RpcAgent
 from protolink_grpc.errors import (
     ApprovalChangedError,
     ApprovalNotFoundError,
@@ -275,11 +276,37 @@ async def test_an_agent_that_takes_no_answers_from_outside_says_so() -> None:
 
 
 async def next_approvals(watch: Any) -> list[Any]:
-    """Those of the next response that has some: an empty one only says that what waited was shown."""
+    """Those of the next response that has some."""
     async with asyncio.timeout(PATIENCE_S):
         while not (approvals := list((await watch.read()).approvals)):
             pass
     return approvals
+
+
+async def test_a_watch_says_where_its_reader_is_and_goes_on_from_there(
+    channel: Callable[[str], grpc.aio.Channel], store: TaskStore
+) -> None:
+    async with hotel(Approvals(), store=store) as agent, asyncio.timeout(PATIENCE_S):
+        client = client_of(agent)
+        stub: Any = control_service_pb2_grpc.ControlServiceStub(channel(agent.card.url))
+        nothing = await stub.WatchApprovals(pb.WatchApprovalsRequest()).read()
+        begin = nothing.position.revision
+        assert nothing == pb.WatchApprovalsResponse(
+            position={"revision": begin, "head": begin, "caught_up": True, "reset": True}
+        )
+        await client.submit_task(None, booking(1))
+        (asked_first,) = await asked(client)
+        watch = stub.WatchApprovals(pb.WatchApprovalsRequest(after_revision=begin))
+        first = await watch.read()
+        assert [each.request.request_id for each in first.approvals] == [asked_first.request.request_id]
+        assert first.position == watch_pb2.WatchPosition(revision=begin + 1, head=begin + 1, caught_up=True)
+        await client.respond_approval(None, asked_first.request.request_id, True)
+        second = await watch.read()
+        assert second.position == watch_pb2.WatchPosition(revision=begin + 2, head=begin + 2)
+        for after, reset in ((0, True), (begin - 1, True), (begin + 3, True), (begin, False), (begin + 2, False)):
+            again = await stub.WatchApprovals(pb.WatchApprovalsRequest(after_revision=after)).read()
+            assert (again.position.reset, again.position.caught_up) == (reset, True), after
+            assert list(again.approvals) == (list(second.approvals) if after == begin else []), after
 
 
 async def test_a_client_of_another_language_gets_what_the_contract_says(
@@ -307,6 +334,8 @@ BAD = [
     (pb.ListApprovalsRequest(page_size=-1), "page_size"),
     (pb.ListApprovalsRequest(page_token="?"), "page_token"),
     (pb.ListApprovalsRequest(task_id="\n"), "task_id"),
+    (pb.WatchApprovalsRequest(task_id="\n"), "task_id"),
+    (pb.WatchApprovalsRequest(after_revision=-1), "after_revision"),
     (pb.RespondApprovalRequest(), "decision.request_id"),
     (pb.RespondApprovalRequest(decision={"request_id": "x" * 1000}), "decision.request_id"),
     (
@@ -320,15 +349,21 @@ async def test_what_cannot_be_right_is_refused_by_its_field(channel: Callable[[s
     async with hotel(Approvals()) as agent:
         stub: Any = control_service_pb2_grpc.ControlServiceStub(channel(agent.card.url))
         for request, field in BAD:
-            method = stub.ListApprovals if isinstance(request, pb.ListApprovalsRequest) else stub.RespondApproval
+            method = getattr(stub, type(request).__name__.removesuffix("Request"))
+            call = method(request)
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await method(request)
+                await (call.read() if isinstance(request, pb.WatchApprovalsRequest) else call)
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert refused.value.details().startswith(f"{field}: ")
 
 
-async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_answered_meanwhile(wire: MakeWire) -> None:
-    async with hotel(Approvals()) as agent:
+async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_asked_and_answered_meanwhile(
+    wire: MakeWire, store: TaskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_list(*args: Any) -> None:
+        raise AssertionError("the watch must not list approvals")
+
+    async with hotel(Approvals(), store=store) as agent:
         direct = client_of(agent)
         for nights in (1, 2):
             await direct.submit_task(None, booking(nights))
@@ -341,13 +376,14 @@ async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_answered_meanwhile(
             answer = await direct.respond_approval(None, first.request.request_id, True)
             await direct.submit_task(None, booking(3))
             (third,) = [each for each in await asked(direct, 2) if each != second]
+            await direct.submit_task(None, booking(4))
+            (fourth,) = [each for each in await asked(direct, 3) if each not in (second, third)]
+            denied = await direct.respond_approval(None, fourth.request.request_id, False)
+            monkeypatch.setattr(RpcAgent, "list_approvals", no_list)
             await between.mend()
-            # What waits is not shown again; what is new comes, and so does what was answered.
-            seen = [await following, await anext(watch)]
-            assert {each.request.request_id: each for each in seen} == {
-                first.request.request_id: answer.approval,
-                third.request.request_id: third,
-            }
+            # What waits is not shown again. What was asked for and answered comes, each as it is now.
+            seen = [await following, await anext(watch), await anext(watch)]
+            assert seen == [answer.approval, third, denied.approval]
             answer = await direct.respond_approval(None, second.request.request_id, False)
             assert await anext(watch) == answer.approval
 

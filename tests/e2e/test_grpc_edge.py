@@ -481,6 +481,53 @@ async def test_a_subscription_to_what_is_stored_ends_while_the_task_waits(worker
         assert len(await events_of(agent.SubscribeTask(request))) == 4
 
 
+async def test_a_stream_of_a_task_says_once_that_its_reader_has_caught_up(stub: Stub) -> None:
+    async with serving(limits=Limits(batch_events=3)) as agent_:
+        agent = stub(agent_.card.url)
+        await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+        await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+
+        async def told(after: int, stop_at: int) -> list[tuple[int, tuple[int, int, bool] | None]]:
+            found = []
+            request = pb.SubscribeTaskRequest(task_id="t", after_sequence=after, stop_at=stop_at)
+            async for response in agent.SubscribeTask(request):
+                at = response.position
+                has_one = response.HasField("position")
+                found.append((len(response.events), (at.revision, at.head, at.caught_up) if has_one else None))
+            return found
+
+        async with asyncio.timeout(WAIT_S):
+            everything = [(3, (3, 8, False)), (3, None), (2, (8, 8, True))]
+            assert await told(0, pb.STOP_AT_TERMINAL) == await told(0, pb.STOP_AT_CURRENT) == everything
+            assert await told(6, pb.STOP_AT_TERMINAL) == [(2, (8, 8, True))]
+            assert await told(8, pb.STOP_AT_TERMINAL) == await told(8, pb.STOP_AT_CURRENT) == [(0, (8, 8, True))]
+            # It ends before what exists has been shown.
+            assert await told(0, pb.STOP_AT_INTERRUPTED) == [(3, (3, 8, False)), (1, None)]
+
+
+async def test_a_reader_at_the_end_of_a_waiting_task_is_told_so_at_once_and_then_has_news(
+    worker: Worker, stub: Stub
+) -> None:
+    agent = stub(worker.card.url)
+    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    watch = aiter(agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t", after_sequence=4)))
+    async with asyncio.timeout(WAIT_S):
+        first = await anext(watch)
+        assert first == pb.SubscribeTaskResponse(position={"revision": 4, "head": 4, "caught_up": True})
+        await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+        rest = [response async for response in watch]
+    assert [event.sequence for response in rest for event in response.events] == [5, 6, 7, 8]
+    assert not any(response.HasField("position") for response in rest)
+
+
+async def test_a_streamed_turn_catches_up_with_what_was_there_when_it_began(worker: Worker, stub: Stub) -> None:
+    agent = stub(worker.card.url)
+    responses = [response async for response in agent.StreamTask(pb.StreamTaskRequest(task=asking("ask", "t")))]
+    assert responses[0].position.caught_up
+    assert responses[0].position.revision == responses[0].events[-1].sequence
+    assert not any(response.HasField("position") for response in responses[1:])
+
+
 @pytest.mark.parametrize("after", [5, 2**62])
 async def test_a_position_behind_the_end_is_out_of_range(worker: Worker, stub: Stub, after: int) -> None:
     agent = stub(worker.card.url)

@@ -171,12 +171,12 @@ async def test_a_watch_hears_of_questions_that_another_process_asks(start: Start
     service = beside(path)
     await service.store.open()
     async with asyncio.timeout(PATIENCE_S), aclosing(service.watch_approvals(OWNER)) as watch:
-        assert await anext(watch) == []
+        assert (await anext(watch)).approvals == []
         task = await client.submit_task(None, booking(2))
-        (approval,) = await anext(watch)
+        (approval,) = (await anext(watch)).approvals
         assert (approval.request.task_id, approval.state) == (task.id, ApprovalState.PENDING)
         await client.cancel_task(None, task.id)
-        (approval,) = await anext(watch)
+        (approval,) = (await anext(watch)).approvals
         assert approval.state is ApprovalState.WITHDRAWN
     await service.store.close()
 

@@ -244,7 +244,9 @@ def tool(world: World) -> None:
 
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
-    expect("what is there at first", next(watch).changes, [])
+    first = next(watch)
+    expect("what is there at first", first.changes, [])
+    expect("whether that was all", first.position and (first.position.reset, first.position.caught_up), (True, True))
     where = v1.AgentInterface(url=f"grpc://{name}.invalid:1", transport="grpc")
     card = v1.AgentCard(name=name, description="Comes and goes.", interfaces=[where])
     lease = registry.register_agent(v1.RegisterAgentRequest(card=card))

@@ -98,14 +98,14 @@ class Histories(RuleBasedStateMachine):
             wanted, revision, known = watcher
             while revision != self.directory.revision:
                 for batch in self.directory._news(revision, wanted.keys):
-                    if batch.snapshot:
+                    if batch.position.reset:
                         known.clear()
                     for change in batch.changes:
                         if change.kind is AgentChangeKind.UP:
                             known[change.agent.card.url] = change.agent.card
                         else:
                             del known[change.agent.card.url]
-                    revision = batch.revision
+                    revision = batch.position.revision
             watcher[1] = revision
             assert sorted(known.values(), key=lambda each: (each.name, each.url)) == self.expected(wanted)
 

@@ -170,7 +170,7 @@ async def test_a_watcher_that_comes_back_after_a_restart_stays_exact(path, clock
         await service.register(card("b"), principal="alice")
     async with durable(path, clock) as service, aclosing(service.watch(after_revision=seen)) as watch:
         batch = await anext(watch)
-        assert batch.snapshot
+        assert batch.position.reset
         assert told(batch) == [(UP, "b")]
 
 
@@ -291,6 +291,7 @@ async def test_nothing_is_seen_or_acknowledged_before_its_commit(slow):
     service, file = slow
     begin = (await service.list()).revision
     watch = service.watch(after_revision=begin)
+    await anext(watch)
     news = asyncio.ensure_future(anext(watch))
     registering = asyncio.ensure_future(service.register(card("a"), principal="alice"))
     await file.begun.wait()
@@ -390,6 +391,7 @@ async def test_a_lease_that_ran_out_during_a_refused_change_still_expires(slow, 
     clock.now += 1
     service._expire()  # passes over the busy agent
     async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
+        await anext(watch)
         file.may_end.set()
         with pytest.raises(StoreFullError):
             await leaving

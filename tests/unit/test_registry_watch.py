@@ -7,7 +7,15 @@ import pytest
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.registry import AgentChangeKind, AgentDirectory, AgentFilter, InstanceState, InstanceStatus
+from protolink_grpc.models.watch import WatchPosition
+from protolink_grpc.registry import (
+    AgentChangeKind,
+    AgentDirectory,
+    AgentFilter,
+    ChangeBatch,
+    InstanceState,
+    InstanceStatus,
+)
 
 UP, DOWN, EXPIRED = AgentChangeKind
 
@@ -43,16 +51,17 @@ async def test_a_watcher_that_knows_nothing_begins_with_a_snapshot(directory):
     directory.register(card("a"), "alice")
     async with aclosing(directory.watch()) as watch:
         batch = await anext(watch)
-    assert batch.snapshot
+    assert batch.position.reset
     assert told(batch) == [(UP, "b"), (UP, "a")]
     assert [change.revision for change in batch.changes] == [directory.revision - 1, directory.revision]
-    assert batch.revision == directory.revision
+    assert batch.position.revision == directory.revision
 
 
 async def test_a_snapshot_of_nothing_is_said_too(directory):
     async with aclosing(directory.watch()) as watch:
         batch = await anext(watch)
-    assert (batch.changes, batch.snapshot, batch.revision) == ((), True, directory.revision)
+    assert batch.changes == ()
+    assert batch.position == WatchPosition(directory.revision, directory.revision, caught_up=True, reset=True)
 
 
 async def test_a_watch_from_the_revision_of_a_list_has_no_seam(directory, clock):
@@ -65,16 +74,20 @@ async def test_a_watch_from_the_revision_of_a_list_has_no_seam(directory, clock)
     directory.expire()
     async with aclosing(directory.watch(after_revision=page.revision)) as watch:
         batch = await anext(watch)
-    assert not batch.snapshot
+    assert not batch.position.reset
     assert told(batch) == [(UP, "b"), (UP, "c"), (DOWN, "b"), (EXPIRED, "c")]
     assert [change.revision for change in batch.changes] == [page.revision + n for n in (1, 2, 3, 4)]
 
 
-async def test_a_waiting_watcher_is_woken_by_a_change(directory):
-    async with aclosing(directory.watch(after_revision=directory.revision)) as watch:
+async def test_a_watcher_that_has_missed_nothing_is_caught_up_at_once_and_woken_by_a_change(directory):
+    begin = directory.revision
+    async with aclosing(directory.watch(after_revision=begin)) as watch:
+        assert await anext(watch) == ChangeBatch((), WatchPosition(begin, begin, caught_up=True))
         waiting = asyncio.ensure_future(anext(watch))
         asyncio.get_running_loop().call_soon(directory.register, card("a"), "alice")
-        assert told(await waiting) == [(UP, "a")]
+        batch = await waiting
+    assert told(batch) == [(UP, "a")]
+    assert batch.position == WatchPosition(begin + 1, begin + 1)
 
 
 async def test_a_heartbeat_and_the_same_card_again_are_no_news(directory):
@@ -88,12 +101,50 @@ async def test_a_heartbeat_and_the_same_card_again_are_no_news(directory):
 
 async def test_a_watcher_with_a_filter_hears_of_its_agents_only(directory):
     async with aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as watch:
+        await anext(watch)
         directory.register(card("a"), "alice")
         directory.register(card("b", tags=["x"]), "alice")
         directory.register(card("c"), "alice")
         batch = await anext(watch)
     assert told(batch) == [(UP, "b")]
-    assert batch.revision == directory.revision
+    assert batch.position == WatchPosition(directory.revision, directory.revision)
+
+
+async def test_changes_that_a_filter_hides_move_the_position_before_it_falls_out_of_the_ring(clock):
+    directory = AgentDirectory(clock=clock, ring_size=8)
+    begin = directory.revision
+    async with aclosing(directory.watch(AgentFilter(tags=["x"]), begin)) as watch:
+        await anext(watch)
+        following = asyncio.ensure_future(anext(watch))
+        seen = []
+        for number in range(8):
+            directory.register(card(f"a{number}"), "alice")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            if following.done():
+                seen.append((await following, number))
+                following = asyncio.ensure_future(anext(watch))
+        following.cancel()
+        await asyncio.wait([following])
+    positions = [
+        ChangeBatch((), WatchPosition(begin + 4, begin + 4)),
+        ChangeBatch((), WatchPosition(begin + 8, begin + 8)),
+    ]
+    assert seen == list(zip(positions, (3, 7), strict=True))
+
+
+async def test_a_watcher_is_caught_up_once_however_much_follows(clock):
+    directory = AgentDirectory(clock=clock, ring_size=3)
+    directory.register(card("a"), "alice")
+    async with aclosing(directory.watch()) as watch:
+        batches = [await anext(watch)]
+        for number in range(5):
+            directory.register(card(f"b{number}"), "alice")
+        batches.append(await anext(watch))
+        directory.register(card("c"), "alice")
+        batches.append(await anext(watch))
+    assert [each.position.caught_up for each in batches] == [True, False, False]
+    assert [each.position.reset for each in batches] == [True, True, False]
 
 
 async def test_an_agent_that_matches_no_more_is_down_and_one_that_begins_to_is_up(directory):
@@ -129,11 +180,11 @@ async def test_a_watcher_that_fell_behind_the_ring_gets_a_snapshot_and_stays_exa
         for number in range(1, 5):
             directory.register(card(f"a{number}"), "alice")
         batch = await anext(slow)
-        assert batch.snapshot
+        assert batch.position.reset
         assert told(batch) == [(UP, f"a{number}") for number in range(5)]
         directory.register(card("b"), "alice")
         after = await anext(slow)
-    assert (told(after), after.snapshot) == ([(UP, "b")], False)
+    assert (told(after), after.position.reset) == ([(UP, "b")], False)
 
 
 async def test_the_oldest_change_in_the_ring_is_still_told(clock):
@@ -162,7 +213,7 @@ async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
 @pytest.mark.parametrize("ahead", [1, 1_000_000])
 async def test_a_revision_that_is_not_reached_yet_begins_with_a_snapshot(directory, ahead):
     async with aclosing(directory.watch(after_revision=directory.revision + ahead)) as watch:
-        assert (await anext(watch)).snapshot
+        assert (await anext(watch)).position.reset
 
 
 async def test_a_negative_revision_is_refused(directory):
@@ -177,8 +228,10 @@ async def test_a_large_snapshot_comes_in_pieces_and_only_the_last_has_a_revision
     async with aclosing(directory.watch()) as watch:
         pieces = [await anext(watch) for _ in range(3)]
     assert [len(piece.changes) for piece in pieces] == [2, 2, 1]
-    assert [piece.snapshot for piece in pieces] == [True, False, False]
-    assert [piece.revision for piece in pieces] == [0, 0, directory.revision]
+    assert [piece.position.reset for piece in pieces] == [True, False, False]
+    assert [piece.position.revision for piece in pieces] == [0, 0, directory.revision]
+    assert [piece.position.caught_up for piece in pieces] == [False, False, True]
+    assert {piece.position.head for piece in pieces} == {directory.revision}
 
 
 async def test_many_large_changes_come_in_several_batches(directory):
@@ -188,7 +241,9 @@ async def test_many_large_changes_come_in_several_batches(directory):
     async with aclosing(directory.watch(after_revision=begin)) as watch:
         batches = [await anext(watch) for _ in range(3)]
     assert [len(batch.changes) for batch in batches] == [2, 2, 1]
-    assert [batch.revision for batch in batches] == [begin + 2, begin + 4, begin + 5]
+    assert [batch.position.revision for batch in batches] == [begin + 2, begin + 4, begin + 5]
+    assert [batch.position.caught_up for batch in batches] == [False, False, True]
+    assert {batch.position.head for batch in batches} == {begin + 5}
 
 
 async def test_what_changes_between_the_pieces_of_a_snapshot_is_told_after_it(directory):
@@ -214,6 +269,7 @@ async def test_a_watcher_that_never_reads_costs_nobody_anything(directory):
 
 async def test_closing_the_directory_ends_every_watch(directory):
     watch = directory.watch(after_revision=directory.revision)
+    await anext(watch)
     waiting = asyncio.ensure_future(anext(watch, None))
     asyncio.get_running_loop().call_soon(directory.close)
     assert await waiting is None

@@ -5,10 +5,12 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from protolink_grpc.client.approvals import ApprovalFollower
 from protolink_grpc.errors import (
     ApprovalChangedError,
     ApprovalNotFoundError,
@@ -34,15 +36,16 @@ from protolink_grpc.models import (
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, TaskProgress
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime import approvals as desk
-from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.approvals import ApprovalChanges, Approvals
 from protolink_grpc.runtime.clock import SystemClock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.runtime.run import Controls, Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Submission
-from protolink_grpc.store.port import ApprovalQuery, TaskQuery, TaskStore
+from protolink_grpc.store.port import ApprovalQuery, ApprovalRevisions, TaskQuery, TaskStore
 from protolink_grpc.store.sqlite import SQLiteStore
 from protolink_grpc.wire.events import event_from_frame
 
@@ -50,7 +53,7 @@ PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
 
 VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs money", metadata={"rule": "money", "token": "t"})
-Batches = AsyncGenerator[list[Approval], None]
+Batches = AsyncGenerator[ApprovalChanges, None]
 
 
 class Ahead:
@@ -345,7 +348,7 @@ async def test_approvals_are_shown_to_who_owns_them_or_may_answer_and_answered_b
         page = await service.approvals(principal)
         assert names(page.approvals) == (["r-one"] if principal in seen else []), principal
         async with aclosing(service.watch_approvals(principal)) as batches:
-            assert names(await anext(batches)) == (["r-one"] if principal in seen else []), principal
+            assert names((await anext(batches)).approvals) == (["r-one"] if principal in seen else []), principal
         if principal not in entitled:
             expected = PermissionDeniedError if principal in seen else ApprovalNotFoundError
             with pytest.raises(expected):
@@ -472,7 +475,22 @@ async def test_a_page_ends_where_it_gets_large_but_is_never_empty_for_that(
         query = replace(query, after=page.next)
     assert sizes == [2, 2, 1]
     async with aclosing(service.watch_approvals("ada")) as batches:
-        assert [len(await anext(batches)) for _ in range(4)] == [2, 2, 1, 0]
+        pieces = [await anext(batches) for _ in range(3)]
+    assert [len(each.approvals) for each in pieces] == [2, 2, 1]
+    revision = pieces[-1].position.revision
+    assert [each.position for each in pieces] == [
+        WatchPosition(0, revision, reset=True),
+        WatchPosition(0, revision),
+        WatchPosition(revision, revision, caught_up=True),
+    ]
+    async with aclosing(service.watch_approvals("ada", after_revision=revision - 5)) as batches:
+        pieces = [await anext(batches) for _ in range(3)]
+    assert [len(each.approvals) for each in pieces] == [2, 2, 1]
+    assert [each.position for each in pieces] == [
+        WatchPosition(revision - 3, revision),
+        WatchPosition(revision - 1, revision),
+        WatchPosition(revision, revision, caught_up=True),
+    ]
     monkeypatch.setattr(desk, "PAGE_BYTES", 1)
     assert len((await service.approvals("ada")).approvals) == 1
 
@@ -484,17 +502,19 @@ async def changes(batches: Batches, count: int) -> list[tuple[str, str]]:
     """The next changes, each as (request id, state)."""
     seen: list[tuple[str, str]] = []
     while len(seen) < count:
-        seen += [(each.request.request_id, str(each.state)) for each in await anext(batches)]
+        seen += [(each.request.request_id, str(each.state)) for each in (await anext(batches)).approvals]
     return seen
 
 
-async def test_a_watch_shows_what_waits_says_that_it_was_all_and_goes_on_with_what_changes(opened: Open) -> None:
+async def test_a_watch_begins_with_a_snapshot_of_what_waits_and_goes_on_with_what_changes(opened: Open) -> None:
     service = await opened()
     await ask(service, "one two")
     await service.respond(answer("r-one"), "ada")
     async with aclosing(service.watch_approvals("ada")) as batches:
-        assert names(await anext(batches)) == ["r-two"]
-        assert await anext(batches) == []
+        first = await anext(batches)
+        assert names(first.approvals) == ["r-two"]
+        revision = (await service.store.approval_revisions("agent")).latest
+        assert first.position == WatchPosition(revision, revision, caught_up=True, reset=True)
         task_id = await ask(service, "three")
         assert await changes(batches, 1) == [("r-three", "pending")]
         await service.respond(answer("r-two", False), "ada")
@@ -503,15 +523,85 @@ async def test_a_watch_shows_what_waits_says_that_it_was_all_and_goes_on_with_wh
         assert await changes(batches, 1) == [("r-three", "withdrawn")]
 
 
-async def test_a_watch_without_anything_to_show_says_so_at_once(opened: Open) -> None:
+async def test_a_watch_without_anything_to_show_is_caught_up_at_once(opened: Open) -> None:
     service = await opened()
+    for word in ("", "one"):
+        if word:
+            task_id = await ask(service, word)
+            await service.respond(answer(f"r-{word}"), "ada")
+            await outcome(service, task_id)
+        async with aclosing(service.watch_approvals("ada")) as batches:
+            first = await anext(batches)
+        revision = (await service.store.approval_revisions("agent")).latest
+        assert first == ApprovalChanges([], WatchPosition(revision, revision, caught_up=True, reset=True))
+        # The position of nothing is one, too.
+        async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+            assert await anext(batches) == ApprovalChanges([], WatchPosition(revision, revision, caught_up=True))
+
+
+async def test_a_watch_after_a_revision_begins_with_what_changed_since_each_as_it_is_now(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one two three")
     async with aclosing(service.watch_approvals("ada")) as batches:
-        assert await anext(batches) == []
-    task_id = await ask(service, "one")
+        revision = (await anext(batches)).position.revision
     await service.respond(answer("r-one"), "ada")
-    await outcome(service, task_id)
-    async with aclosing(service.watch_approvals("ada")) as batches:
-        assert await anext(batches) == []
+    await ask(service, "four five")
+    await service.respond(answer("r-four", False), "ada")
+    async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+        first = await anext(batches)
+        known = [(each.request.request_id, str(each.state)) for each in first.approvals]
+        assert known == [("r-one", "approved"), ("r-five", "pending"), ("r-four", "denied")]
+        assert first.position == WatchPosition(revision + 4, revision + 4, caught_up=True)
+        await service.respond(answer("r-two"), "ada")
+        second = await anext(batches)
+        assert names(second.approvals) == ["r-two"]
+        assert second.position == WatchPosition(revision + 5, revision + 5)
+
+
+async def test_a_watch_after_a_revision_that_is_not_known_begins_with_a_snapshot(opened: Open) -> None:
+    service = await opened()
+    await ask(service, "one")
+    known = await service.store.approval_revisions("agent")
+    for revision in (0, 1, known.first - 1, known.latest + 1, 1 << 62):
+        async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+            first = await anext(batches)
+        assert (names(first.approvals), first.position.reset) == (["r-one"], True), revision
+    with pytest.raises(InvalidArgumentError) as refused:
+        await anext(service.watch_approvals("ada", after_revision=-1))
+    assert refused.value.field == "after_revision"
+
+
+async def test_processes_on_one_file_share_the_revisions_of_approvals(tmp_path: Path) -> None:
+    offices = [Office(SQLiteStore(tmp_path / "tasks.db")) for _ in range(2)]
+    here, there = [each.service(Approvals()) for each in offices]
+    async with asyncio.timeout(PATIENCE_S):
+        await here.start()
+        await there.start()
+        await ask(here, "one two")
+        async with aclosing(there.watch_approvals("ada")) as batches:
+            first = await anext(batches)
+            assert names(first.approvals) == ["r-one", "r-two"]
+            await here.respond(answer("r-one"), "ada")
+            second = await anext(batches)
+            assert names(second.approvals) == ["r-one"]
+            assert second.position.revision == first.position.revision + 1
+        await there.respond(answer("r-two"), "ada")
+        async with aclosing(here.watch_approvals("ada", after_revision=second.position.revision)) as batches:
+            third = await anext(batches)
+            assert names(third.approvals) == ["r-two"]
+            assert third.position == WatchPosition(
+                first.position.revision + 2, first.position.revision + 2, caught_up=True
+            )
+        await there.stop(0)
+        await here.stop(0)
+
+
+async def test_a_change_that_the_reader_may_not_see_moves_the_position_alone(opened: Open) -> None:
+    service = await opened()
+    async with aclosing(service.watch_approvals("bob")) as batches:
+        begin = (await anext(batches)).position.revision
+        await ask(service, "one")
+        assert await anext(batches) == ApprovalChanges([], WatchPosition(begin + 1, begin + 1))
 
 
 async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None:
@@ -519,8 +609,7 @@ async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None
     await ask(service, "one")
     task_id = await ask(service, "two")
     async with aclosing(service.watch_approvals("ada", task_id)) as batches:
-        assert names(await anext(batches)) == ["r-two"]
-        assert await anext(batches) == []
+        assert names((await anext(batches)).approvals) == ["r-two"]
         await service.respond(answer("r-one"), "ada")
         await service.respond(answer("r-two"), "ada")
         assert await changes(batches, 1) == [("r-two", "approved")]
@@ -530,7 +619,7 @@ async def test_a_watch_ends_with_the_service(office: Office) -> None:
     service = office.service()
     await service.start()
     async with aclosing(service.watch_approvals("ada")) as batches:
-        assert await anext(batches) == []
+        await anext(batches)
         following = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0)
         await service.stop(0)
@@ -543,14 +632,14 @@ async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_
     service = office.service()
     await service.start()
     reads, gate = asyncio.Event(), asyncio.Event()
-    revision = office.store.approval_revision
+    revisions = office.store.approval_revisions
 
-    async def held_up(agent_name: str) -> int:
+    async def held_up(agent_name: str) -> ApprovalRevisions:
         reads.set()
         await gate.wait()
-        return await revision(agent_name)
+        return await revisions(agent_name)
 
-    office.store.approval_revision = held_up  # type: ignore[method-assign]  # of this one store
+    office.store.approval_revisions = held_up  # type: ignore[method-assign]  # of this one store
     async with aclosing(service.watch_approvals("ada")) as batches:
         begun = asyncio.ensure_future(anext(batches))
         await reads.wait()
@@ -560,26 +649,34 @@ async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_
             with pytest.raises(UnavailableError):
                 await begun
         else:
-            assert await begun == []
+            assert (await begun).approvals == []
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_watch_begun_at_any_moment_ends_up_knowing_every_approval(opened: Open, seed: int) -> None:
+async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approval_and_repeats_none(
+    opened: Open, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "BATCH", 3)
     chance = random.Random(seed)
     service = await opened()
     known: list[dict[str, str]] = []
     twice: list[str] = []
 
     async def follow(seen: dict[str, str]) -> None:
-        async with aclosing(service.watch_approvals("ada")) as batches:
-            async for batch in batches:
-                for approval in batch:
-                    name, state = approval.request.request_id, str(approval.state)
-                    if seen.get(name) == state:
-                        twice.append(name)
-                    seen[name] = state
-                if "r-last" in seen:
-                    return
+        reader = ApprovalFollower()
+        while "r-last" not in seen:
+            caught_up = 0
+            async with aclosing(service.watch_approvals("ada", after_revision=reader.reopened())) as batches:
+                async for batch in batches:
+                    caught_up += batch.position.caught_up
+                    for approval in reader.news(batch):
+                        name, state = approval.request.request_id, str(approval.state)
+                        if seen.get(name) == state:
+                            twice.append(name)
+                        seen[name] = state
+                    if "r-last" in seen or chance.random() < 0.2:
+                        break
+            assert caught_up <= 1
 
     async def work(nth: int) -> None:
         await ask(service, f"a{nth} b{nth}")
@@ -672,7 +769,8 @@ async def test_a_task_without_approvals_leaves_the_index_alone(opened: Open) -> 
     service = await opened()
     task_id = (await service.submit(Submission([Message.user("")]), "ada")).task_id
     await outcome(service, task_id)
-    assert await service.store.approval_revision("agent") == 0
+    revisions = await service.store.approval_revisions("agent")
+    assert revisions.first == revisions.latest
 
 
 # -- sessions ------------------------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def test_full_events_leave_no_field_of_the_contract_out() -> None:
         # For later versions: nothing of this one sets them.
         *(f"plgrpc.v1.RunEvent.{name}" for name in ("thread_id", "turn_id", "trace_id", "must_understand")),
         "plgrpc.v1.Part.fallback_text",
+        "plgrpc.v1.Task.first_sequence",
     }
 
 

@@ -389,10 +389,17 @@ def outputs() -> Iterator[Vector]:
     ):
         message = task_pb2.Message(id="m2", role=task_pb2.ROLE_AGENT, parts=parts)
         asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
-        yield Vector(f"output.{name}", task_pb2.Task(id="t", messages=[asked, message], output_id="m2"), ["output_id"], output=output)
+        yield Vector(
+            f"output.{name}",
+            task_pb2.Task(id="t", messages=[asked, message], output_id="m2"),
+            ["output_id"],
+            output=output,
+        )
     for name, kind, output in (("artifact", "", "yes"), ("named_artifact", "result", "yes")):
         made = task_pb2.Artifact(id="a1", parts=[text], kind=kind)
-        yield Vector(f"output.{name}", task_pb2.Task(id="t", artifacts=[made], output_id="a1"), ["output_id"], output=output)
+        yield Vector(
+            f"output.{name}", task_pb2.Task(id="t", artifacts=[made], output_id="a1"), ["output_id"], output=output
+        )
     asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
     yield Vector("output.none", task_pb2.Task(id="t", messages=[asked]), ["output_id"], output=None)
 

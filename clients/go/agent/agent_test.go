@@ -154,6 +154,46 @@ func TestEventsAreStreamedInOrderAndReadFromAnyPosition(t *testing.T) {
 	}
 }
 
+// watched keeps what a watch sends.
+type watched struct {
+	grpc.ServerStream
+	ctx       context.Context
+	positions []string
+}
+
+func (w *watched) Context() context.Context { return w.ctx }
+
+func (w *watched) Send(response *pb.SubscribeTaskResponse) error {
+	at := response.GetPosition()
+	w.positions = append(w.positions, fmt.Sprintf("%d: %d of %d, %v", len(response.GetEvents()), at.GetRevision(), at.GetHead(), at.GetCaughtUp()))
+	return nil
+}
+
+func TestAWatchSaysOnceThatItsReaderHasCaughtUp(t *testing.T) {
+	card := &pb.AgentCard{Name: "scripted", MaxConcurrency: 1}
+	s := newService(card, scripted, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	sent, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text("count 1000")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	positions := func(after int64, stopAt pb.StopAt) []string {
+		to := &watched{ctx: t.Context()}
+		request := &pb.SubscribeTaskRequest{TaskId: sent.GetTask().GetId(), AfterSequence: after, StopAt: stopAt}
+		if err := s.SubscribeTask(request, to); err != nil {
+			t.Fatal(err)
+		}
+		return to.positions
+	}
+	expect(t, "at the end", positions(1003, pb.StopAt_STOP_AT_TERMINAL), []string{"0: 1003 of 1003, true"})
+	expect(t, "near it", positions(1000, pb.StopAt_STOP_AT_CURRENT), []string{"3: 1003 of 1003, true"})
+	all := positions(0, pb.StopAt_STOP_AT_TERMINAL)
+	expect(t, "a long log, at first", all[0], fmt.Sprintf("%d: %d of 1003, false", eventsAtOnce, eventsAtOnce))
+	expect(t, "its end", strings.HasSuffix(all[len(all)-1], ": 1003 of 1003, true"), true)
+	for _, between := range all[1 : len(all)-1] {
+		expect(t, "between", strings.HasSuffix(between, ": 0 of 0, false"), true)
+	}
+}
+
 func TestEventsAreShownWhileTheRunGoesOn(t *testing.T) {
 	client, _ := start(t, func(ctx context.Context, run *Run) error {
 		run.Progress(50, "half")

@@ -65,7 +65,7 @@ func (c *control) CallTool(ctx context.Context, request *pb.CallToolRequest) (*p
 		return nil, err
 	}
 	response := &pb.CallToolResponse{TaskId: began.taskID}
-	keep := func(events []*pb.RunEvent) error {
+	keep := func(events []*pb.RunEvent, _ *pb.WatchPosition) error {
 		for _, event := range events {
 			for _, output := range plgrpc.ToolOutputsOf(event.GetTaskArtifact().GetArtifact().GetParts()) {
 				response.Output = output

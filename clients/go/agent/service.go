@@ -79,7 +79,7 @@ func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*p
 		return nil, err
 	}
 	if !request.GetReturnImmediately() {
-		discard := func([]*pb.RunEvent) error { return nil }
+		discard := func([]*pb.RunEvent, *pb.WatchPosition) error { return nil }
 		if err := s.watch(ctx, task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, discard); err != nil {
 			return nil, err
 		}
@@ -92,8 +92,8 @@ func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerSt
 	if err != nil {
 		return err
 	}
-	return s.watch(stream.Context(), task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, func(events []*pb.RunEvent) error {
-		return stream.Send(&pb.StreamTaskResponse{Events: events})
+	return s.watch(stream.Context(), task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, func(events []*pb.RunEvent, position *pb.WatchPosition) error {
+		return stream.Send(&pb.StreamTaskResponse{Events: events, Position: position})
 	})
 }
 
@@ -107,8 +107,8 @@ func (s *service) SubscribeTask(request *pb.SubscribeTaskRequest, stream grpc.Se
 			"task_id", request.GetTaskId(), "last_sequence", strconv.FormatInt(last, 10))
 	}
 	after := max(request.GetAfterSequence(), 0)
-	return s.watch(stream.Context(), task, after, request.GetStopAt(), func(events []*pb.RunEvent) error {
-		return stream.Send(&pb.SubscribeTaskResponse{Events: events})
+	return s.watch(stream.Context(), task, after, request.GetStopAt(), func(events []*pb.RunEvent, position *pb.WatchPosition) error {
+		return stream.Send(&pb.SubscribeTaskResponse{Events: events, Position: position})
 	})
 }
 
@@ -170,9 +170,17 @@ func (s *service) matching(request *pb.ListTasksRequest) []*pb.Task {
 }
 
 // watch sends events as they come, from a position until stopAt says so, the caller hangs up or the agent goes down.
-func (s *service) watch(ctx context.Context, task *taskLog, after int64, stopAt pb.StopAt, send func([]*pb.RunEvent) error) error {
-	for {
+func (s *service) watch(
+	ctx context.Context, task *taskLog, after int64, stopAt pb.StopAt, send func([]*pb.RunEvent, *pb.WatchPosition) error,
+) error {
+	for first := true; ; first = false {
 		events, over, changed := task.read(after)
+		begin, head := after, after+int64(len(events))
+		if first && after == head {
+			if err := send(nil, &pb.WatchPosition{Revision: head, Head: head, CaughtUp: true}); err != nil {
+				return err
+			}
+		}
 		for len(events) > 0 {
 			batch, last := events[:min(len(events), eventsAtOnce)], false
 			if stopAt == pb.StopAt_STOP_AT_INTERRUPTED {
@@ -180,10 +188,14 @@ func (s *service) watch(ctx context.Context, task *taskLog, after int64, stopAt 
 					batch, last = batch[:at+1], true
 				}
 			}
-			if err := send(batch); err != nil || last {
+			after, events = batch[len(batch)-1].GetSequence(), events[len(batch):]
+			var position *pb.WatchPosition
+			if caughtUp := after == head; first && (caughtUp || batch[0].GetSequence() == begin+1) {
+				position = &pb.WatchPosition{Revision: after, Head: head, CaughtUp: caughtUp}
+			}
+			if err := send(batch, position); err != nil || last {
 				return err
 			}
-			after, events = batch[len(batch)-1].GetSequence(), events[len(batch):]
 		}
 		if over || stopAt == pb.StopAt_STOP_AT_CURRENT {
 			return nil

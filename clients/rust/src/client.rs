@@ -293,8 +293,8 @@ impl Client {
     /// What waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
     /// `task_id` is empty. It does not end by itself.
     ///
-    /// Through a cut it shows each pending approval once all the same, and then how those were answered that waited
-    /// before the cut. What was asked for and answered within one cut is not shown.
+    /// After a cut it shows what was asked for and answered meanwhile, each approval as it is then, and nothing twice. An
+    /// agent that has lost its memory meanwhile shows what waits there.
     pub fn watch_approvals(&self, task_id: impl Into<String>) -> Feed<Approval> {
         let source = Approvals::new(self.control(), task_id.into());
         Feed::of(source, self.connection.patience)

@@ -220,3 +220,9 @@ pub const VERSION_NOT_SUPPORTED: &str = "VERSION_NOT_SUPPORTED";
 /// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's
 /// operator. gRPC code: INTERNAL.
 pub const INVALID_AGENT_RESPONSE: &str = "INVALID_AGENT_RESPONSE";
+
+/// The position to read from is before the beginning of the task's log, whose oldest events were
+/// dropped; no store does that yet. Read the task with GetTask and continue after its `sequence`,
+/// or read the rest of the log from the metadata's `first_sequence`. A repetition does not help.
+/// gRPC code: OUT_OF_RANGE.
+pub const POSITION_COMPACTED: &str = "POSITION_COMPACTED";

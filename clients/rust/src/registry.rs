@@ -176,7 +176,8 @@ struct Roster {
 
 impl Roster {
     fn news(&mut self, batch: WatchAgentsResponse) -> Vec<AgentChange> {
-        if batch.snapshot {
+        let position = batch.position.unwrap_or_default();
+        if position.reset {
             self.snapshot = Some(ByUrl::new());
         }
         let mut news: Vec<_> = batch
@@ -184,8 +185,8 @@ impl Roster {
             .into_iter()
             .filter(|change| self.is_news(change))
             .collect();
-        if batch.revision > 0 {
-            self.revision = batch.revision;
+        if position.revision > 0 {
+            self.revision = position.revision;
             if let Some(snapshot) = self.snapshot.take() {
                 // Whoever is not in it is gone.
                 let before = std::mem::replace(&mut self.agents, snapshot);
@@ -193,7 +194,7 @@ impl Roster {
                 news.extend(gone.map(|(_, agent)| AgentChange {
                     kind: AgentChangeKind::Down.into(),
                     agent: Some(agent),
-                    revision: batch.revision,
+                    revision: position.revision,
                 }));
             }
         }
@@ -227,7 +228,7 @@ impl Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::AgentInterface;
+    use crate::v1::{AgentInterface, WatchPosition};
 
     fn change(kind: AgentChangeKind, url: &str) -> AgentChange {
         let first = AgentInterface {
@@ -251,15 +252,18 @@ mod tests {
 
     fn told(
         roster: &mut Roster,
-        snapshot: bool,
+        reset: bool,
         revision: i64,
         changes: &[(AgentChangeKind, &str)],
     ) -> Vec<(i32, String)> {
         let changes = changes.iter().map(|(kind, url)| change(*kind, url)).collect();
         let news = roster.news(WatchAgentsResponse {
             changes,
-            snapshot,
-            revision,
+            position: Some(WatchPosition {
+                revision,
+                reset,
+                ..Default::default()
+            }),
         });
         let url = |each: &AgentChange| super::url(each.agent.as_ref().unwrap().card.as_ref().unwrap()).to_owned();
         news.iter().map(|each| (each.kind, url(each))).collect()

@@ -33,13 +33,26 @@ fn event(sequence: i64, last: i64) -> RunEvent {
 fn begun(sequences: impl IntoIterator<Item = i64>, last: i64) -> Batches<StreamTaskResponse> {
     let events = sequences.into_iter().map(|sequence| event(sequence, last)).collect();
     let deltas = Vec::new();
-    Box::pin(iter([Ok(StreamTaskResponse { events, deltas })]))
+    let position = None;
+    Box::pin(iter([Ok(StreamTaskResponse {
+        events,
+        deltas,
+        position,
+    })]))
 }
 
 fn resumed(sequences: impl IntoIterator<Item = i64>, last: i64) -> Batches<SubscribeTaskResponse> {
     let events = sequences.into_iter().map(|sequence| event(sequence, last)).collect();
     let deltas = Vec::new();
-    Box::pin(iter([Ok(SubscribeTaskResponse { events, deltas })]))
+    let position = Some(WatchPosition {
+        caught_up: true, // which is no progress
+        ..Default::default()
+    });
+    Box::pin(iter([Ok(SubscribeTaskResponse {
+        events,
+        deltas,
+        position,
+    })]))
 }
 
 fn cut<B: Send + 'static>(code: Code) -> Batches<B> {
@@ -307,46 +320,45 @@ fn approval(id: &str, state: ApprovalState) -> Approval {
     }
 }
 
-/// What a watch shows, batch by batch.
-fn watch(batches: Vec<Vec<Approval>>) -> Batches<WatchApprovalsResponse> {
-    let batches = batches
-        .into_iter()
-        .map(|approvals| Ok(WatchApprovalsResponse { approvals }));
-    Box::pin(iter(batches))
+/// What a watch shows, batch by batch: approvals, the revision that they lead to, and whether a snapshot begins.
+fn watch<const N: usize>(batches: [(Vec<Approval>, i64, bool); N]) -> Batches<WatchApprovalsResponse> {
+    let batches = batches.map(|(approvals, revision, reset)| {
+        let position = Some(WatchPosition {
+            revision,
+            reset,
+            ..Default::default()
+        });
+        Ok(WatchApprovalsResponse { approvals, position })
+    });
+    Box::pin(iter(batches)) // ends, which is a cut
 }
 
 #[tokio::test]
-async fn what_was_answered_during_a_cut_is_shown_once() {
+async fn a_watch_of_approvals_goes_on_at_its_position_and_shows_each_change_once() {
     use ApprovalState::{Approved, Denied, Pending};
-    let [a, b, c] = ["a", "b", "c"].map(|id| approval(id, Pending));
-    let answered = approval("a", Approved);
-    let later = watch(vec![
-        vec![b.clone()],
-        vec![],
-        vec![answered.clone(), approval("b", Denied), c.clone()],
-    ]);
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|id| approval(id, Pending));
+    let (answered, denied) = (approval("c", Approved), approval("a", Denied));
     let mut place = serve(Script {
         watched: [
-            watch(vec![vec![a.clone(), b.clone()], vec![]]), // ends, which is a cut
-            Box::pin(later.chain(pending())),
+            watch([(vec![a.clone(), b.clone()], 0, true)]), // cut within the snapshot: b is answered meanwhile
+            watch([(vec![a.clone()], 0, true), (vec![c.clone()], 10, false)]),
+            watch([(vec![answered.clone()], 13, false), (vec![], 15, false)]),
+            watch([(vec![a.clone(), d.clone()], 3, true), (vec![denied.clone()], 4, false)]), // another life
         ]
         .into(),
-        approvals: [vec![approval("another", Denied), answered.clone()]].into(),
         ..Default::default()
     })
     .await;
     let watched = Client::connect(&place.url).unwrap().watch_approvals("t");
     let all = watched.take(5).map(Result::unwrap).collect();
     let shown: Vec<_> = timeout(Duration::from_secs(10), all).await.unwrap();
-    assert_eq!(shown, [a, b, answered, approval("b", Denied), c]);
-    for _ in 0..2 {
-        assert!(matches!(place.next().await, Asked::WatchApprovals(asked) if asked.task_id == "t"));
+    assert_eq!(shown, [a, c, answered, d, denied]);
+    for after in [0, 0, 10, 15] {
+        let Asked::WatchApprovals(asked) = place.next().await else {
+            panic!()
+        };
+        assert_eq!((asked.task_id.as_str(), asked.after_revision), ("t", after));
     }
-    let Asked::ListApprovals(asked) = place.next().await else {
-        panic!()
-    };
-    assert_eq!(asked.task_id, "t");
-    assert!(asked.states().all(|state| state != Pending) && asked.states.len() == 4);
 }
 
 #[tokio::test]

@@ -1,39 +1,44 @@
-/** What a watcher of approvals has seen, through all its connections. Nothing is called here. */
+/** What a watcher of approvals knows, through all its connections. Nothing is called here. */
 
-import { type Approval, ApprovalState } from "@protolink-grpc/protocol";
+import { type Approval, ApprovalState, type WatchApprovalsResponse } from "@protolink-grpc/protocol";
 
-/** The pending approvals, by the ids of their requests. */
+/** The pending approvals that were shown, and where the watch continues. */
 export class KnownApprovals {
-  readonly #pending = new Map<string, Approval>();
-  #unseen = new Map<string, Approval>();
+  /** Revision up to which the watcher is informed; 0 before the first one. */
+  revision = 0n;
+  #pending = new Set<string>();
+  #snapshot: Approval[] | undefined;
 
-  /** A connection begins: the server shows all that are pending now. */
+  /** A connection begins: a snapshot that was cut off comes again. */
   begin(): void {
-    this.#unseen = new Map(this.#pending);
+    this.#snapshot = undefined;
   }
 
-  /** Takes note of an approval, and returns whether it is news. */
-  take(approval: Approval): boolean {
-    const id = idOf(approval);
-    this.#unseen.delete(id);
-    if (approval.state !== ApprovalState.PENDING) {
-      this.#pending.delete(id);
-      return true;
+  /** Takes note of a response, and returns what is news in it. A snapshot is shown when it is complete. */
+  take({ approvals, position }: WatchApprovalsResponse): Approval[] {
+    const revision = position?.revision ?? 0n;
+    let news = approvals;
+    if (position?.reset) {
+      this.#snapshot = [];
     }
-    const isNews = !this.#pending.has(id);
-    this.#pending.set(id, approval);
-    return isNews;
-  }
-
-  /** Those that were pending before this connection and are not any more. Asked when the server has shown all pending ones. */
-  get unseen(): Approval[] {
-    return [...this.#unseen.values()];
-  }
-
-  /** What became of {@link unseen} has been asked for; those of which the agent knows nothing are not asked for again. */
-  settle(): void {
-    this.#unseen.forEach((_, id) => this.#pending.delete(id));
-    this.#unseen.clear();
+    if (this.#snapshot) {
+      this.#snapshot.push(...approvals);
+      if (!revision) {
+        return [];
+      }
+      news = this.#snapshot.filter((each) => !this.#pending.has(idOf(each)));
+      this.#pending = new Set(this.#snapshot.map(idOf));
+      this.#snapshot = undefined;
+    }
+    for (const approval of news) {
+      if (approval.state === ApprovalState.PENDING) {
+        this.#pending.add(idOf(approval));
+      } else {
+        this.#pending.delete(idOf(approval));
+      }
+    }
+    this.revision = revision || this.revision;
+    return news;
   }
 }
 

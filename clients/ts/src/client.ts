@@ -13,7 +13,7 @@ import {
   AgentCardSchema,
   AgentService,
   type Approval,
-  ApprovalState,
+  type ApprovalState,
   type CallToolResponse,
   ControlService,
   type RespondApprovalResponse,
@@ -238,15 +238,23 @@ export class Client {
 
   /** Approvals that the caller may answer or has asked for, oldest first. */
   async approvals(filter: ApprovalFilter = {}, options?: CallOptions): Promise<Approval[]> {
-    return this.#allApprovals(filter, options);
+    const found: Approval[] = [];
+    let pageToken = "";
+    do {
+      const request = { ...filter, pageToken };
+      const page = await this.#caller.answer((call) => this.control.listApprovals(request, call), options);
+      found.push(...page.approvals);
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+    return found;
   }
 
   /**
-   * Yields the pending approvals, then every approval that is asked for or answered, until it is left. After a cut it tells what
-   * became of those that were pending, and nothing twice.
+   * Yields the pending approvals, then every approval that is asked for or answered, until it is left. After a cut it shows those that
+   * were asked for or answered meanwhile, each as it is then, and nothing twice.
    */
   watchApprovals(filter: Pick<ApprovalFilter, "taskId"> = {}, options: CallOptions = {}): Stream<Approval> {
-    return this.#caller.stream((call) => this.#watchedApprovals(filter, options, call), options);
+    return this.#caller.stream((call) => this.#watchedApprovals(filter, call), options);
   }
 
   /**
@@ -346,53 +354,23 @@ export class Client {
   }
 
   async *#watchedApprovals(
-    filter: Pick<ApprovalFilter, "taskId">,
-    options: CallOptions,
-    whole: Call,
+    { taskId }: Pick<ApprovalFilter, "taskId">,
+    call: Call,
   ): AsyncGenerator<Approval, void, undefined> {
     const known = new KnownApprovals();
-    const open = (call: ConnectOptions) => {
+    const open = (attempt: ConnectOptions) => {
       known.begin();
-      return this.control.watchApprovals(filter, call);
+      return this.control.watchApprovals({ taskId, afterRevision: known.revision }, attempt);
     };
-    for await (const { approvals } of whole.responses(open)) {
-      const shown = [...approvals];
-      if (approvals.length === 0 && known.unseen.length > 0) {
-        // All that are pending have been shown: the others were decided during the cut.
-        shown.push(...(await this.#decided(known.unseen, options, whole)));
-        known.settle();
+    for await (const response of call.responses(open)) {
+      if (response.approvals.length > 0) {
+        call.patience.stayedOpen(); // a snapshot may have no news
       }
-      for (const approval of shown) {
-        whole.patience.stayedOpen();
-        if (known.take(approval)) {
-          whole.patience.progress();
-          yield approval;
-        }
+      for (const approval of known.take(response)) {
+        call.patience.progress();
+        yield approval;
       }
     }
-  }
-
-  /** What became of approvals that were pending. */
-  async #decided(wanted: Approval[], options: CallOptions, whole: Call): Promise<Approval[]> {
-    const states = [ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN];
-    const ids = new Set(wanted.map(idOf));
-    const found: Approval[] = [];
-    for (const taskId of new Set(wanted.map((each) => each.request?.taskId ?? ""))) {
-      found.push(...(await this.#allApprovals({ states, taskId }, options, whole)));
-    }
-    return found.filter((each) => ids.has(idOf(each)));
-  }
-
-  async #allApprovals(filter: ApprovalFilter, options?: CallOptions, parent?: Call): Promise<Approval[]> {
-    const found: Approval[] = [];
-    let pageToken = "";
-    do {
-      const request = { ...filter, pageToken };
-      const page = await this.#caller.answer((call) => this.control.listApprovals(request, call), options, parent);
-      found.push(...page.approvals);
-      pageToken = page.nextPageToken;
-    } while (pageToken);
-    return found;
   }
 
   /** An id that no other request has, here or elsewhere. */

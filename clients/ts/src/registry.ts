@@ -124,22 +124,22 @@ export class KnownAgents {
 
   /** Takes note of a response, and returns what is news in it. */
   take(response: WatchAgentsResponse): AgentChange[] {
-    if (response.snapshot) {
+    const { revision = 0n, reset } = response.position ?? {};
+    if (reset) {
       this.#snapshot = new Set();
     }
     const news = response.changes.filter((change) => this.#isNews(change));
-    if (this.#snapshot && response.revision) {
+    if (this.#snapshot && revision) {
       // The snapshot is complete: who is not in it has gone.
       for (const [url, agent] of this.#agents) {
         if (!this.#snapshot.has(url)) {
           this.#agents.delete(url);
-          const { revision } = response;
           news.push(create(AgentChangeSchema, { kind: AgentChangeKind.DOWN, agent, revision }));
         }
       }
       this.#snapshot = undefined;
     }
-    this.revision = response.revision || this.revision;
+    this.revision = revision || this.revision;
     return news;
   }
 

@@ -140,8 +140,9 @@ test("a subscription of a reader who has seen everything ends, and one to what i
   let calls = 0;
   const client = clientOf(
     {
-      async *subscribeTask() {
+      async *subscribeTask({ afterSequence }) {
         calls += 1;
+        yield { position: { revision: afterSequence, caughtUp: true } };
       },
       getTask: () => ({ task: { sequence: 7n, state } }),
     },
@@ -173,6 +174,18 @@ test("a task that the agent has forgotten is that error, never a new run", async
   assert.equal(runs, 1);
 });
 
+test("a position that the log no longer has is an answer, not a cut", async () => {
+  let calls = 0;
+  const client = clientOf({
+    async *subscribeTask() {
+      calls += 1;
+      throw new ConnectError("the log begins with event 40", Code.OutOfRange);
+    },
+  });
+  await assert.rejects(sequences(client.subscribe("t-1", { after: 3n })), hasCode(Code.OutOfRange));
+  assert.equal(calls, 1);
+});
+
 test("a stream without progress ends with the error when the patience has run out, and does not spin", async () => {
   let calls = 0;
   const client = clientOf(
@@ -182,6 +195,7 @@ test("a stream without progress ends with the error when the patience has run ou
         if (afterSequence < 3n) {
           yield { events: [event(Number(afterSequence) + 1)] };
         }
+        yield { position: { revision: afterSequence, caughtUp: true } }; // which is no progress
         throw cut();
       },
     },
@@ -417,46 +431,50 @@ test("lists are fetched page by page", async () => {
   assert.deepEqual(found, ["t-1", "t-2", "t-3"]);
 });
 
-test("a watch of approvals tells after a cut what became of those that were pending, and nothing twice", async () => {
+test("a watch of approvals goes on after a cut from where it was, and shows nothing twice", async () => {
   const approval = (requestId: string, state: ApprovalState) => ({ state, request: { requestId, taskId: "t-1" } });
   const { PENDING, DENIED, APPROVED } = ApprovalState;
-  let calls = 0;
+  const asked: bigint[] = [];
   const client = clientOf(
     {},
     {
-      async *watchApprovals() {
-        calls += 1;
-        switch (calls) {
-          case 1:
-            yield { approvals: [approval("a", PENDING), approval("b", PENDING), approval("gone", PENDING)] };
-            yield {};
+      async *watchApprovals({ afterRevision }) {
+        asked.push(afterRevision);
+        switch (asked.length) {
+          case 1: // cut within the snapshot: b is answered meanwhile
+            yield { approvals: [approval("a", PENDING), approval("b", PENDING)], position: { reset: true } };
             throw cut();
-          case 2: // ends with OK, which is a cut, before it has shown what is pending
+          case 2:
+            yield { approvals: [approval("a", PENDING)], position: { reset: true } };
+            yield { approvals: [approval("c", PENDING)], position: { revision: 10n, caughtUp: true } };
+            yield { approvals: [approval("d", PENDING)], position: { revision: 11n } };
+            throw cut();
+          case 3: // ends with OK, which is a cut
             return;
-          case 3:
-            yield { approvals: [approval("b", PENDING), approval("c", PENDING)] };
-            yield {};
-            yield { approvals: [approval("b", APPROVED)] };
+          case 4:
+            yield { approvals: [approval("c", APPROVED), approval("d", DENIED)], position: { revision: 13n } };
+            yield { position: { revision: 15n, caughtUp: true } };
             return;
-          default:
-            yield { approvals: [approval("c", PENDING)] };
-            yield {};
-            yield { approvals: [approval("c", APPROVED)] };
+          case 5: // another life of the agent
+            yield {
+              approvals: [approval("a", PENDING), approval("e", PENDING)],
+              position: { revision: 3n, reset: true, caughtUp: true },
+            };
+            yield { approvals: [approval("a", DENIED)], position: { revision: 4n } };
         }
       },
-      listApprovals: () => ({ approvals: [approval("a", DENIED), approval("z", DENIED)] }),
     },
   );
   const told: string[] = [];
   for await (const { request, state } of client.watchApprovals()) {
     told.push(`${request?.requestId} ${ApprovalState[state]}`);
-    if (told.at(-1) === "c APPROVED") {
+    if (told.at(-1) === "a DENIED") {
       break;
     }
   }
-  const pending = ["a PENDING", "b PENDING", "gone PENDING", "c PENDING"];
-  assert.deepEqual(told, [...pending, "a DENIED", "b APPROVED", "c APPROVED"]);
-  assert.equal(calls, 4);
+  const first = ["a PENDING", "c PENDING", "d PENDING"];
+  assert.deepEqual(told, [...first, "c APPROVED", "d DENIED", "e PENDING", "a DENIED"]);
+  assert.deepEqual(asked, [0n, 0n, 11n, 11n, 15n]);
 });
 
 test("an approval is answered for the action that was shown, with other arguments where the caller has some", async () => {

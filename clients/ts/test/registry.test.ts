@@ -20,15 +20,15 @@ test("a watch goes on after a cut from where it was, and finds out from a snapsh
         asked.push(afterRevision);
         switch (asked.length) {
           case 1:
-            yield { snapshot: true, changes: [change(UP, "a", 1n)] };
-            yield { changes: [change(UP, "b", 2n)], revision: 2n };
-            yield { changes: [change(UP, "c", 3n)], revision: 3n };
+            yield { position: { reset: true }, changes: [change(UP, "a", 1n)] };
+            yield { changes: [change(UP, "b", 2n)], position: { revision: 2n } };
+            yield { changes: [change(UP, "c", 3n)], position: { revision: 3n } };
             throw new ConnectError("cut", Code.Unavailable);
           case 2:
-            yield { snapshot: true, changes: [change(UP, "a", 1n), change(UP, "c", 5n)], revision: 5n };
+            yield { changes: [change(UP, "a", 1n), change(UP, "c", 5n)], position: { revision: 5n, reset: true } };
             return; // ends with OK, which is a cut: a watch has no end
           case 3:
-            yield { changes: [change(DOWN, "a", 6n)], revision: 6n };
+            yield { changes: [change(DOWN, "a", 6n)], position: { revision: 6n } };
         }
       },
     });

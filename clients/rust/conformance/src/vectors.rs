@@ -259,4 +259,5 @@ messages![
     WatchAgentsResponse,
     WatchApprovalsRequest,
     WatchApprovalsResponse,
+    WatchPosition,
 ];

@@ -25,7 +25,6 @@ pub enum Asked {
     Subscribe(SubscribeTaskRequest),
     Get(GetTaskRequest),
     Cancel(CancelTaskRequest),
-    ListApprovals(ListApprovalsRequest),
     WatchApprovals(WatchApprovalsRequest),
     Respond(RespondApprovalRequest),
 }
@@ -37,7 +36,6 @@ pub struct Script {
     pub got: VecDeque<Result<Task, Status>>,
     pub streamed: VecDeque<Batches<StreamTaskResponse>>,
     pub subscribed: VecDeque<Batches<SubscribeTaskResponse>>,
-    pub approvals: VecDeque<Vec<Approval>>,
     pub watched: VecDeque<Batches<WatchApprovalsResponse>>,
 }
 
@@ -153,15 +151,9 @@ impl ControlService for Agent {
 
     async fn list_approvals(
         &self,
-        request: Request<ListApprovalsRequest>,
+        _: Request<ListApprovalsRequest>,
     ) -> Result<Response<ListApprovalsResponse>, Status> {
-        self.note(request, Asked::ListApprovals);
-        let approvals = self.answer(|script| &mut script.approvals).await;
-        let next_page_token = String::new();
-        Ok(Response::new(ListApprovalsResponse {
-            approvals,
-            next_page_token,
-        }))
+        Err(Status::unimplemented("not here"))
     }
 
     async fn watch_approvals(

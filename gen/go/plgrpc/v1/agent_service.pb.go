@@ -373,7 +373,10 @@ type StreamTaskResponse struct {
 	// Events in order, without gaps from one response to the next. Set by the server.
 	Events []*RunEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// Text that is being produced; volatile. Set by the server.
-	Deltas        []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
+	Deltas []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
+	// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+	// others: the position is the sequence of the last event.
+	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,12 +425,20 @@ func (x *StreamTaskResponse) GetDeltas() []*Delta {
 	return nil
 }
 
+func (x *StreamTaskResponse) GetPosition() *WatchPosition {
+	if x != nil {
+		return x.Position
+	}
+	return nil
+}
+
 // SubscribeTaskRequest names a task and a position.
 type SubscribeTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to watch. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+	// Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+	// `Task.first_sequence` - 1.
 	AfterSequence int64 `protobuf:"varint,2,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"`
 	// Where to end. Set by the caller. Default: terminal.
 	StopAt StopAt `protobuf:"varint,3,opt,name=stop_at,json=stopAt,proto3,enum=plgrpc.v1.StopAt" json:"stop_at,omitempty"`
@@ -501,7 +512,10 @@ type SubscribeTaskResponse struct {
 	// Events in order, without gaps from one response to the next. Set by the server.
 	Events []*RunEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// Text that is being produced; volatile. Set by the server.
-	Deltas        []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
+	Deltas []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
+	// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+	// others: the position is the sequence of the last event.
+	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -546,6 +560,13 @@ func (x *SubscribeTaskResponse) GetEvents() []*RunEvent {
 func (x *SubscribeTaskResponse) GetDeltas() []*Delta {
 	if x != nil {
 		return x.Deltas
+	}
+	return nil
+}
+
+func (x *SubscribeTaskResponse) GetPosition() *WatchPosition {
+	if x != nil {
+		return x.Position
 	}
 	return nil
 }
@@ -929,7 +950,7 @@ var File_plgrpc_v1_agent_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\"\x15\n" +
+	"\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/watch.proto\"\x15\n" +
 	"\x13GetAgentCardRequest\"@\n" +
 	"\x14GetAgentCardResponse\x12(\n" +
 	"\x04card\x18\x01 \x01(\v2\x14.plgrpc.v1.AgentCardR\x04card\"\xc6\x01\n" +
@@ -947,18 +968,20 @@ const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"k\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xa1\x01\n" +
 	"\x12StreamTaskResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12(\n" +
-	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\"\x9a\x01\n" +
+	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\x124\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"\x9a\x01\n" +
 	"\x14SubscribeTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12%\n" +
 	"\x0eafter_sequence\x18\x02 \x01(\x03R\rafterSequence\x12*\n" +
 	"\astop_at\x18\x03 \x01(\x0e2\x11.plgrpc.v1.StopAtR\x06stopAt\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"n\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xa4\x01\n" +
 	"\x15SubscribeTaskResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12(\n" +
-	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\"R\n" +
+	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\x124\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"R\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12'\n" +
 	"\x04view\x18\x02 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\"6\n" +
@@ -1038,8 +1061,9 @@ var file_plgrpc_v1_agent_service_proto_goTypes = []any{
 	(TaskView)(0),                 // 17: plgrpc.v1.TaskView
 	(*RunEvent)(nil),              // 18: plgrpc.v1.RunEvent
 	(*Delta)(nil),                 // 19: plgrpc.v1.Delta
-	(TaskState)(0),                // 20: plgrpc.v1.TaskState
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*WatchPosition)(nil),         // 20: plgrpc.v1.WatchPosition
+	(TaskState)(0),                // 21: plgrpc.v1.TaskState
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_plgrpc_v1_agent_service_proto_depIdxs = []int32{
 	15, // 0: plgrpc.v1.GetAgentCardResponse.card:type_name -> plgrpc.v1.AgentCard
@@ -1049,35 +1073,37 @@ var file_plgrpc_v1_agent_service_proto_depIdxs = []int32{
 	16, // 4: plgrpc.v1.StreamTaskRequest.task:type_name -> plgrpc.v1.Task
 	18, // 5: plgrpc.v1.StreamTaskResponse.events:type_name -> plgrpc.v1.RunEvent
 	19, // 6: plgrpc.v1.StreamTaskResponse.deltas:type_name -> plgrpc.v1.Delta
-	0,  // 7: plgrpc.v1.SubscribeTaskRequest.stop_at:type_name -> plgrpc.v1.StopAt
-	18, // 8: plgrpc.v1.SubscribeTaskResponse.events:type_name -> plgrpc.v1.RunEvent
-	19, // 9: plgrpc.v1.SubscribeTaskResponse.deltas:type_name -> plgrpc.v1.Delta
-	17, // 10: plgrpc.v1.GetTaskRequest.view:type_name -> plgrpc.v1.TaskView
-	16, // 11: plgrpc.v1.GetTaskResponse.task:type_name -> plgrpc.v1.Task
-	20, // 12: plgrpc.v1.ListTasksRequest.states:type_name -> plgrpc.v1.TaskState
-	21, // 13: plgrpc.v1.ListTasksRequest.updated_after:type_name -> google.protobuf.Timestamp
-	17, // 14: plgrpc.v1.ListTasksRequest.view:type_name -> plgrpc.v1.TaskView
-	16, // 15: plgrpc.v1.ListTasksResponse.tasks:type_name -> plgrpc.v1.Task
-	16, // 16: plgrpc.v1.CancelTaskResponse.task:type_name -> plgrpc.v1.Task
-	1,  // 17: plgrpc.v1.AgentService.GetAgentCard:input_type -> plgrpc.v1.GetAgentCardRequest
-	3,  // 18: plgrpc.v1.AgentService.SendTask:input_type -> plgrpc.v1.SendTaskRequest
-	5,  // 19: plgrpc.v1.AgentService.StreamTask:input_type -> plgrpc.v1.StreamTaskRequest
-	7,  // 20: plgrpc.v1.AgentService.SubscribeTask:input_type -> plgrpc.v1.SubscribeTaskRequest
-	9,  // 21: plgrpc.v1.AgentService.GetTask:input_type -> plgrpc.v1.GetTaskRequest
-	11, // 22: plgrpc.v1.AgentService.ListTasks:input_type -> plgrpc.v1.ListTasksRequest
-	13, // 23: plgrpc.v1.AgentService.CancelTask:input_type -> plgrpc.v1.CancelTaskRequest
-	2,  // 24: plgrpc.v1.AgentService.GetAgentCard:output_type -> plgrpc.v1.GetAgentCardResponse
-	4,  // 25: plgrpc.v1.AgentService.SendTask:output_type -> plgrpc.v1.SendTaskResponse
-	6,  // 26: plgrpc.v1.AgentService.StreamTask:output_type -> plgrpc.v1.StreamTaskResponse
-	8,  // 27: plgrpc.v1.AgentService.SubscribeTask:output_type -> plgrpc.v1.SubscribeTaskResponse
-	10, // 28: plgrpc.v1.AgentService.GetTask:output_type -> plgrpc.v1.GetTaskResponse
-	12, // 29: plgrpc.v1.AgentService.ListTasks:output_type -> plgrpc.v1.ListTasksResponse
-	14, // 30: plgrpc.v1.AgentService.CancelTask:output_type -> plgrpc.v1.CancelTaskResponse
-	24, // [24:31] is the sub-list for method output_type
-	17, // [17:24] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	20, // 7: plgrpc.v1.StreamTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
+	0,  // 8: plgrpc.v1.SubscribeTaskRequest.stop_at:type_name -> plgrpc.v1.StopAt
+	18, // 9: plgrpc.v1.SubscribeTaskResponse.events:type_name -> plgrpc.v1.RunEvent
+	19, // 10: plgrpc.v1.SubscribeTaskResponse.deltas:type_name -> plgrpc.v1.Delta
+	20, // 11: plgrpc.v1.SubscribeTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
+	17, // 12: plgrpc.v1.GetTaskRequest.view:type_name -> plgrpc.v1.TaskView
+	16, // 13: plgrpc.v1.GetTaskResponse.task:type_name -> plgrpc.v1.Task
+	21, // 14: plgrpc.v1.ListTasksRequest.states:type_name -> plgrpc.v1.TaskState
+	22, // 15: plgrpc.v1.ListTasksRequest.updated_after:type_name -> google.protobuf.Timestamp
+	17, // 16: plgrpc.v1.ListTasksRequest.view:type_name -> plgrpc.v1.TaskView
+	16, // 17: plgrpc.v1.ListTasksResponse.tasks:type_name -> plgrpc.v1.Task
+	16, // 18: plgrpc.v1.CancelTaskResponse.task:type_name -> plgrpc.v1.Task
+	1,  // 19: plgrpc.v1.AgentService.GetAgentCard:input_type -> plgrpc.v1.GetAgentCardRequest
+	3,  // 20: plgrpc.v1.AgentService.SendTask:input_type -> plgrpc.v1.SendTaskRequest
+	5,  // 21: plgrpc.v1.AgentService.StreamTask:input_type -> plgrpc.v1.StreamTaskRequest
+	7,  // 22: plgrpc.v1.AgentService.SubscribeTask:input_type -> plgrpc.v1.SubscribeTaskRequest
+	9,  // 23: plgrpc.v1.AgentService.GetTask:input_type -> plgrpc.v1.GetTaskRequest
+	11, // 24: plgrpc.v1.AgentService.ListTasks:input_type -> plgrpc.v1.ListTasksRequest
+	13, // 25: plgrpc.v1.AgentService.CancelTask:input_type -> plgrpc.v1.CancelTaskRequest
+	2,  // 26: plgrpc.v1.AgentService.GetAgentCard:output_type -> plgrpc.v1.GetAgentCardResponse
+	4,  // 27: plgrpc.v1.AgentService.SendTask:output_type -> plgrpc.v1.SendTaskResponse
+	6,  // 28: plgrpc.v1.AgentService.StreamTask:output_type -> plgrpc.v1.StreamTaskResponse
+	8,  // 29: plgrpc.v1.AgentService.SubscribeTask:output_type -> plgrpc.v1.SubscribeTaskResponse
+	10, // 30: plgrpc.v1.AgentService.GetTask:output_type -> plgrpc.v1.GetTaskResponse
+	12, // 31: plgrpc.v1.AgentService.ListTasks:output_type -> plgrpc.v1.ListTasksResponse
+	14, // 32: plgrpc.v1.AgentService.CancelTask:output_type -> plgrpc.v1.CancelTaskResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_agent_service_proto_init() }
@@ -1088,6 +1114,7 @@ func file_plgrpc_v1_agent_service_proto_init() {
 	file_plgrpc_v1_agent_card_proto_init()
 	file_plgrpc_v1_event_proto_init()
 	file_plgrpc_v1_task_proto_init()
+	file_plgrpc_v1_watch_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

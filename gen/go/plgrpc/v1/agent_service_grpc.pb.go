@@ -53,9 +53,11 @@ type AgentServiceClient interface {
 	//
 	// Errors: those of SendTask.
 	StreamTask(ctx context.Context, in *StreamTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTaskResponse], error)
-	// SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+	// SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+	// the rules.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+	// position; read the task with GetTask and continue after its `sequence`.
 	SubscribeTask(ctx context.Context, in *SubscribeTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeTaskResponse], error)
 	// GetTask returns the current reading of a task. Default view: full.
 	//
@@ -191,9 +193,11 @@ type AgentServiceServer interface {
 	//
 	// Errors: those of SendTask.
 	StreamTask(*StreamTaskRequest, grpc.ServerStreamingServer[StreamTaskResponse]) error
-	// SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+	// SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+	// the rules.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+	// position; read the task with GetTask and continue after its `sequence`.
 	SubscribeTask(*SubscribeTaskRequest, grpc.ServerStreamingServer[SubscribeTaskResponse]) error
 	// GetTask returns the current reading of a task. Default view: full.
 	//

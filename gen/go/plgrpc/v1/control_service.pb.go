@@ -155,7 +155,10 @@ func (x *ListApprovalsResponse) GetNextPageToken() string {
 type WatchApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only approvals of this task. Set by the caller. Empty means any.
-	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+	// begin with a snapshot.
+	AfterRevision int64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,11 +200,20 @@ func (x *WatchApprovalsRequest) GetTaskId() string {
 	return ""
 }
 
-// WatchApprovalsResponse carries changes.
+func (x *WatchApprovalsRequest) GetAfterRevision() int64 {
+	if x != nil {
+		return x.AfterRevision
+	}
+	return 0
+}
+
+// WatchApprovalsResponse carries whatever was ready.
 type WatchApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
-	Approvals     []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Approvals that are new or changed, in the order of their latest changes. Set by the server.
+	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Where the reader is. Set by the server, always.
+	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +251,13 @@ func (*WatchApprovalsResponse) Descriptor() ([]byte, []int) {
 func (x *WatchApprovalsResponse) GetApprovals() []*Approval {
 	if x != nil {
 		return x.Approvals
+	}
+	return nil
+}
+
+func (x *WatchApprovalsResponse) GetPosition() *WatchPosition {
+	if x != nil {
+		return x.Position
 	}
 	return nil
 }
@@ -1345,7 +1364,7 @@ var File_plgrpc_v1_control_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\"\x9d\x01\n" +
+	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"\x9d\x01\n" +
 	"\x14ListApprovalsRequest\x120\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x18.plgrpc.v1.ApprovalStateR\x06states\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1b\n" +
@@ -1354,11 +1373,13 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
 	"\x15ListApprovalsResponse\x121\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x13.plgrpc.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"0\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"W\n" +
 	"\x15WatchApprovalsRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"K\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12%\n" +
+	"\x0eafter_revision\x18\x02 \x01(\x03R\rafterRevision\"\x87\x01\n" +
 	"\x16WatchApprovalsResponse\x121\n" +
-	"\tapprovals\x18\x01 \x03(\v2\x13.plgrpc.v1.ApprovalR\tapprovals\"Q\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x13.plgrpc.v1.ApprovalR\tapprovals\x124\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03\"Q\n" +
 	"\x16RespondApprovalRequest\x127\n" +
 	"\bdecision\x18\x01 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\"s\n" +
 	"\x17RespondApprovalResponse\x12/\n" +
@@ -1488,55 +1509,57 @@ var file_plgrpc_v1_control_service_proto_goTypes = []any{
 	(*CallToolResponse)(nil),        // 21: plgrpc.v1.CallToolResponse
 	(ApprovalState)(0),              // 22: plgrpc.v1.ApprovalState
 	(*Approval)(nil),                // 23: plgrpc.v1.Approval
-	(*ApprovalDecision)(nil),        // 24: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),                 // 25: plgrpc.v1.Payload
-	(*Failure)(nil),                 // 26: plgrpc.v1.Failure
-	(*Tool)(nil),                    // 27: plgrpc.v1.Tool
-	(*ToolCall)(nil),                // 28: plgrpc.v1.ToolCall
-	(*ToolOutput)(nil),              // 29: plgrpc.v1.ToolOutput
+	(*WatchPosition)(nil),           // 24: plgrpc.v1.WatchPosition
+	(*ApprovalDecision)(nil),        // 25: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),                 // 26: plgrpc.v1.Payload
+	(*Failure)(nil),                 // 27: plgrpc.v1.Failure
+	(*Tool)(nil),                    // 28: plgrpc.v1.Tool
+	(*ToolCall)(nil),                // 29: plgrpc.v1.ToolCall
+	(*ToolOutput)(nil),              // 30: plgrpc.v1.ToolOutput
 }
 var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	22, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
 	23, // 1: plgrpc.v1.ListApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
 	23, // 2: plgrpc.v1.WatchApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
-	24, // 3: plgrpc.v1.RespondApprovalRequest.decision:type_name -> plgrpc.v1.ApprovalDecision
-	23, // 4: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
-	25, // 5: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
-	26, // 6: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
-	10, // 7: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 8: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 9: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 10: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 11: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 12: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	27, // 13: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
-	28, // 14: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
-	29, // 15: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	0,  // 16: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	2,  // 17: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	4,  // 18: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	6,  // 19: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	8,  // 20: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
-	12, // 21: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	14, // 22: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	16, // 23: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	18, // 24: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	20, // 25: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	1,  // 26: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	3,  // 27: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	5,  // 28: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	7,  // 29: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	9,  // 30: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
-	13, // 31: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	15, // 32: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	17, // 33: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	19, // 34: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	21, // 35: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	26, // [26:36] is the sub-list for method output_type
-	16, // [16:26] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 3: plgrpc.v1.WatchApprovalsResponse.position:type_name -> plgrpc.v1.WatchPosition
+	25, // 4: plgrpc.v1.RespondApprovalRequest.decision:type_name -> plgrpc.v1.ApprovalDecision
+	23, // 5: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
+	26, // 6: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
+	27, // 7: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
+	10, // 8: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 9: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 10: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 11: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 12: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 13: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	28, // 14: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
+	29, // 15: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
+	30, // 16: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
+	0,  // 17: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	2,  // 18: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	4,  // 19: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	6,  // 20: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	8,  // 21: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
+	12, // 22: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	14, // 23: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	16, // 24: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	18, // 25: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	20, // 26: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	1,  // 27: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	3,  // 28: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	5,  // 29: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	7,  // 30: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	9,  // 31: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
+	13, // 32: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	15, // 33: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	17, // 34: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	19, // 35: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	21, // 36: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	27, // [27:37] is the sub-list for method output_type
+	17, // [17:27] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1549,6 +1572,7 @@ func file_plgrpc_v1_control_service_proto_init() {
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_tool_proto_init()
+	file_plgrpc_v1_watch_proto_init()
 	file_plgrpc_v1_control_service_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

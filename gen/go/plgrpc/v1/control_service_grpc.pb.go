@@ -45,9 +45,10 @@ type ControlServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
-	// WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+	// WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 	//
-	// The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+	// Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+	// each as it is now: a decision that was made while the reader was away is shown.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchApprovalsResponse], error)
 	// RespondApproval answers one. A second answer changes nothing and says so.
@@ -225,9 +226,10 @@ type ControlServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
-	// WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+	// WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 	//
-	// The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+	// Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+	// each as it is now: a decision that was made while the reader was away is shown.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(*WatchApprovalsRequest, grpc.ServerStreamingServer[WatchApprovalsResponse]) error
 	// RespondApproval answers one. A second answer changes nothing and says so.

@@ -161,6 +161,10 @@ const (
 	ErrorReason_ERROR_REASON_VERSION_NOT_SUPPORTED ErrorReason = 56
 	// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
 	ErrorReason_ERROR_REASON_INVALID_AGENT_RESPONSE ErrorReason = 57
+	// The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+	// Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+	// `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+	ErrorReason_ERROR_REASON_POSITION_COMPACTED ErrorReason = 58
 )
 
 // Enum value maps for ErrorReason.
@@ -224,6 +228,7 @@ var (
 		55: "ERROR_REASON_EXTENSION_SUPPORT_REQUIRED",
 		56: "ERROR_REASON_VERSION_NOT_SUPPORTED",
 		57: "ERROR_REASON_INVALID_AGENT_RESPONSE",
+		58: "ERROR_REASON_POSITION_COMPACTED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -284,6 +289,7 @@ var (
 		"ERROR_REASON_EXTENSION_SUPPORT_REQUIRED":         55,
 		"ERROR_REASON_VERSION_NOT_SUPPORTED":              56,
 		"ERROR_REASON_INVALID_AGENT_RESPONSE":             57,
+		"ERROR_REASON_POSITION_COMPACTED":                 58,
 	}
 )
 
@@ -318,7 +324,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\x82\x10\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xa7\x10\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -378,7 +384,8 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"/ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED\x106\x12+\n" +
 	"'ERROR_REASON_EXTENSION_SUPPORT_REQUIRED\x107\x12&\n" +
 	"\"ERROR_REASON_VERSION_NOT_SUPPORTED\x108\x12'\n" +
-	"#ERROR_REASON_INVALID_AGENT_RESPONSE\x109Bc\n" +
+	"#ERROR_REASON_INVALID_AGENT_RESPONSE\x109\x12#\n" +
+	"\x1fERROR_REASON_POSITION_COMPACTED\x10:Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

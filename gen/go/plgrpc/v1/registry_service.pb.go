@@ -1078,11 +1078,8 @@ type WatchAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes in the order of their revisions. Set by the registry.
 	Changes []*AgentChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-	// responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
-	Snapshot bool `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// Revision up to which the reader is now informed. Set by the registry.
-	Revision      int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Where the reader is. Set by the registry, always.
+	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1124,25 +1121,18 @@ func (x *WatchAgentsResponse) GetChanges() []*AgentChange {
 	return nil
 }
 
-func (x *WatchAgentsResponse) GetSnapshot() bool {
+func (x *WatchAgentsResponse) GetPosition() *WatchPosition {
 	if x != nil {
-		return x.Snapshot
+		return x.Position
 	}
-	return false
-}
-
-func (x *WatchAgentsResponse) GetRevision() int64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
+	return nil
 }
 
 var File_plgrpc_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	" plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\"\xfc\x01\n" +
+	" plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/watch.proto\"\xfc\x01\n" +
 	"\vAgentFilter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
@@ -1207,11 +1197,10 @@ const file_plgrpc_v1_registry_service_proto_rawDesc = "" +
 	"\vAgentChange\x12.\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1a.plgrpc.v1.AgentChangeKindR\x04kind\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x1a.plgrpc.v1.RegisteredAgentR\x05agent\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x03R\brevision\"\x7f\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\"\x83\x01\n" +
 	"\x13WatchAgentsResponse\x120\n" +
-	"\achanges\x18\x01 \x03(\v2\x16.plgrpc.v1.AgentChangeR\achanges\x12\x1a\n" +
-	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x03R\brevision*c\n" +
+	"\achanges\x18\x01 \x03(\v2\x16.plgrpc.v1.AgentChangeR\achanges\x124\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03*c\n" +
 	"\rInstanceState\x12\x1e\n" +
 	"\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11INSTANCE_STATE_UP\x10\x01\x12\x1b\n" +
@@ -1268,6 +1257,7 @@ var file_plgrpc_v1_registry_service_proto_goTypes = []any{
 	(*AgentCard)(nil),               // 18: plgrpc.v1.AgentCard
 	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),     // 20: google.protobuf.Duration
+	(*WatchPosition)(nil),           // 21: plgrpc.v1.WatchPosition
 }
 var file_plgrpc_v1_registry_service_proto_depIdxs = []int32{
 	17, // 0: plgrpc.v1.AgentFilter.metadata:type_name -> plgrpc.v1.AgentFilter.MetadataEntry
@@ -1287,23 +1277,24 @@ var file_plgrpc_v1_registry_service_proto_depIdxs = []int32{
 	1,  // 14: plgrpc.v1.AgentChange.kind:type_name -> plgrpc.v1.AgentChangeKind
 	3,  // 15: plgrpc.v1.AgentChange.agent:type_name -> plgrpc.v1.RegisteredAgent
 	15, // 16: plgrpc.v1.WatchAgentsResponse.changes:type_name -> plgrpc.v1.AgentChange
-	4,  // 17: plgrpc.v1.RegistryService.RegisterAgent:input_type -> plgrpc.v1.RegisterAgentRequest
-	6,  // 18: plgrpc.v1.RegistryService.RenewLease:input_type -> plgrpc.v1.RenewLeaseRequest
-	8,  // 19: plgrpc.v1.RegistryService.DeregisterAgent:input_type -> plgrpc.v1.DeregisterAgentRequest
-	10, // 20: plgrpc.v1.RegistryService.GetAgent:input_type -> plgrpc.v1.GetAgentRequest
-	12, // 21: plgrpc.v1.RegistryService.ListAgents:input_type -> plgrpc.v1.ListAgentsRequest
-	14, // 22: plgrpc.v1.RegistryService.WatchAgents:input_type -> plgrpc.v1.WatchAgentsRequest
-	5,  // 23: plgrpc.v1.RegistryService.RegisterAgent:output_type -> plgrpc.v1.RegisterAgentResponse
-	7,  // 24: plgrpc.v1.RegistryService.RenewLease:output_type -> plgrpc.v1.RenewLeaseResponse
-	9,  // 25: plgrpc.v1.RegistryService.DeregisterAgent:output_type -> plgrpc.v1.DeregisterAgentResponse
-	11, // 26: plgrpc.v1.RegistryService.GetAgent:output_type -> plgrpc.v1.GetAgentResponse
-	13, // 27: plgrpc.v1.RegistryService.ListAgents:output_type -> plgrpc.v1.ListAgentsResponse
-	16, // 28: plgrpc.v1.RegistryService.WatchAgents:output_type -> plgrpc.v1.WatchAgentsResponse
-	23, // [23:29] is the sub-list for method output_type
-	17, // [17:23] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	21, // 17: plgrpc.v1.WatchAgentsResponse.position:type_name -> plgrpc.v1.WatchPosition
+	4,  // 18: plgrpc.v1.RegistryService.RegisterAgent:input_type -> plgrpc.v1.RegisterAgentRequest
+	6,  // 19: plgrpc.v1.RegistryService.RenewLease:input_type -> plgrpc.v1.RenewLeaseRequest
+	8,  // 20: plgrpc.v1.RegistryService.DeregisterAgent:input_type -> plgrpc.v1.DeregisterAgentRequest
+	10, // 21: plgrpc.v1.RegistryService.GetAgent:input_type -> plgrpc.v1.GetAgentRequest
+	12, // 22: plgrpc.v1.RegistryService.ListAgents:input_type -> plgrpc.v1.ListAgentsRequest
+	14, // 23: plgrpc.v1.RegistryService.WatchAgents:input_type -> plgrpc.v1.WatchAgentsRequest
+	5,  // 24: plgrpc.v1.RegistryService.RegisterAgent:output_type -> plgrpc.v1.RegisterAgentResponse
+	7,  // 25: plgrpc.v1.RegistryService.RenewLease:output_type -> plgrpc.v1.RenewLeaseResponse
+	9,  // 26: plgrpc.v1.RegistryService.DeregisterAgent:output_type -> plgrpc.v1.DeregisterAgentResponse
+	11, // 27: plgrpc.v1.RegistryService.GetAgent:output_type -> plgrpc.v1.GetAgentResponse
+	13, // 28: plgrpc.v1.RegistryService.ListAgents:output_type -> plgrpc.v1.ListAgentsResponse
+	16, // 29: plgrpc.v1.RegistryService.WatchAgents:output_type -> plgrpc.v1.WatchAgentsResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_registry_service_proto_init() }
@@ -1312,6 +1303,7 @@ func file_plgrpc_v1_registry_service_proto_init() {
 		return
 	}
 	file_plgrpc_v1_agent_card_proto_init()
+	file_plgrpc_v1_watch_proto_init()
 	file_plgrpc_v1_registry_service_proto_msgTypes[8].OneofWrappers = []any{
 		(*GetAgentRequest_Name)(nil),
 		(*GetAgentRequest_Url)(nil),

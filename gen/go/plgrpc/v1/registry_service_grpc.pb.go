@@ -59,7 +59,7 @@ type RegistryServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
-	// WatchAgents shows changes after a revision, then goes on as they come.
+	// WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 	//
 	// A revision that is gone, or none, begins with a snapshot of all matching agents.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
@@ -173,7 +173,7 @@ type RegistryServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
-	// WatchAgents shows changes after a revision, then goes on as they come.
+	// WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 	//
 	// A revision that is gone, or none, begins with a snapshot of all matching agents.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.

@@ -467,7 +467,11 @@ type Task struct {
 	// Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
 	// kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
 	// the server. Empty means that there is none, or that the view has no messages.
-	OutputId      string `protobuf:"bytes,20,opt,name=output_id,json=outputId,proto3" json:"output_id,omitempty"`
+	OutputId string `protobuf:"bytes,20,opt,name=output_id,json=outputId,proto3" json:"output_id,omitempty"`
+	// Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+	// server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+	// reading still has what they said.
+	FirstSequence int64 `protobuf:"varint,21,opt,name=first_sequence,json=firstSequence,proto3" json:"first_sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -642,6 +646,13 @@ func (x *Task) GetOutputId() string {
 	return ""
 }
 
+func (x *Task) GetFirstSequence() int64 {
+	if x != nil {
+		return x.FirstSequence
+	}
+	return 0
+}
+
 // StateChange is one step of a task's lifecycle.
 type StateChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -734,7 +745,7 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x04_uriB\r\n" +
 	"\v_media_typeB\f\n" +
 	"\n" +
-	"_action_id\"\xb5\x06\n" +
+	"_action_id\"\xdc\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -760,7 +771,8 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\afailure\x18\x11 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
 	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12,\n" +
 	"\x05usage\x18\x13 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x12\x1b\n" +
-	"\toutput_id\x18\x14 \x01(\tR\boutputId\"\xba\x01\n" +
+	"\toutput_id\x18\x14 \x01(\tR\boutputId\x12%\n" +
+	"\x0efirst_sequence\x18\x15 \x01(\x03R\rfirstSequence\"\xba\x01\n" +
 	"\vStateChange\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12;\n" +

@@ -12,6 +12,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import agent_card_pb2 as _agent_card_pb2
 from plgrpc.v1 import event_pb2 as _event_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
+from plgrpc.v1 import watch_pb2 as _watch_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -204,6 +205,7 @@ class StreamTaskResponse(_message.Message):
 
     EVENTS_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.RunEvent]:
         """Events in order, without gaps from one response to the next. Set by the server."""
@@ -212,15 +214,22 @@ class StreamTaskResponse(_message.Message):
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Delta]:
         """Text that is being produced; volatile. Set by the server."""
 
+    @_builtins.property
+    def position(self) -> _watch_pb2.WatchPosition:
+        """Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+        others: the position is the sequence of the last event.
+        """
+
     def __init__(
         self,
         *,
         events: _abc.Iterable[_event_pb2.RunEvent] | None = ...,
         deltas: _abc.Iterable[_event_pb2.Delta] | None = ...,
+        position: _watch_pb2.WatchPosition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "events", b"events"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "events", b"events", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -239,7 +248,9 @@ class SubscribeTaskRequest(_message.Message):
     task_id: _builtins.str
     """Task to watch. Set by the caller. Required."""
     after_sequence: _builtins.int
-    """Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning."""
+    """Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+    `Task.first_sequence` - 1.
+    """
     stop_at: Global___StopAt.ValueType
     """Where to end. Set by the caller. Default: terminal."""
     deltas: _builtins.bool
@@ -268,6 +279,7 @@ class SubscribeTaskResponse(_message.Message):
 
     EVENTS_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.RunEvent]:
         """Events in order, without gaps from one response to the next. Set by the server."""
@@ -276,15 +288,22 @@ class SubscribeTaskResponse(_message.Message):
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Delta]:
         """Text that is being produced; volatile. Set by the server."""
 
+    @_builtins.property
+    def position(self) -> _watch_pb2.WatchPosition:
+        """Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+        others: the position is the sequence of the last event.
+        """
+
     def __init__(
         self,
         *,
         events: _abc.Iterable[_event_pb2.RunEvent] | None = ...,
         deltas: _abc.Iterable[_event_pb2.Delta] | None = ...,
+        position: _watch_pb2.WatchPosition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "events", b"events"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "events", b"events", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -113,9 +113,11 @@ class AgentServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SubscribeTask(self, request, context):
-        """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+        """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+        the rules.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+        position; read the task with GetTask and continue after its `sequence`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -54,9 +54,11 @@ class AgentServiceStub:
     Errors: those of SendTask.
     """
     SubscribeTask: _grpc.UnaryStreamMultiCallable[_agent_service_pb2.SubscribeTaskRequest, _agent_service_pb2.SubscribeTaskResponse]
-    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+    the rules.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+    position; read the task with GetTask and continue after its `sequence`.
     """
     GetTask: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]
     """GetTask returns the current reading of a task. Default view: full.
@@ -101,9 +103,11 @@ class AgentServiceAsyncStub(AgentServiceStub):
     Errors: those of SendTask.
     """
     SubscribeTask: _aio.UnaryStreamMultiCallable[_agent_service_pb2.SubscribeTaskRequest, _agent_service_pb2.SubscribeTaskResponse]  # type: ignore[assignment]
-    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+    the rules.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+    position; read the task with GetTask and continue after its `sequence`.
     """
     GetTask: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]  # type: ignore[assignment]
     """GetTask returns the current reading of a task. Default view: full.
@@ -169,9 +173,11 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.SubscribeTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_service_pb2.SubscribeTaskResponse], _abc.AsyncIterator[_agent_service_pb2.SubscribeTaskResponse]]:
-        """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+        """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+        the rules.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+        position; read the task with GetTask and continue after its `sequence`.
         """
 
     @_abc_1.abstractmethod

@@ -12,6 +12,7 @@ from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import tool_pb2 as _tool_pb2
+from plgrpc.v1 import watch_pb2 as _watch_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -94,16 +95,22 @@ class WatchApprovalsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
+    AFTER_REVISION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Only approvals of this task. Set by the caller. Empty means any."""
+    after_revision: _builtins.int
+    """Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+    begin with a snapshot.
+    """
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
+        after_revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_revision", b"after_revision", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -111,23 +118,29 @@ Global___WatchApprovalsRequest: _TypeAlias = WatchApprovalsRequest  # noqa: Y015
 
 @_typing.final
 class WatchApprovalsResponse(_message.Message):
-    """WatchApprovalsResponse carries changes."""
+    """WatchApprovalsResponse carries whatever was ready."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     APPROVALS_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.Approval]:
-        """Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown."""
+        """Approvals that are new or changed, in the order of their latest changes. Set by the server."""
+
+    @_builtins.property
+    def position(self) -> _watch_pb2.WatchPosition:
+        """Where the reader is. Set by the server, always."""
 
     def __init__(
         self,
         *,
         approvals: _abc.Iterable[_action_pb2.Approval] | None = ...,
+        position: _watch_pb2.WatchPosition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals", b"approvals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals", b"approvals", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -105,9 +105,10 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchApprovals(self, request, context):
-        """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+        """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
-        The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+        Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+        each as it is now: a decision that was made while the reader was away is shown.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -42,9 +42,10 @@ class ControlServiceStub:
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _grpc.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]
-    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+    """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
-    The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+    Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+    each as it is now: a decision that was made while the reader was away is shown.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]
@@ -105,9 +106,10 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _aio.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]  # type: ignore[assignment]
-    """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+    """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
-    The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+    Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+    each as it is now: a decision that was made while the reader was away is shown.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _aio.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]  # type: ignore[assignment]
@@ -177,9 +179,10 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.WatchApprovalsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_control_service_pb2.WatchApprovalsResponse], _abc.AsyncIterator[_control_service_pb2.WatchApprovalsResponse]]:
-        """WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+        """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
-        The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+        Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+        each as it is now: a decision that was made while the reader was away is shown.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 

@@ -166,6 +166,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_INVALID_AGENT_RESPONSE: _ErrorReason.ValueType  # 57
     """Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL."""
+    ERROR_REASON_POSITION_COMPACTED: _ErrorReason.ValueType  # 58
+    """The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+    Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+    `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
@@ -319,4 +324,9 @@ ERROR_REASON_VERSION_NOT_SUPPORTED: ErrorReason.ValueType  # 56
 """The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_INVALID_AGENT_RESPONSE: ErrorReason.ValueType  # 57
 """Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL."""
+ERROR_REASON_POSITION_COMPACTED: ErrorReason.ValueType  # 58
+"""The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+`first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from plgrpc.v1 import agent_card_pb2 as plgrpc_dot_v1_dot_agent__card__pb2
+from plgrpc.v1 import watch_pb2 as plgrpc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\"\xc2\x01\n\x0b\x41gentFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\x0e\n\x06skills\x18\x04 \x03(\t\x12\x36\n\x08metadata\x18\x05 \x03(\x0b\x32$.plgrpc.v1.AgentFilter.MetadataEntry\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x99\x02\n\x0fRegisteredAgent\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x31\n\rregister_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0binstance_id\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\'\n\x05state\x18\x07 \x01(\x0e\x32\x18.plgrpc.v1.InstanceState\x12\x0f\n\x07running\x18\x08 \x01(\x05\x12\x0e\n\x06queued\x18\t \x01(\x05\"\x8f\x01\n\x14RegisterAgentRequest\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\x12,\n\tlease_ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x13\n\x0binstance_id\x18\x04 \x01(\t\"i\n\x15RegisterAgentResponse\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12,\n\tlease_ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08revision\x18\x03 \x01(\x03\"o\n\x11RenewLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.InstanceState\x12\x0f\n\x07running\x18\x03 \x01(\x05\x12\x0e\n\x06queued\x18\x04 \x01(\x05\"B\n\x12RenewLeaseResponse\x12,\n\tlease_ttl\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"*\n\x16\x44\x65registerAgentRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\"*\n\x17\x44\x65registerAgentResponse\x12\x0f\n\x07removed\x18\x01 \x01(\x08\":\n\x0fGetAgentRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03url\x18\x02 \x01(\tH\x00\x42\x08\n\x06target\"=\n\x10GetAgentResponse\x12)\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\"b\n\x11ListAgentsRequest\x12&\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x16.plgrpc.v1.AgentFilter\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"k\n\x12ListAgentsResponse\x12*\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\"T\n\x12WatchAgentsRequest\x12&\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x16.plgrpc.v1.AgentFilter\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\"t\n\x0b\x41gentChange\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.plgrpc.v1.AgentChangeKind\x12)\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\x12\x10\n\x08revision\x18\x03 \x01(\x03\"b\n\x13WatchAgentsResponse\x12\'\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x16.plgrpc.v1.AgentChange\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03*c\n\rInstanceState\x12\x1e\n\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11INSTANCE_STATE_UP\x10\x01\x12\x1b\n\x17INSTANCE_STATE_DRAINING\x10\x02*\x89\x01\n\x0f\x41gentChangeKind\x12!\n\x1d\x41GENT_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41GENT_CHANGE_KIND_UP\x10\x01\x12\x1a\n\x16\x41GENT_CHANGE_KIND_DOWN\x10\x02\x12\x1d\n\x19\x41GENT_CHANGE_KIND_EXPIRED\x10\x03\x32\xea\x03\n\x0fRegistryService\x12R\n\rRegisterAgent\x12\x1f.plgrpc.v1.RegisterAgentRequest\x1a .plgrpc.v1.RegisterAgentResponse\x12I\n\nRenewLease\x12\x1c.plgrpc.v1.RenewLeaseRequest\x1a\x1d.plgrpc.v1.RenewLeaseResponse\x12X\n\x0f\x44\x65registerAgent\x12!.plgrpc.v1.DeregisterAgentRequest\x1a\".plgrpc.v1.DeregisterAgentResponse\x12\x43\n\x08GetAgent\x12\x1a.plgrpc.v1.GetAgentRequest\x1a\x1b.plgrpc.v1.GetAgentResponse\x12I\n\nListAgents\x12\x1c.plgrpc.v1.ListAgentsRequest\x1a\x1d.plgrpc.v1.ListAgentsResponse\x12N\n\x0bWatchAgents\x12\x1d.plgrpc.v1.WatchAgentsRequest\x1a\x1e.plgrpc.v1.WatchAgentsResponse0\x01\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n plgrpc/v1/registry_service.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/watch.proto\"\xc2\x01\n\x0b\x41gentFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\x0e\n\x06skills\x18\x04 \x03(\t\x12\x36\n\x08metadata\x18\x05 \x03(\x0b\x32$.plgrpc.v1.AgentFilter.MetadataEntry\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x99\x02\n\x0fRegisteredAgent\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x31\n\rregister_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0binstance_id\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\'\n\x05state\x18\x07 \x01(\x0e\x32\x18.plgrpc.v1.InstanceState\x12\x0f\n\x07running\x18\x08 \x01(\x05\x12\x0e\n\x06queued\x18\t \x01(\x05\"\x8f\x01\n\x14RegisterAgentRequest\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\x12,\n\tlease_ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x13\n\x0binstance_id\x18\x04 \x01(\t\"i\n\x15RegisterAgentResponse\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12,\n\tlease_ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08revision\x18\x03 \x01(\x03\"o\n\x11RenewLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.InstanceState\x12\x0f\n\x07running\x18\x03 \x01(\x05\x12\x0e\n\x06queued\x18\x04 \x01(\x05\"B\n\x12RenewLeaseResponse\x12,\n\tlease_ttl\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"*\n\x16\x44\x65registerAgentRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\"*\n\x17\x44\x65registerAgentResponse\x12\x0f\n\x07removed\x18\x01 \x01(\x08\":\n\x0fGetAgentRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03url\x18\x02 \x01(\tH\x00\x42\x08\n\x06target\"=\n\x10GetAgentResponse\x12)\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\"b\n\x11ListAgentsRequest\x12&\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x16.plgrpc.v1.AgentFilter\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"k\n\x12ListAgentsResponse\x12*\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\"T\n\x12WatchAgentsRequest\x12&\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x16.plgrpc.v1.AgentFilter\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\"t\n\x0b\x41gentChange\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.plgrpc.v1.AgentChangeKind\x12)\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x1a.plgrpc.v1.RegisteredAgent\x12\x10\n\x08revision\x18\x03 \x01(\x03\"p\n\x13WatchAgentsResponse\x12\'\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x16.plgrpc.v1.AgentChange\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPositionJ\x04\x08\x02\x10\x03*c\n\rInstanceState\x12\x1e\n\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11INSTANCE_STATE_UP\x10\x01\x12\x1b\n\x17INSTANCE_STATE_DRAINING\x10\x02*\x89\x01\n\x0f\x41gentChangeKind\x12!\n\x1d\x41GENT_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41GENT_CHANGE_KIND_UP\x10\x01\x12\x1a\n\x16\x41GENT_CHANGE_KIND_DOWN\x10\x02\x12\x1d\n\x19\x41GENT_CHANGE_KIND_EXPIRED\x10\x03\x32\xea\x03\n\x0fRegistryService\x12R\n\rRegisterAgent\x12\x1f.plgrpc.v1.RegisterAgentRequest\x1a .plgrpc.v1.RegisterAgentResponse\x12I\n\nRenewLease\x12\x1c.plgrpc.v1.RenewLeaseRequest\x1a\x1d.plgrpc.v1.RenewLeaseResponse\x12X\n\x0f\x44\x65registerAgent\x12!.plgrpc.v1.DeregisterAgentRequest\x1a\".plgrpc.v1.DeregisterAgentResponse\x12\x43\n\x08GetAgent\x12\x1a.plgrpc.v1.GetAgentRequest\x1a\x1b.plgrpc.v1.GetAgentResponse\x12I\n\nListAgents\x12\x1c.plgrpc.v1.ListAgentsRequest\x1a\x1d.plgrpc.v1.ListAgentsResponse\x12N\n\x0bWatchAgents\x12\x1d.plgrpc.v1.WatchAgentsRequest\x1a\x1e.plgrpc.v1.WatchAgentsResponse0\x01\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,42 +38,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
   _globals['_AGENTFILTER_METADATAENTRY']._loaded_options = None
   _globals['_AGENTFILTER_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_INSTANCESTATE']._serialized_start=1779
-  _globals['_INSTANCESTATE']._serialized_end=1878
-  _globals['_AGENTCHANGEKIND']._serialized_start=1881
-  _globals['_AGENTCHANGEKIND']._serialized_end=2018
-  _globals['_AGENTFILTER']._serialized_start=141
-  _globals['_AGENTFILTER']._serialized_end=335
-  _globals['_AGENTFILTER_METADATAENTRY']._serialized_start=288
-  _globals['_AGENTFILTER_METADATAENTRY']._serialized_end=335
-  _globals['_REGISTEREDAGENT']._serialized_start=338
-  _globals['_REGISTEREDAGENT']._serialized_end=619
-  _globals['_REGISTERAGENTREQUEST']._serialized_start=622
-  _globals['_REGISTERAGENTREQUEST']._serialized_end=765
-  _globals['_REGISTERAGENTRESPONSE']._serialized_start=767
-  _globals['_REGISTERAGENTRESPONSE']._serialized_end=872
-  _globals['_RENEWLEASEREQUEST']._serialized_start=874
-  _globals['_RENEWLEASEREQUEST']._serialized_end=985
-  _globals['_RENEWLEASERESPONSE']._serialized_start=987
-  _globals['_RENEWLEASERESPONSE']._serialized_end=1053
-  _globals['_DEREGISTERAGENTREQUEST']._serialized_start=1055
-  _globals['_DEREGISTERAGENTREQUEST']._serialized_end=1097
-  _globals['_DEREGISTERAGENTRESPONSE']._serialized_start=1099
-  _globals['_DEREGISTERAGENTRESPONSE']._serialized_end=1141
-  _globals['_GETAGENTREQUEST']._serialized_start=1143
-  _globals['_GETAGENTREQUEST']._serialized_end=1201
-  _globals['_GETAGENTRESPONSE']._serialized_start=1203
-  _globals['_GETAGENTRESPONSE']._serialized_end=1264
-  _globals['_LISTAGENTSREQUEST']._serialized_start=1266
-  _globals['_LISTAGENTSREQUEST']._serialized_end=1364
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=1366
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=1473
-  _globals['_WATCHAGENTSREQUEST']._serialized_start=1475
-  _globals['_WATCHAGENTSREQUEST']._serialized_end=1559
-  _globals['_AGENTCHANGE']._serialized_start=1561
-  _globals['_AGENTCHANGE']._serialized_end=1677
-  _globals['_WATCHAGENTSRESPONSE']._serialized_start=1679
-  _globals['_WATCHAGENTSRESPONSE']._serialized_end=1777
-  _globals['_REGISTRYSERVICE']._serialized_start=2021
-  _globals['_REGISTRYSERVICE']._serialized_end=2511
+  _globals['_INSTANCESTATE']._serialized_start=1816
+  _globals['_INSTANCESTATE']._serialized_end=1915
+  _globals['_AGENTCHANGEKIND']._serialized_start=1918
+  _globals['_AGENTCHANGEKIND']._serialized_end=2055
+  _globals['_AGENTFILTER']._serialized_start=164
+  _globals['_AGENTFILTER']._serialized_end=358
+  _globals['_AGENTFILTER_METADATAENTRY']._serialized_start=311
+  _globals['_AGENTFILTER_METADATAENTRY']._serialized_end=358
+  _globals['_REGISTEREDAGENT']._serialized_start=361
+  _globals['_REGISTEREDAGENT']._serialized_end=642
+  _globals['_REGISTERAGENTREQUEST']._serialized_start=645
+  _globals['_REGISTERAGENTREQUEST']._serialized_end=788
+  _globals['_REGISTERAGENTRESPONSE']._serialized_start=790
+  _globals['_REGISTERAGENTRESPONSE']._serialized_end=895
+  _globals['_RENEWLEASEREQUEST']._serialized_start=897
+  _globals['_RENEWLEASEREQUEST']._serialized_end=1008
+  _globals['_RENEWLEASERESPONSE']._serialized_start=1010
+  _globals['_RENEWLEASERESPONSE']._serialized_end=1076
+  _globals['_DEREGISTERAGENTREQUEST']._serialized_start=1078
+  _globals['_DEREGISTERAGENTREQUEST']._serialized_end=1120
+  _globals['_DEREGISTERAGENTRESPONSE']._serialized_start=1122
+  _globals['_DEREGISTERAGENTRESPONSE']._serialized_end=1164
+  _globals['_GETAGENTREQUEST']._serialized_start=1166
+  _globals['_GETAGENTREQUEST']._serialized_end=1224
+  _globals['_GETAGENTRESPONSE']._serialized_start=1226
+  _globals['_GETAGENTRESPONSE']._serialized_end=1287
+  _globals['_LISTAGENTSREQUEST']._serialized_start=1289
+  _globals['_LISTAGENTSREQUEST']._serialized_end=1387
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=1389
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=1496
+  _globals['_WATCHAGENTSREQUEST']._serialized_start=1498
+  _globals['_WATCHAGENTSREQUEST']._serialized_end=1582
+  _globals['_AGENTCHANGE']._serialized_start=1584
+  _globals['_AGENTCHANGE']._serialized_end=1700
+  _globals['_WATCHAGENTSRESPONSE']._serialized_start=1702
+  _globals['_WATCHAGENTSRESPONSE']._serialized_end=1814
+  _globals['_REGISTRYSERVICE']._serialized_start=2058
+  _globals['_REGISTRYSERVICE']._serialized_end=2548
 # @@protoc_insertion_point(module_scope)

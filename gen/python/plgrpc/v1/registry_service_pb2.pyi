@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import agent_card_pb2 as _agent_card_pb2
+from plgrpc.v1 import watch_pb2 as _watch_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -561,28 +562,24 @@ class WatchAgentsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CHANGES_FIELD_NUMBER: _builtins.int
-    SNAPSHOT_FIELD_NUMBER: _builtins.int
-    REVISION_FIELD_NUMBER: _builtins.int
-    snapshot: _builtins.bool
-    """True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-    responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
-    """
-    revision: _builtins.int
-    """Revision up to which the reader is now informed. Set by the registry."""
+    POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentChange]:
         """Changes in the order of their revisions. Set by the registry."""
+
+    @_builtins.property
+    def position(self) -> _watch_pb2.WatchPosition:
+        """Where the reader is. Set by the registry, always."""
 
     def __init__(
         self,
         *,
         changes: _abc.Iterable[Global___AgentChange] | None = ...,
-        snapshot: _builtins.bool = ...,
-        revision: _builtins.int = ...,
+        position: _watch_pb2.WatchPosition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "revision", b"revision", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,7 +125,7 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchAgents(self, request, context):
-        """WatchAgents shows changes after a revision, then goes on as they come.
+        """WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
         A revision that is gone, or none, begins with a snapshot of all matching agents.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.

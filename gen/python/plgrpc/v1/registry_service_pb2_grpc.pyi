@@ -63,7 +63,7 @@ class RegistryServiceStub:
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchAgents: _grpc.UnaryStreamMultiCallable[_registry_service_pb2.WatchAgentsRequest, _registry_service_pb2.WatchAgentsResponse]
-    """WatchAgents shows changes after a revision, then goes on as they come.
+    """WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
     A revision that is gone, or none, begins with a snapshot of all matching agents.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
@@ -104,7 +104,7 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchAgents: _aio.UnaryStreamMultiCallable[_registry_service_pb2.WatchAgentsRequest, _registry_service_pb2.WatchAgentsResponse]  # type: ignore[assignment]
-    """WatchAgents shows changes after a revision, then goes on as they come.
+    """WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
     A revision that is gone, or none, begins with a snapshot of all matching agents.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
@@ -178,7 +178,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.WatchAgentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_registry_service_pb2.WatchAgentsResponse], _abc.AsyncIterator[_registry_service_pb2.WatchAgentsResponse]]:
-        """WatchAgents shows changes after a revision, then goes on as they come.
+        """WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
         A revision that is gone, or none, begins with a snapshot of all matching agents.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.

@@ -277,6 +277,7 @@ class Task(_message.Message):
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OUTPUT_ID_FIELD_NUMBER: _builtins.int
+    FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     state: Global___TaskState.ValueType
@@ -303,6 +304,11 @@ class Task(_message.Message):
     """Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
     kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
     the server. Empty means that there is none, or that the view has no messages.
+    """
+    first_sequence: _builtins.int
+    """Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+    server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+    reading still has what they said.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
@@ -361,10 +367,11 @@ class Task(_message.Message):
         cancel_reason: _builtins.str = ...,
         usage: _context_pb2.BudgetUsage | None = ...,
         output_id: _builtins.str = ...,
+        first_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "failure", b"failure", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "failure", b"failure", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "failure", b"failure", "first_sequence", b"first_sequence", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

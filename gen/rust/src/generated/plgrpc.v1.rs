@@ -727,6 +727,11 @@ pub struct Task {
     /// the server. Empty means that there is none, or that the view has no messages.
     #[prost(string, tag="20")]
     pub output_id: ::prost::alloc::string::String,
+    /// Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+    /// server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+    /// reading still has what they said.
+    #[prost(int64, tag="21")]
+    pub first_sequence: i64,
 }
 /// StateChange is one step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2004,6 +2009,43 @@ impl ActionOutcome {
         }
     }
 }
+/// WatchPosition says up to where a response of a watch informs its reader. StreamTask, SubscribeTask, WatchAgents and
+/// WatchApprovals send it, by the same rules:
+///
+/// 1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
+///     WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a registry
+///     or an agent need not begin at 1, nor be without gaps; only sequences are.
+/// 2. To continue after a cut, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The next
+///     stream begins with what changed since, and nothing is lost or repeated. In the streams of a task, the sequence of the last
+///     event that was received is the same position, and always the newest one.
+/// 3. A snapshot is what exists now, in place of what changed. WatchAgents and WatchApprovals begin with one where the reader sends
+///     0, or a revision that the server no longer knows; they may also send one later, to a reader that is too slow. `reset` is set in
+///     its first response: discard everything that was received before. A snapshot may span several responses. `revision` is 0 in
+///     all of them but the last, so a reader that was cut off before it begins again. The streams of a task send no snapshots.
+/// 4. `caught_up` is set in exactly one response of a stream: the one with which everything that existed when the stream began has
+///     been sent. What comes after it is new. A stream that ends before that point, because of `stop_at`, never sets it. In the
+///     streams of a task, events that are appended while the stream begins may come before it.
+/// 5. A response may carry a position alone: `caught_up` with nothing to show, or progress past changes that the reader's filter
+///     or rights hide. Progress keeps the reader's position from growing old. It is not a reason for a client to believe that a
+///     connection works: a client that counts responses for its retries leaves it out.
+/// 6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response,
+///     where the log is long, and with `caught_up`; every other response is its events alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchPosition {
+    /// Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+    #[prost(int64, tag="1")]
+    pub revision: i64,
+    /// Last position that existed when the response was made, as far as the server knows without asking its store; at least
+    /// `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+    #[prost(int64, tag="2")]
+    pub head: i64,
+    /// Whether the response completes what existed when the stream began. Set by the server, once in a stream.
+    #[prost(bool, tag="3")]
+    pub caught_up: bool,
+    /// Whether a snapshot begins: discard what was received before. Set by the server.
+    #[prost(bool, tag="4")]
+    pub reset: bool,
+}
 /// GetAgentCardRequest asks for the card.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetAgentCardRequest {
@@ -2068,6 +2110,10 @@ pub struct StreamTaskResponse {
     /// Text that is being produced; volatile. Set by the server.
     #[prost(message, repeated, tag="2")]
     pub deltas: ::prost::alloc::vec::Vec<Delta>,
+    /// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+    /// others: the position is the sequence of the last event.
+    #[prost(message, optional, tag="3")]
+    pub position: ::core::option::Option<WatchPosition>,
 }
 /// SubscribeTaskRequest names a task and a position.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2075,7 +2121,8 @@ pub struct SubscribeTaskRequest {
     /// Task to watch. Set by the caller. Required.
     #[prost(string, tag="1")]
     pub task_id: ::prost::alloc::string::String,
-    /// Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+    /// Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+    /// `Task.first_sequence` - 1.
     #[prost(int64, tag="2")]
     pub after_sequence: i64,
     /// Where to end. Set by the caller. Default: terminal.
@@ -2094,6 +2141,10 @@ pub struct SubscribeTaskResponse {
     /// Text that is being produced; volatile. Set by the server.
     #[prost(message, repeated, tag="2")]
     pub deltas: ::prost::alloc::vec::Vec<Delta>,
+    /// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+    /// others: the position is the sequence of the last event.
+    #[prost(message, optional, tag="3")]
+    pub position: ::core::option::Option<WatchPosition>,
 }
 /// GetTaskRequest names a task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2294,13 +2345,20 @@ pub struct WatchApprovalsRequest {
     /// Only approvals of this task. Set by the caller. Empty means any.
     #[prost(string, tag="1")]
     pub task_id: ::prost::alloc::string::String,
+    /// Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+    /// begin with a snapshot.
+    #[prost(int64, tag="2")]
+    pub after_revision: i64,
 }
-/// WatchApprovalsResponse carries changes.
+/// WatchApprovalsResponse carries whatever was ready.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchApprovalsResponse {
-    /// Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+    /// Approvals that are new or changed, in the order of their latest changes. Set by the server.
     #[prost(message, repeated, tag="1")]
     pub approvals: ::prost::alloc::vec::Vec<Approval>,
+    /// Where the reader is. Set by the server, always.
+    #[prost(message, optional, tag="3")]
+    pub position: ::core::option::Option<WatchPosition>,
 }
 /// RespondApprovalRequest carries the answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2656,6 +2714,10 @@ pub enum ErrorReason {
     VersionNotSupported = 56,
     /// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
     InvalidAgentResponse = 57,
+    /// The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+    /// Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+    /// `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+    PositionCompacted = 58,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2722,6 +2784,7 @@ impl ErrorReason {
             Self::ExtensionSupportRequired => "ERROR_REASON_EXTENSION_SUPPORT_REQUIRED",
             Self::VersionNotSupported => "ERROR_REASON_VERSION_NOT_SUPPORTED",
             Self::InvalidAgentResponse => "ERROR_REASON_INVALID_AGENT_RESPONSE",
+            Self::PositionCompacted => "ERROR_REASON_POSITION_COMPACTED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2785,6 +2848,7 @@ impl ErrorReason {
             "ERROR_REASON_EXTENSION_SUPPORT_REQUIRED" => Some(Self::ExtensionSupportRequired),
             "ERROR_REASON_VERSION_NOT_SUPPORTED" => Some(Self::VersionNotSupported),
             "ERROR_REASON_INVALID_AGENT_RESPONSE" => Some(Self::InvalidAgentResponse),
+            "ERROR_REASON_POSITION_COMPACTED" => Some(Self::PositionCompacted),
             _ => None,
         }
     }
@@ -2991,13 +3055,9 @@ pub struct WatchAgentsResponse {
     /// Changes in the order of their revisions. Set by the registry.
     #[prost(message, repeated, tag="1")]
     pub changes: ::prost::alloc::vec::Vec<AgentChange>,
-    /// True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-    /// responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
-    #[prost(bool, tag="2")]
-    pub snapshot: bool,
-    /// Revision up to which the reader is now informed. Set by the registry.
-    #[prost(int64, tag="3")]
-    pub revision: i64,
+    /// Where the reader is. Set by the registry, always.
+    #[prost(message, optional, tag="3")]
+    pub position: ::core::option::Option<WatchPosition>,
 }
 /// InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

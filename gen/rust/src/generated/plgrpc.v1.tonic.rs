@@ -181,9 +181,11 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "StreamTask"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+ the rules.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+ position; read the task with GetTask and continue after its `sequence`.
 */
         pub async fn subscribe_task(
             &mut self,
@@ -352,9 +354,11 @@ pub mod agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+ the rules.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+ position; read the task with GetTask and continue after its `sequence`.
 */
         async fn subscribe_task(
             &self,
@@ -957,9 +961,10 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ListApprovals"));
             self.inner.unary(req, path, codec).await
         }
-        /** WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+        /** WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
- The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+ Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+ each as it is now: a decision that was made while the reader was away is shown.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn watch_approvals(
@@ -1245,9 +1250,10 @@ pub mod control_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+        /** WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
 
- The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+ Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+ each as it is now: a decision that was made while the reader was away is shown.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn watch_approvals(
@@ -2163,7 +2169,7 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
-        /** WatchAgents shows changes after a revision, then goes on as they come.
+        /** WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
  A revision that is gone, or none, begins with a snapshot of all matching agents.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
@@ -2268,7 +2274,7 @@ pub mod registry_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** WatchAgents shows changes after a revision, then goes on as they come.
+        /** WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
 
  A revision that is gone, or none, begins with a snapshot of all matching agents.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.

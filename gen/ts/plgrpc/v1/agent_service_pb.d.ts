@@ -9,6 +9,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { AgentCard } from "./agent_card_pb.js";
 import type { Task, TaskState, TaskView } from "./task_pb.js";
 import type { Delta, RunEvent } from "./event_pb.js";
+import type { WatchPosition } from "./watch_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -180,6 +181,14 @@ export declare type StreamTaskResponse = Message<"plgrpc.v1.StreamTaskResponse">
    * @generated from field: repeated plgrpc.v1.Delta deltas = 2;
    */
   deltas: Delta[];
+
+  /**
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   *
+   * @generated from field: plgrpc.v1.WatchPosition position = 3;
+   */
+  position?: WatchPosition | undefined;
 };
 
 /**
@@ -202,7 +211,8 @@ export declare type SubscribeTaskRequest = Message<"plgrpc.v1.SubscribeTaskReque
   taskId: string;
 
   /**
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * `Task.first_sequence` - 1.
    *
    * @generated from field: int64 after_sequence = 2;
    */
@@ -248,6 +258,14 @@ export declare type SubscribeTaskResponse = Message<"plgrpc.v1.SubscribeTaskResp
    * @generated from field: repeated plgrpc.v1.Delta deltas = 2;
    */
   deltas: Delta[];
+
+  /**
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   *
+   * @generated from field: plgrpc.v1.WatchPosition position = 3;
+   */
+  position?: WatchPosition | undefined;
 };
 
 /**
@@ -541,9 +559,11 @@ export declare const AgentService: GenService<{
     output: typeof StreamTaskResponseSchema;
   },
   /**
-   * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
+   * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+   * the rules.
    *
-   * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+   * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+   * position; read the task with GetTask and continue after its `sequence`.
    *
    * @generated from rpc plgrpc.v1.AgentService.SubscribeTask
    */

@@ -7,6 +7,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Approval, ApprovalDecision, ApprovalState } from "./action_pb.js";
+import type { WatchPosition } from "./watch_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { Failure } from "./failure_pb.js";
 import type { Tool } from "./tool_pb.js";
@@ -97,6 +98,14 @@ export declare type WatchApprovalsRequest = Message<"plgrpc.v1.WatchApprovalsReq
    * @generated from field: string task_id = 1;
    */
   taskId: string;
+
+  /**
+   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+   * begin with a snapshot.
+   *
+   * @generated from field: int64 after_revision = 2;
+   */
+  afterRevision: bigint;
 };
 
 /**
@@ -106,17 +115,24 @@ export declare type WatchApprovalsRequest = Message<"plgrpc.v1.WatchApprovalsReq
 export declare const WatchApprovalsRequestSchema: GenMessage<WatchApprovalsRequest>;
 
 /**
- * WatchApprovalsResponse carries changes.
+ * WatchApprovalsResponse carries whatever was ready.
  *
  * @generated from message plgrpc.v1.WatchApprovalsResponse
  */
 export declare type WatchApprovalsResponse = Message<"plgrpc.v1.WatchApprovalsResponse"> & {
   /**
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Approval approvals = 1;
    */
   approvals: Approval[];
+
+  /**
+   * Where the reader is. Set by the server, always.
+   *
+   * @generated from field: plgrpc.v1.WatchPosition position = 3;
+   */
+  position?: WatchPosition | undefined;
 };
 
 /**
@@ -716,9 +732,10 @@ export declare const ControlService: GenService<{
     output: typeof ListApprovalsResponseSchema;
   },
   /**
-   * WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
+   * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
    *
-   * The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+   * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+   * each as it is now: a decision that was made while the reader was away is shown.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
    * @generated from rpc plgrpc.v1.ControlService.WatchApprovals

@@ -440,6 +440,15 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_INVALID_AGENT_RESPONSE = 57;
    */
   INVALID_AGENT_RESPONSE = 57,
+
+  /**
+   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   *
+   * @generated from enum value: ERROR_REASON_POSITION_COMPACTED = 58;
+   */
+  POSITION_COMPACTED = 58,
 }
 
 /**

@@ -12,3 +12,4 @@ export * from "./payload_pb.js";
 export * from "./registry_service_pb.js";
 export * from "./task_pb.js";
 export * from "./tool_pb.js";
+export * from "./watch_pb.js";

@@ -8,6 +8,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import type { Message } from "@bufbuild/protobuf";
 import type { AgentCard } from "./agent_card_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { WatchPosition } from "./watch_pb.js";
 
 /**
  * Describes the file plgrpc/v1/registry_service.proto.
@@ -521,19 +522,11 @@ export declare type WatchAgentsResponse = Message<"plgrpc.v1.WatchAgentsResponse
   changes: AgentChange[];
 
   /**
-   * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-   * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+   * Where the reader is. Set by the registry, always.
    *
-   * @generated from field: bool snapshot = 2;
+   * @generated from field: plgrpc.v1.WatchPosition position = 3;
    */
-  snapshot: boolean;
-
-  /**
-   * Revision up to which the reader is now informed. Set by the registry.
-   *
-   * @generated from field: int64 revision = 3;
-   */
-  revision: bigint;
+  position?: WatchPosition | undefined;
 };
 
 /**
@@ -686,7 +679,7 @@ export declare const RegistryService: GenService<{
     output: typeof ListAgentsResponseSchema;
   },
   /**
-   * WatchAgents shows changes after a revision, then goes on as they come.
+   * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
    *
    * A revision that is gone, or none, begins with a snapshot of all matching agents.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.

@@ -290,6 +290,15 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
    * @generated from field: string output_id = 20;
    */
   outputId: string;
+
+  /**
+   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+   * reading still has what they said.
+   *
+   * @generated from field: int64 first_sequence = 21;
+   */
+  firstSequence: bigint;
 };
 
 /**

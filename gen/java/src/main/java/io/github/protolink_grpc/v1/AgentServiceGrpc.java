@@ -341,8 +341,10 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+     * the rules.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+     * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
      */
     default void subscribeTask(io.github.protolink_grpc.v1.SubscribeTaskRequest request,
@@ -464,8 +466,10 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+     * the rules.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+     * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
      */
     public void subscribeTask(io.github.protolink_grpc.v1.SubscribeTaskRequest request,
@@ -573,8 +577,10 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+     * the rules.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+     * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -679,8 +685,10 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
+     * the rules.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
+     * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
      */
     public java.util.Iterator<io.github.protolink_grpc.v1.SubscribeTaskResponse> subscribeTask(

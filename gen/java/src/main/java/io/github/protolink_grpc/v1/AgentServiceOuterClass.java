@@ -108,58 +108,61 @@ public final class AgentServiceOuterClass {
       "\n\035plgrpc/v1/agent_service.proto\022\tplgrpc." +
       "v1\032\037google/protobuf/timestamp.proto\032\032plg" +
       "rpc/v1/agent_card.proto\032\025plgrpc/v1/event" +
-      ".proto\032\024plgrpc/v1/task.proto\"\025\n\023GetAgent" +
-      "CardRequest\":\n\024GetAgentCardResponse\022\"\n\004c" +
-      "ard\030\001 \001(\0132\024.plgrpc.v1.AgentCard\"\224\001\n\017Send" +
-      "TaskRequest\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Ta" +
-      "sk\022\022\n\nrequest_id\030\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022" +
-      "!\n\004view\030\004 \001(\0162\023.plgrpc.v1.TaskView\022\032\n\022re" +
-      "turn_immediately\030\005 \001(\010\"1\n\020SendTaskRespon" +
-      "se\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\"g\n\021Str" +
-      "eamTaskRequest\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1" +
-      ".Task\022\022\n\nrequest_id\030\002 \001(\t\022\017\n\007task_id\030\003 \001" +
-      "(\t\022\016\n\006deltas\030\004 \001(\010\"[\n\022StreamTaskResponse" +
-      "\022#\n\006events\030\001 \003(\0132\023.plgrpc.v1.RunEvent\022 \n" +
-      "\006deltas\030\002 \003(\0132\020.plgrpc.v1.Delta\"s\n\024Subsc" +
-      "ribeTaskRequest\022\017\n\007task_id\030\001 \001(\t\022\026\n\016afte" +
-      "r_sequence\030\002 \001(\003\022\"\n\007stop_at\030\003 \001(\0162\021.plgr" +
-      "pc.v1.StopAt\022\016\n\006deltas\030\004 \001(\010\"^\n\025Subscrib" +
-      "eTaskResponse\022#\n\006events\030\001 \003(\0132\023.plgrpc.v" +
-      "1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020.plgrpc.v1.D" +
-      "elta\"D\n\016GetTaskRequest\022\017\n\007task_id\030\001 \001(\t\022" +
-      "!\n\004view\030\002 \001(\0162\023.plgrpc.v1.TaskView\"0\n\017Ge" +
-      "tTaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1." +
-      "Task\"\311\001\n\020ListTasksRequest\022$\n\006states\030\001 \003(" +
-      "\0162\024.plgrpc.v1.TaskState\022\022\n\nsession_id\030\002 " +
-      "\001(\t\0221\n\rupdated_after\030\003 \001(\0132\032.google.prot" +
-      "obuf.Timestamp\022\021\n\tpage_size\030\004 \001(\005\022\022\n\npag" +
-      "e_token\030\005 \001(\t\022!\n\004view\030\006 \001(\0162\023.plgrpc.v1." +
-      "TaskView\"`\n\021ListTasksResponse\022\036\n\005tasks\030\001" +
-      " \003(\0132\017.plgrpc.v1.Task\022\027\n\017next_page_token" +
-      "\030\002 \001(\t\022\022\n\ntotal_size\030\003 \001(\003\"_\n\021CancelTask" +
-      "Request\022\017\n\007task_id\030\001 \001(\t\022\016\n\006reason\030\002 \001(\t" +
-      "\022\025\n\rmetadata_json\030\003 \001(\t\022\022\n\nrequest_id\030\004 " +
-      "\001(\t\"3\n\022CancelTaskResponse\022\035\n\004task\030\001 \001(\0132" +
-      "\017.plgrpc.v1.Task*e\n\006StopAt\022\027\n\023STOP_AT_UN" +
-      "SPECIFIED\020\000\022\024\n\020STOP_AT_TERMINAL\020\001\022\027\n\023STO" +
-      "P_AT_INTERRUPTED\020\002\022\023\n\017STOP_AT_CURRENT\020\0032" +
-      "\234\004\n\014AgentService\022O\n\014GetAgentCard\022\036.plgrp" +
-      "c.v1.GetAgentCardRequest\032\037.plgrpc.v1.Get" +
-      "AgentCardResponse\022C\n\010SendTask\022\032.plgrpc.v" +
-      "1.SendTaskRequest\032\033.plgrpc.v1.SendTaskRe" +
-      "sponse\022K\n\nStreamTask\022\034.plgrpc.v1.StreamT" +
-      "askRequest\032\035.plgrpc.v1.StreamTaskRespons" +
-      "e0\001\022T\n\rSubscribeTask\022\037.plgrpc.v1.Subscri" +
-      "beTaskRequest\032 .plgrpc.v1.SubscribeTaskR" +
-      "esponse0\001\022@\n\007GetTask\022\031.plgrpc.v1.GetTask" +
-      "Request\032\032.plgrpc.v1.GetTaskResponse\022F\n\tL" +
-      "istTasks\022\033.plgrpc.v1.ListTasksRequest\032\034." +
-      "plgrpc.v1.ListTasksResponse\022I\n\nCancelTas" +
-      "k\022\034.plgrpc.v1.CancelTaskRequest\032\035.plgrpc" +
-      ".v1.CancelTaskResponseBc\n\033io.github.prot" +
-      "olink_grpc.v1P\001ZBgithub.com/protolink-gr" +
-      "pc/protolink-grpc/gen/go/plgrpc/v1;plgrp" +
-      "cv1b\006proto3"
+      ".proto\032\024plgrpc/v1/task.proto\032\025plgrpc/v1/" +
+      "watch.proto\"\025\n\023GetAgentCardRequest\":\n\024Ge" +
+      "tAgentCardResponse\022\"\n\004card\030\001 \001(\0132\024.plgrp" +
+      "c.v1.AgentCard\"\224\001\n\017SendTaskRequest\022\035\n\004ta" +
+      "sk\030\001 \001(\0132\017.plgrpc.v1.Task\022\022\n\nrequest_id\030" +
+      "\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022!\n\004view\030\004 \001(\0162\023.p" +
+      "lgrpc.v1.TaskView\022\032\n\022return_immediately\030" +
+      "\005 \001(\010\"1\n\020SendTaskResponse\022\035\n\004task\030\001 \001(\0132" +
+      "\017.plgrpc.v1.Task\"g\n\021StreamTaskRequest\022\035\n" +
+      "\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\022\n\nrequest_" +
+      "id\030\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022\016\n\006deltas\030\004 \001(" +
+      "\010\"\207\001\n\022StreamTaskResponse\022#\n\006events\030\001 \003(\013" +
+      "2\023.plgrpc.v1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020." +
+      "plgrpc.v1.Delta\022*\n\010position\030\003 \001(\0132\030.plgr" +
+      "pc.v1.WatchPosition\"s\n\024SubscribeTaskRequ" +
+      "est\022\017\n\007task_id\030\001 \001(\t\022\026\n\016after_sequence\030\002" +
+      " \001(\003\022\"\n\007stop_at\030\003 \001(\0162\021.plgrpc.v1.StopAt" +
+      "\022\016\n\006deltas\030\004 \001(\010\"\212\001\n\025SubscribeTaskRespon" +
+      "se\022#\n\006events\030\001 \003(\0132\023.plgrpc.v1.RunEvent\022" +
+      " \n\006deltas\030\002 \003(\0132\020.plgrpc.v1.Delta\022*\n\010pos" +
+      "ition\030\003 \001(\0132\030.plgrpc.v1.WatchPosition\"D\n" +
+      "\016GetTaskRequest\022\017\n\007task_id\030\001 \001(\t\022!\n\004view" +
+      "\030\002 \001(\0162\023.plgrpc.v1.TaskView\"0\n\017GetTaskRe" +
+      "sponse\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\"\311\001" +
+      "\n\020ListTasksRequest\022$\n\006states\030\001 \003(\0162\024.plg" +
+      "rpc.v1.TaskState\022\022\n\nsession_id\030\002 \001(\t\0221\n\r" +
+      "updated_after\030\003 \001(\0132\032.google.protobuf.Ti" +
+      "mestamp\022\021\n\tpage_size\030\004 \001(\005\022\022\n\npage_token" +
+      "\030\005 \001(\t\022!\n\004view\030\006 \001(\0162\023.plgrpc.v1.TaskVie" +
+      "w\"`\n\021ListTasksResponse\022\036\n\005tasks\030\001 \003(\0132\017." +
+      "plgrpc.v1.Task\022\027\n\017next_page_token\030\002 \001(\t\022" +
+      "\022\n\ntotal_size\030\003 \001(\003\"_\n\021CancelTaskRequest" +
+      "\022\017\n\007task_id\030\001 \001(\t\022\016\n\006reason\030\002 \001(\t\022\025\n\rmet" +
+      "adata_json\030\003 \001(\t\022\022\n\nrequest_id\030\004 \001(\t\"3\n\022" +
+      "CancelTaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgrp" +
+      "c.v1.Task*e\n\006StopAt\022\027\n\023STOP_AT_UNSPECIFI" +
+      "ED\020\000\022\024\n\020STOP_AT_TERMINAL\020\001\022\027\n\023STOP_AT_IN" +
+      "TERRUPTED\020\002\022\023\n\017STOP_AT_CURRENT\020\0032\234\004\n\014Age" +
+      "ntService\022O\n\014GetAgentCard\022\036.plgrpc.v1.Ge" +
+      "tAgentCardRequest\032\037.plgrpc.v1.GetAgentCa" +
+      "rdResponse\022C\n\010SendTask\022\032.plgrpc.v1.SendT" +
+      "askRequest\032\033.plgrpc.v1.SendTaskResponse\022" +
+      "K\n\nStreamTask\022\034.plgrpc.v1.StreamTaskRequ" +
+      "est\032\035.plgrpc.v1.StreamTaskResponse0\001\022T\n\r" +
+      "SubscribeTask\022\037.plgrpc.v1.SubscribeTaskR" +
+      "equest\032 .plgrpc.v1.SubscribeTaskResponse" +
+      "0\001\022@\n\007GetTask\022\031.plgrpc.v1.GetTaskRequest" +
+      "\032\032.plgrpc.v1.GetTaskResponse\022F\n\tListTask" +
+      "s\022\033.plgrpc.v1.ListTasksRequest\032\034.plgrpc." +
+      "v1.ListTasksResponse\022I\n\nCancelTask\022\034.plg" +
+      "rpc.v1.CancelTaskRequest\032\035.plgrpc.v1.Can" +
+      "celTaskResponseBc\n\033io.github.protolink_g" +
+      "rpc.v1P\001ZBgithub.com/protolink-grpc/prot" +
+      "olink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pr" +
+      "oto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -168,6 +171,7 @@ public final class AgentServiceOuterClass {
           io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Event.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.Watch.getDescriptor(),
         });
     internal_static_plgrpc_v1_GetAgentCardRequest_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -204,7 +208,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_StreamTaskResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_StreamTaskResponse_descriptor,
-        new java.lang.String[] { "Events", "Deltas", });
+        new java.lang.String[] { "Events", "Deltas", "Position", });
     internal_static_plgrpc_v1_SubscribeTaskRequest_descriptor =
       getDescriptor().getMessageTypes().get(6);
     internal_static_plgrpc_v1_SubscribeTaskRequest_fieldAccessorTable = new
@@ -216,7 +220,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_SubscribeTaskResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SubscribeTaskResponse_descriptor,
-        new java.lang.String[] { "Events", "Deltas", });
+        new java.lang.String[] { "Events", "Deltas", "Position", });
     internal_static_plgrpc_v1_GetTaskRequest_descriptor =
       getDescriptor().getMessageTypes().get(8);
     internal_static_plgrpc_v1_GetTaskRequest_fieldAccessorTable = new
@@ -258,6 +262,7 @@ public final class AgentServiceOuterClass {
     io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Event.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.Watch.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

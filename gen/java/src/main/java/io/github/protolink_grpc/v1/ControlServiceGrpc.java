@@ -406,8 +406,9 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
-     * The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+     * each as it is now: a decision that was made while the reader was away is shown.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -557,8 +558,9 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
-     * The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+     * each as it is now: a decision that was made while the reader was away is shown.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -701,8 +703,9 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
-     * The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+     * each as it is now: a decision that was made while the reader was away is shown.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -840,8 +843,9 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered, beginning with the pending ones.
-     * The first response without approvals marks the end of what was waiting: everything after it is news. It does not end by itself.
+     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
+     * each as it is now: a decision that was made while the reader was away is shown.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */

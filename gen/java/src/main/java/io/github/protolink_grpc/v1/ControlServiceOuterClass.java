@@ -149,79 +149,81 @@ public final class ControlServiceOuterClass {
       "c.v1\032\026plgrpc/v1/action.proto\032\027plgrpc/v1/" +
       "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
       "rpc/v1/payload.proto\032\024plgrpc/v1/tool.pro" +
-      "to\"x\n\024ListApprovalsRequest\022(\n\006states\030\001 \003" +
-      "(\0162\030.plgrpc.v1.ApprovalState\022\017\n\007task_id\030" +
-      "\002 \001(\t\022\021\n\tpage_size\030\003 \001(\005\022\022\n\npage_token\030\004" +
-      " \001(\t\"X\n\025ListApprovalsResponse\022&\n\tapprova" +
-      "ls\030\001 \003(\0132\023.plgrpc.v1.Approval\022\027\n\017next_pa" +
-      "ge_token\030\002 \001(\t\"(\n\025WatchApprovalsRequest\022" +
-      "\017\n\007task_id\030\001 \001(\t\"@\n\026WatchApprovalsRespon" +
-      "se\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1.Approv" +
-      "al\"G\n\026RespondApprovalRequest\022-\n\010decision" +
-      "\030\001 \001(\0132\033.plgrpc.v1.ApprovalDecision\"Y\n\027R" +
-      "espondApprovalResponse\022%\n\010approval\030\001 \001(\013" +
-      "2\023.plgrpc.v1.Approval\022\027\n\017already_decided" +
-      "\030\002 \001(\010\"6\n\023GetRunReportRequest\022\017\n\007task_id" +
-      "\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"+\n\024GetRunReportRe" +
-      "sponse\022\023\n\013report_json\030\001 \001(\t\"3\n\020ExportRun" +
-      "Request\022\017\n\007task_id\030\001 \001(\t\022\016\n\006format\030\002 \001(\t" +
-      "\"\'\n\021ExportRunResponse\022\022\n\nlines_json\030\001 \003(" +
-      "\t\"0\n\nStateScope\022\022\n\nsession_id\030\001 \001(\t\022\016\n\006s" +
-      "tores\030\002 \003(\t\"\356\001\n\020StateStoreReport\022\014\n\004name" +
-      "\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010\022\016\n\006exists\030\003 \001(\010\022" +
-      "\022\n\nitem_count\030\004 \001(\003\022\025\n\rmessage_count\030\005 \001" +
-      "(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\tcompacted\030\007 \001(\010\022 " +
-      "\n\004data\030\010 \001(\0132\022.plgrpc.v1.Payload\022\025\n\rmeta" +
-      "data_json\030\t \001(\t\022#\n\007failure\030\n \001(\0132\022.plgrp" +
-      "c.v1.Failure\"R\n\024DescribeStateRequest\022$\n\005" +
-      "scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022\024\n\014in" +
-      "clude_data\030\002 \001(\010\"D\n\025DescribeStateRespons" +
-      "e\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStore" +
-      "Report\"9\n\021ResetStateRequest\022$\n\005scope\030\001 \001" +
-      "(\0132\025.plgrpc.v1.StateScope\"A\n\022ResetStateR" +
-      "esponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.Stat" +
-      "eStoreReport\"\305\001\n\023CompactStateRequest\022$\n\005" +
-      "scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022\020\n\010st" +
-      "rategy\030\002 \001(\t\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nma" +
-      "x_tokens\030\004 \001(\005\022\034\n\017preserve_recent\030\005 \001(\005H" +
-      "\000\210\001\001\022\032\n\022summary_max_tokens\030\006 \001(\005B\022\n\020_pre" +
-      "serve_recent\"\272\001\n\024CompactStateResponse\022+\n" +
-      "\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStoreRepo" +
-      "rt\022\027\n\017before_messages\030\002 \001(\005\022\026\n\016after_mes" +
-      "sages\030\003 \001(\005\022\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014af" +
-      "ter_tokens\030\005 \001(\003\022\027\n\017summary_created\030\006 \001(" +
-      "\010\"9\n\020ListToolsRequest\022\021\n\tpage_size\030\001 \001(\005" +
-      "\022\022\n\npage_token\030\002 \001(\t\"L\n\021ListToolsRespons" +
-      "e\022\036\n\005tools\030\001 \003(\0132\017.plgrpc.v1.Tool\022\027\n\017nex" +
-      "t_page_token\030\002 \001(\t\"m\n\017CallToolRequest\022!\n" +
-      "\004call\030\001 \001(\0132\023.plgrpc.v1.ToolCall\022\022\n\nrequ" +
-      "est_id\030\002 \001(\t\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task" +
-      "_id\030\004 \001(\t\"J\n\020CallToolResponse\022%\n\006output\030" +
-      "\001 \001(\0132\025.plgrpc.v1.ToolOutput\022\017\n\007task_id\030" +
-      "\002 \001(\t2\257\006\n\016ControlService\022R\n\rListApproval" +
-      "s\022\037.plgrpc.v1.ListApprovalsRequest\032 .plg" +
-      "rpc.v1.ListApprovalsResponse\022W\n\016WatchApp" +
-      "rovals\022 .plgrpc.v1.WatchApprovalsRequest" +
-      "\032!.plgrpc.v1.WatchApprovalsResponse0\001\022X\n" +
-      "\017RespondApproval\022!.plgrpc.v1.RespondAppr" +
-      "ovalRequest\032\".plgrpc.v1.RespondApprovalR" +
-      "esponse\022O\n\014GetRunReport\022\036.plgrpc.v1.GetR" +
-      "unReportRequest\032\037.plgrpc.v1.GetRunReport" +
-      "Response\022H\n\tExportRun\022\033.plgrpc.v1.Export" +
-      "RunRequest\032\034.plgrpc.v1.ExportRunResponse" +
-      "0\001\022R\n\rDescribeState\022\037.plgrpc.v1.Describe" +
-      "StateRequest\032 .plgrpc.v1.DescribeStateRe" +
-      "sponse\022I\n\nResetState\022\034.plgrpc.v1.ResetSt" +
-      "ateRequest\032\035.plgrpc.v1.ResetStateRespons" +
-      "e\022O\n\014CompactState\022\036.plgrpc.v1.CompactSta" +
-      "teRequest\032\037.plgrpc.v1.CompactStateRespon" +
-      "se\022F\n\tListTools\022\033.plgrpc.v1.ListToolsReq" +
-      "uest\032\034.plgrpc.v1.ListToolsResponse\022C\n\010Ca" +
-      "llTool\022\032.plgrpc.v1.CallToolRequest\032\033.plg" +
-      "rpc.v1.CallToolResponseBc\n\033io.github.pro" +
-      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
-      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
-      "pcv1b\006proto3"
+      "to\032\025plgrpc/v1/watch.proto\"x\n\024ListApprova" +
+      "lsRequest\022(\n\006states\030\001 \003(\0162\030.plgrpc.v1.Ap" +
+      "provalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tpage_siz" +
+      "e\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025ListAppro" +
+      "valsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc" +
+      ".v1.Approval\022\027\n\017next_page_token\030\002 \001(\t\"@\n" +
+      "\025WatchApprovalsRequest\022\017\n\007task_id\030\001 \001(\t\022" +
+      "\026\n\016after_revision\030\002 \001(\003\"r\n\026WatchApproval" +
+      "sResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1" +
+      ".Approval\022*\n\010position\030\003 \001(\0132\030.plgrpc.v1." +
+      "WatchPositionJ\004\010\002\020\003\"G\n\026RespondApprovalRe" +
+      "quest\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.Appr" +
+      "ovalDecision\"Y\n\027RespondApprovalResponse\022" +
+      "%\n\010approval\030\001 \001(\0132\023.plgrpc.v1.Approval\022\027" +
+      "\n\017already_decided\030\002 \001(\010\"6\n\023GetRunReportR" +
+      "equest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"" +
+      "+\n\024GetRunReportResponse\022\023\n\013report_json\030\001" +
+      " \001(\t\"3\n\020ExportRunRequest\022\017\n\007task_id\030\001 \001(" +
+      "\t\022\016\n\006format\030\002 \001(\t\"\'\n\021ExportRunResponse\022\022" +
+      "\n\nlines_json\030\001 \003(\t\"0\n\nStateScope\022\022\n\nsess" +
+      "ion_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\356\001\n\020StateSt" +
+      "oreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010" +
+      "\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n\r" +
+      "message_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\t" +
+      "compacted\030\007 \001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc.v" +
+      "1.Payload\022\025\n\rmetadata_json\030\t \001(\t\022#\n\007fail" +
+      "ure\030\n \001(\0132\022.plgrpc.v1.Failure\"R\n\024Describ" +
+      "eStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1" +
+      ".StateScope\022\024\n\014include_data\030\002 \001(\010\"D\n\025Des" +
+      "cribeStateResponse\022+\n\006stores\030\001 \003(\0132\033.plg" +
+      "rpc.v1.StateStoreReport\"9\n\021ResetStateReq" +
+      "uest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateSco" +
+      "pe\"A\n\022ResetStateResponse\022+\n\006stores\030\001 \003(\013" +
+      "2\033.plgrpc.v1.StateStoreReport\"\305\001\n\023Compac" +
+      "tStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1" +
+      ".StateScope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014max_mes" +
+      "sages\030\003 \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017prese" +
+      "rve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_max_tok" +
+      "ens\030\006 \001(\005B\022\n\020_preserve_recent\"\272\001\n\024Compac" +
+      "tStateResponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc." +
+      "v1.StateStoreReport\022\027\n\017before_messages\030\002" +
+      " \001(\005\022\026\n\016after_messages\030\003 \001(\005\022\025\n\rbefore_t" +
+      "okens\030\004 \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027\n\017sum" +
+      "mary_created\030\006 \001(\010\"9\n\020ListToolsRequest\022\021" +
+      "\n\tpage_size\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\"L\n" +
+      "\021ListToolsResponse\022\036\n\005tools\030\001 \003(\0132\017.plgr" +
+      "pc.v1.Tool\022\027\n\017next_page_token\030\002 \001(\t\"m\n\017C" +
+      "allToolRequest\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1" +
+      ".ToolCall\022\022\n\nrequest_id\030\002 \001(\t\022\022\n\nsession" +
+      "_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001(\t\"J\n\020CallToolRe" +
+      "sponse\022%\n\006output\030\001 \001(\0132\025.plgrpc.v1.ToolO" +
+      "utput\022\017\n\007task_id\030\002 \001(\t2\257\006\n\016ControlServic" +
+      "e\022R\n\rListApprovals\022\037.plgrpc.v1.ListAppro" +
+      "valsRequest\032 .plgrpc.v1.ListApprovalsRes" +
+      "ponse\022W\n\016WatchApprovals\022 .plgrpc.v1.Watc" +
+      "hApprovalsRequest\032!.plgrpc.v1.WatchAppro" +
+      "valsResponse0\001\022X\n\017RespondApproval\022!.plgr" +
+      "pc.v1.RespondApprovalRequest\032\".plgrpc.v1" +
+      ".RespondApprovalResponse\022O\n\014GetRunReport" +
+      "\022\036.plgrpc.v1.GetRunReportRequest\032\037.plgrp" +
+      "c.v1.GetRunReportResponse\022H\n\tExportRun\022\033" +
+      ".plgrpc.v1.ExportRunRequest\032\034.plgrpc.v1." +
+      "ExportRunResponse0\001\022R\n\rDescribeState\022\037.p" +
+      "lgrpc.v1.DescribeStateRequest\032 .plgrpc.v" +
+      "1.DescribeStateResponse\022I\n\nResetState\022\034." +
+      "plgrpc.v1.ResetStateRequest\032\035.plgrpc.v1." +
+      "ResetStateResponse\022O\n\014CompactState\022\036.plg" +
+      "rpc.v1.CompactStateRequest\032\037.plgrpc.v1.C" +
+      "ompactStateResponse\022F\n\tListTools\022\033.plgrp" +
+      "c.v1.ListToolsRequest\032\034.plgrpc.v1.ListTo" +
+      "olsResponse\022C\n\010CallTool\022\032.plgrpc.v1.Call" +
+      "ToolRequest\032\033.plgrpc.v1.CallToolResponse" +
+      "Bc\n\033io.github.protolink_grpc.v1P\001ZBgithu" +
+      "b.com/protolink-grpc/protolink-grpc/gen/" +
+      "go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -231,6 +233,7 @@ public final class ControlServiceOuterClass {
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.Watch.getDescriptor(),
         });
     internal_static_plgrpc_v1_ListApprovalsRequest_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -249,13 +252,13 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_WatchApprovalsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_WatchApprovalsRequest_descriptor,
-        new java.lang.String[] { "TaskId", });
+        new java.lang.String[] { "TaskId", "AfterRevision", });
     internal_static_plgrpc_v1_WatchApprovalsResponse_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_WatchApprovalsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_WatchApprovalsResponse_descriptor,
-        new java.lang.String[] { "Approvals", });
+        new java.lang.String[] { "Approvals", "Position", });
     internal_static_plgrpc_v1_RespondApprovalRequest_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_RespondApprovalRequest_fieldAccessorTable = new
@@ -370,6 +373,7 @@ public final class ControlServiceOuterClass {
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.Watch.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

@@ -497,6 +497,16 @@ public enum ErrorReason
    * <code>ERROR_REASON_INVALID_AGENT_RESPONSE = 57;</code>
    */
   ERROR_REASON_INVALID_AGENT_RESPONSE(57),
+  /**
+   * <pre>
+   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   * </pre>
+   *
+   * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
+   */
+  ERROR_REASON_POSITION_COMPACTED(58),
   UNRECOGNIZED(-1),
   ;
 
@@ -987,6 +997,16 @@ public enum ErrorReason
    * <code>ERROR_REASON_INVALID_AGENT_RESPONSE = 57;</code>
    */
   public static final int ERROR_REASON_INVALID_AGENT_RESPONSE_VALUE = 57;
+  /**
+   * <pre>
+   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
+   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   * </pre>
+   *
+   * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
+   */
+  public static final int ERROR_REASON_POSITION_COMPACTED_VALUE = 58;
 
 
   public final int getNumber() {
@@ -1071,6 +1091,7 @@ public enum ErrorReason
       case 55: return ERROR_REASON_EXTENSION_SUPPORT_REQUIRED;
       case 56: return ERROR_REASON_VERSION_NOT_SUPPORTED;
       case 57: return ERROR_REASON_INVALID_AGENT_RESPONSE;
+      case 58: return ERROR_REASON_POSITION_COMPACTED;
       default: return null;
     }
   }

@@ -331,7 +331,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come.
+     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
      * A revision that is gone, or none, begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
@@ -444,7 +444,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come.
+     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
      * A revision that is gone, or none, begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
@@ -536,7 +536,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come.
+     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
      * A revision that is gone, or none, begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
@@ -629,7 +629,7 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come.
+     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
      * A revision that is gone, or none, begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>

@@ -118,69 +118,70 @@ public final class RegistryServiceOuterClass {
       "\n plgrpc/v1/registry_service.proto\022\tplgr" +
       "pc.v1\032\036google/protobuf/duration.proto\032\037g" +
       "oogle/protobuf/timestamp.proto\032\032plgrpc/v" +
-      "1/agent_card.proto\"\302\001\n\013AgentFilter\022\014\n\004na" +
-      "me\030\001 \001(\t\022\014\n\004role\030\002 \001(\t\022\014\n\004tags\030\003 \003(\t\022\016\n\006" +
-      "skills\030\004 \003(\t\0226\n\010metadata\030\005 \003(\0132$.plgrpc." +
-      "v1.AgentFilter.MetadataEntry\022\020\n\010features" +
-      "\030\006 \003(\t\032/\n\rMetadataEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005" +
-      "value\030\002 \001(\t:\0028\001\"\231\002\n\017RegisteredAgent\022\"\n\004c" +
-      "ard\030\001 \001(\0132\024.plgrpc.v1.AgentCard\022\020\n\010revis" +
-      "ion\030\002 \001(\003\0221\n\rregister_time\030\003 \001(\0132\032.googl" +
-      "e.protobuf.Timestamp\022/\n\013expire_time\030\004 \001(" +
-      "\0132\032.google.protobuf.Timestamp\022\023\n\013instanc" +
-      "e_id\030\005 \001(\t\022\r\n\005owner\030\006 \001(\t\022\'\n\005state\030\007 \001(\016" +
-      "2\030.plgrpc.v1.InstanceState\022\017\n\007running\030\010 " +
-      "\001(\005\022\016\n\006queued\030\t \001(\005\"\217\001\n\024RegisterAgentReq" +
-      "uest\022\"\n\004card\030\001 \001(\0132\024.plgrpc.v1.AgentCard" +
-      "\022,\n\tlease_ttl\030\002 \001(\0132\031.google.protobuf.Du" +
-      "ration\022\020\n\010lease_id\030\003 \001(\t\022\023\n\013instance_id\030" +
-      "\004 \001(\t\"i\n\025RegisterAgentResponse\022\020\n\010lease_" +
-      "id\030\001 \001(\t\022,\n\tlease_ttl\030\002 \001(\0132\031.google.pro" +
-      "tobuf.Duration\022\020\n\010revision\030\003 \001(\003\"o\n\021Rene" +
-      "wLeaseRequest\022\020\n\010lease_id\030\001 \001(\t\022\'\n\005state" +
-      "\030\002 \001(\0162\030.plgrpc.v1.InstanceState\022\017\n\007runn" +
-      "ing\030\003 \001(\005\022\016\n\006queued\030\004 \001(\005\"B\n\022RenewLeaseR" +
-      "esponse\022,\n\tlease_ttl\030\001 \001(\0132\031.google.prot" +
-      "obuf.Duration\"*\n\026DeregisterAgentRequest\022" +
-      "\020\n\010lease_id\030\001 \001(\t\"*\n\027DeregisterAgentResp" +
-      "onse\022\017\n\007removed\030\001 \001(\010\":\n\017GetAgentRequest" +
-      "\022\016\n\004name\030\001 \001(\tH\000\022\r\n\003url\030\002 \001(\tH\000B\010\n\006targe" +
-      "t\"=\n\020GetAgentResponse\022)\n\005agent\030\001 \001(\0132\032.p" +
-      "lgrpc.v1.RegisteredAgent\"b\n\021ListAgentsRe" +
-      "quest\022&\n\006filter\030\001 \001(\0132\026.plgrpc.v1.AgentF" +
-      "ilter\022\021\n\tpage_size\030\002 \001(\005\022\022\n\npage_token\030\003" +
-      " \001(\t\"k\n\022ListAgentsResponse\022*\n\006agents\030\001 \003" +
-      "(\0132\032.plgrpc.v1.RegisteredAgent\022\027\n\017next_p" +
-      "age_token\030\002 \001(\t\022\020\n\010revision\030\003 \001(\003\"T\n\022Wat" +
-      "chAgentsRequest\022&\n\006filter\030\001 \001(\0132\026.plgrpc" +
-      ".v1.AgentFilter\022\026\n\016after_revision\030\002 \001(\003\"" +
-      "t\n\013AgentChange\022(\n\004kind\030\001 \001(\0162\032.plgrpc.v1" +
-      ".AgentChangeKind\022)\n\005agent\030\002 \001(\0132\032.plgrpc" +
-      ".v1.RegisteredAgent\022\020\n\010revision\030\003 \001(\003\"b\n" +
-      "\023WatchAgentsResponse\022\'\n\007changes\030\001 \003(\0132\026." +
-      "plgrpc.v1.AgentChange\022\020\n\010snapshot\030\002 \001(\010\022" +
-      "\020\n\010revision\030\003 \001(\003*c\n\rInstanceState\022\036\n\032IN" +
-      "STANCE_STATE_UNSPECIFIED\020\000\022\025\n\021INSTANCE_S" +
-      "TATE_UP\020\001\022\033\n\027INSTANCE_STATE_DRAINING\020\002*\211" +
-      "\001\n\017AgentChangeKind\022!\n\035AGENT_CHANGE_KIND_" +
-      "UNSPECIFIED\020\000\022\030\n\024AGENT_CHANGE_KIND_UP\020\001\022" +
-      "\032\n\026AGENT_CHANGE_KIND_DOWN\020\002\022\035\n\031AGENT_CHA" +
-      "NGE_KIND_EXPIRED\020\0032\352\003\n\017RegistryService\022R" +
-      "\n\rRegisterAgent\022\037.plgrpc.v1.RegisterAgen" +
-      "tRequest\032 .plgrpc.v1.RegisterAgentRespon" +
-      "se\022I\n\nRenewLease\022\034.plgrpc.v1.RenewLeaseR" +
-      "equest\032\035.plgrpc.v1.RenewLeaseResponse\022X\n" +
-      "\017DeregisterAgent\022!.plgrpc.v1.DeregisterA" +
-      "gentRequest\032\".plgrpc.v1.DeregisterAgentR" +
-      "esponse\022C\n\010GetAgent\022\032.plgrpc.v1.GetAgent" +
-      "Request\032\033.plgrpc.v1.GetAgentResponse\022I\n\n" +
-      "ListAgents\022\034.plgrpc.v1.ListAgentsRequest" +
-      "\032\035.plgrpc.v1.ListAgentsResponse\022N\n\013Watch" +
-      "Agents\022\035.plgrpc.v1.WatchAgentsRequest\032\036." +
-      "plgrpc.v1.WatchAgentsResponse0\001Bc\n\033io.gi" +
-      "thub.protolink_grpc.v1P\001ZBgithub.com/pro" +
-      "tolink-grpc/protolink-grpc/gen/go/plgrpc" +
-      "/v1;plgrpcv1b\006proto3"
+      "1/agent_card.proto\032\025plgrpc/v1/watch.prot" +
+      "o\"\302\001\n\013AgentFilter\022\014\n\004name\030\001 \001(\t\022\014\n\004role\030" +
+      "\002 \001(\t\022\014\n\004tags\030\003 \003(\t\022\016\n\006skills\030\004 \003(\t\0226\n\010m" +
+      "etadata\030\005 \003(\0132$.plgrpc.v1.AgentFilter.Me" +
+      "tadataEntry\022\020\n\010features\030\006 \003(\t\032/\n\rMetadat" +
+      "aEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\0028\001\"\231" +
+      "\002\n\017RegisteredAgent\022\"\n\004card\030\001 \001(\0132\024.plgrp" +
+      "c.v1.AgentCard\022\020\n\010revision\030\002 \001(\003\0221\n\rregi" +
+      "ster_time\030\003 \001(\0132\032.google.protobuf.Timest" +
+      "amp\022/\n\013expire_time\030\004 \001(\0132\032.google.protob" +
+      "uf.Timestamp\022\023\n\013instance_id\030\005 \001(\t\022\r\n\005own" +
+      "er\030\006 \001(\t\022\'\n\005state\030\007 \001(\0162\030.plgrpc.v1.Inst" +
+      "anceState\022\017\n\007running\030\010 \001(\005\022\016\n\006queued\030\t \001" +
+      "(\005\"\217\001\n\024RegisterAgentRequest\022\"\n\004card\030\001 \001(" +
+      "\0132\024.plgrpc.v1.AgentCard\022,\n\tlease_ttl\030\002 \001" +
+      "(\0132\031.google.protobuf.Duration\022\020\n\010lease_i" +
+      "d\030\003 \001(\t\022\023\n\013instance_id\030\004 \001(\t\"i\n\025Register" +
+      "AgentResponse\022\020\n\010lease_id\030\001 \001(\t\022,\n\tlease" +
+      "_ttl\030\002 \001(\0132\031.google.protobuf.Duration\022\020\n" +
+      "\010revision\030\003 \001(\003\"o\n\021RenewLeaseRequest\022\020\n\010" +
+      "lease_id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v" +
+      "1.InstanceState\022\017\n\007running\030\003 \001(\005\022\016\n\006queu" +
+      "ed\030\004 \001(\005\"B\n\022RenewLeaseResponse\022,\n\tlease_" +
+      "ttl\030\001 \001(\0132\031.google.protobuf.Duration\"*\n\026" +
+      "DeregisterAgentRequest\022\020\n\010lease_id\030\001 \001(\t" +
+      "\"*\n\027DeregisterAgentResponse\022\017\n\007removed\030\001" +
+      " \001(\010\":\n\017GetAgentRequest\022\016\n\004name\030\001 \001(\tH\000\022" +
+      "\r\n\003url\030\002 \001(\tH\000B\010\n\006target\"=\n\020GetAgentResp" +
+      "onse\022)\n\005agent\030\001 \001(\0132\032.plgrpc.v1.Register" +
+      "edAgent\"b\n\021ListAgentsRequest\022&\n\006filter\030\001" +
+      " \001(\0132\026.plgrpc.v1.AgentFilter\022\021\n\tpage_siz" +
+      "e\030\002 \001(\005\022\022\n\npage_token\030\003 \001(\t\"k\n\022ListAgent" +
+      "sResponse\022*\n\006agents\030\001 \003(\0132\032.plgrpc.v1.Re" +
+      "gisteredAgent\022\027\n\017next_page_token\030\002 \001(\t\022\020" +
+      "\n\010revision\030\003 \001(\003\"T\n\022WatchAgentsRequest\022&" +
+      "\n\006filter\030\001 \001(\0132\026.plgrpc.v1.AgentFilter\022\026" +
+      "\n\016after_revision\030\002 \001(\003\"t\n\013AgentChange\022(\n" +
+      "\004kind\030\001 \001(\0162\032.plgrpc.v1.AgentChangeKind\022" +
+      ")\n\005agent\030\002 \001(\0132\032.plgrpc.v1.RegisteredAge" +
+      "nt\022\020\n\010revision\030\003 \001(\003\"p\n\023WatchAgentsRespo" +
+      "nse\022\'\n\007changes\030\001 \003(\0132\026.plgrpc.v1.AgentCh" +
+      "ange\022*\n\010position\030\003 \001(\0132\030.plgrpc.v1.Watch" +
+      "PositionJ\004\010\002\020\003*c\n\rInstanceState\022\036\n\032INSTA" +
+      "NCE_STATE_UNSPECIFIED\020\000\022\025\n\021INSTANCE_STAT" +
+      "E_UP\020\001\022\033\n\027INSTANCE_STATE_DRAINING\020\002*\211\001\n\017" +
+      "AgentChangeKind\022!\n\035AGENT_CHANGE_KIND_UNS" +
+      "PECIFIED\020\000\022\030\n\024AGENT_CHANGE_KIND_UP\020\001\022\032\n\026" +
+      "AGENT_CHANGE_KIND_DOWN\020\002\022\035\n\031AGENT_CHANGE" +
+      "_KIND_EXPIRED\020\0032\352\003\n\017RegistryService\022R\n\rR" +
+      "egisterAgent\022\037.plgrpc.v1.RegisterAgentRe" +
+      "quest\032 .plgrpc.v1.RegisterAgentResponse\022" +
+      "I\n\nRenewLease\022\034.plgrpc.v1.RenewLeaseRequ" +
+      "est\032\035.plgrpc.v1.RenewLeaseResponse\022X\n\017De" +
+      "registerAgent\022!.plgrpc.v1.DeregisterAgen" +
+      "tRequest\032\".plgrpc.v1.DeregisterAgentResp" +
+      "onse\022C\n\010GetAgent\022\032.plgrpc.v1.GetAgentReq" +
+      "uest\032\033.plgrpc.v1.GetAgentResponse\022I\n\nLis" +
+      "tAgents\022\034.plgrpc.v1.ListAgentsRequest\032\035." +
+      "plgrpc.v1.ListAgentsResponse\022N\n\013WatchAge" +
+      "nts\022\035.plgrpc.v1.WatchAgentsRequest\032\036.plg" +
+      "rpc.v1.WatchAgentsResponse0\001Bc\n\033io.githu" +
+      "b.protolink_grpc.v1P\001ZBgithub.com/protol" +
+      "ink-grpc/protolink-grpc/gen/go/plgrpc/v1" +
+      ";plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -188,6 +189,7 @@ public final class RegistryServiceOuterClass {
           com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.Watch.getDescriptor(),
         });
     internal_static_plgrpc_v1_AgentFilter_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -284,11 +286,12 @@ public final class RegistryServiceOuterClass {
     internal_static_plgrpc_v1_WatchAgentsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_WatchAgentsResponse_descriptor,
-        new java.lang.String[] { "Changes", "Snapshot", "Revision", });
+        new java.lang.String[] { "Changes", "Position", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.Watch.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

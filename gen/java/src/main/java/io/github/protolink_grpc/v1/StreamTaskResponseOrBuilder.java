@@ -97,4 +97,34 @@ public interface StreamTaskResponseOrBuilder extends
    */
   io.github.protolink_grpc.v1.DeltaOrBuilder getDeltasOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
+   */
+  boolean hasPosition();
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
+   */
+  io.github.protolink_grpc.v1.WatchPosition getPosition();
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder();
 }

@@ -100,7 +100,8 @@ private static final long serialVersionUID = 0L;
   private long afterSequence_ = 0L;
   /**
    * <pre>
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * `Task.first_sequence` - 1.
    * </pre>
    *
    * <code>int64 after_sequence = 2;</code>
@@ -615,7 +616,8 @@ private static final long serialVersionUID = 0L;
     private long afterSequence_ ;
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * `Task.first_sequence` - 1.
      * </pre>
      *
      * <code>int64 after_sequence = 2;</code>
@@ -627,7 +629,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * `Task.first_sequence` - 1.
      * </pre>
      *
      * <code>int64 after_sequence = 2;</code>
@@ -643,7 +646,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * `Task.first_sequence` - 1.
      * </pre>
      *
      * <code>int64 after_sequence = 2;</code>

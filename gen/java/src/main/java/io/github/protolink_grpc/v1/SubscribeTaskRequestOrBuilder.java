@@ -32,7 +32,8 @@ public interface SubscribeTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning.
+   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * `Task.first_sequence` - 1.
    * </pre>
    *
    * <code>int64 after_sequence = 2;</code>

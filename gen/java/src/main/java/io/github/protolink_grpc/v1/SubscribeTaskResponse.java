@@ -49,6 +49,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.SubscribeTaskResponse.class, io.github.protolink_grpc.v1.SubscribeTaskResponse.Builder.class);
   }
 
+  private int bitField0_;
   public static final int EVENTS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private java.util.List<io.github.protolink_grpc.v1.RunEvent> events_;
@@ -171,6 +172,47 @@ private static final long serialVersionUID = 0L;
     return deltas_.get(index);
   }
 
+  public static final int POSITION_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.WatchPosition position_;
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
+   */
+  @java.lang.Override
+  public boolean hasPosition() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+  }
+  /**
+   * <pre>
+   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+   * others: the position is the sequence of the last event.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -191,6 +233,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < deltas_.size(); i++) {
       output.writeMessage(2, deltas_.get(i));
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getPosition());
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -207,6 +252,10 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < deltas_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(2, deltas_.get(i));
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getPosition());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -227,6 +276,11 @@ private static final long serialVersionUID = 0L;
         .equals(other.getEventsList())) return false;
     if (!getDeltasList()
         .equals(other.getDeltasList())) return false;
+    if (hasPosition() != other.hasPosition()) return false;
+    if (hasPosition()) {
+      if (!getPosition()
+          .equals(other.getPosition())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -245,6 +299,10 @@ private static final long serialVersionUID = 0L;
     if (getDeltasCount() > 0) {
       hash = (37 * hash) + DELTAS_FIELD_NUMBER;
       hash = (53 * hash) + getDeltasList().hashCode();
+    }
+    if (hasPosition()) {
+      hash = (37 * hash) + POSITION_FIELD_NUMBER;
+      hash = (53 * hash) + getPosition().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -369,13 +427,21 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.SubscribeTaskResponse.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetEventsFieldBuilder();
+        internalGetDeltasFieldBuilder();
+        internalGetPositionFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -395,6 +461,11 @@ private static final long serialVersionUID = 0L;
         deltasBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000002);
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
       return this;
     }
 
@@ -450,6 +521,14 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.SubscribeTaskResponse result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.position_ = positionBuilder_ == null
+            ? position_
+            : positionBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -516,6 +595,9 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (other.hasPosition()) {
+        mergePosition(other.getPosition());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -568,6 +650,13 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 18
+            case 26: {
+              input.readMessage(
+                  internalGetPositionFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1207,6 +1296,172 @@ private static final long serialVersionUID = 0L;
         deltas_ = null;
       }
       return deltasBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.WatchPosition position_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return Whether the position field is set.
+     */
+    public boolean hasPosition() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return The position.
+     */
+    public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+      if (positionBuilder_ == null) {
+        return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      } else {
+        return positionBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder setPosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        position_ = value;
+      } else {
+        positionBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder setPosition(
+        io.github.protolink_grpc.v1.WatchPosition.Builder builderForValue) {
+      if (positionBuilder_ == null) {
+        position_ = builderForValue.build();
+      } else {
+        positionBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder mergePosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          position_ != null &&
+          position_ != io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance()) {
+          getPositionBuilder().mergeFrom(value);
+        } else {
+          position_ = value;
+        }
+      } else {
+        positionBuilder_.mergeFrom(value);
+      }
+      if (position_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder clearPosition() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.WatchPosition.Builder getPositionBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return internalGetPositionFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+      if (positionBuilder_ != null) {
+        return positionBuilder_.getMessageOrBuilder();
+      } else {
+        return position_ == null ?
+            io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
+     * others: the position is the sequence of the last event.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> 
+        internalGetPositionFieldBuilder() {
+      if (positionBuilder_ == null) {
+        positionBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder>(
+                getPosition(),
+                getParentForChildren(),
+                isClean());
+        position_ = null;
+      }
+      return positionBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.SubscribeTaskResponse)

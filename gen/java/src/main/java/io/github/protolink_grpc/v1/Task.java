@@ -889,6 +889,23 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int FIRST_SEQUENCE_FIELD_NUMBER = 21;
+  private long firstSequence_ = 0L;
+  /**
+   * <pre>
+   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+   * reading still has what they said.
+   * </pre>
+   *
+   * <code>int64 first_sequence = 21;</code>
+   * @return The firstSequence.
+   */
+  @java.lang.Override
+  public long getFirstSequence() {
+    return firstSequence_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -962,6 +979,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 20, outputId_);
+    }
+    if (firstSequence_ != 0L) {
+      output.writeInt64(21, firstSequence_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -1044,6 +1064,10 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(20, outputId_);
     }
+    if (firstSequence_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt64Size(21, firstSequence_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1113,6 +1137,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getOutputId()
         .equals(other.getOutputId())) return false;
+    if (getFirstSequence()
+        != other.getFirstSequence()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -1181,6 +1207,9 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + OUTPUT_ID_FIELD_NUMBER;
     hash = (53 * hash) + getOutputId().hashCode();
+    hash = (37 * hash) + FIRST_SEQUENCE_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getFirstSequence());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1389,6 +1418,7 @@ private static final long serialVersionUID = 0L;
         usageBuilder_ = null;
       }
       outputId_ = "";
+      firstSequence_ = 0L;
       return this;
     }
 
@@ -1519,6 +1549,9 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00080000) != 0)) {
         result.outputId_ = outputId_;
+      }
+      if (((from_bitField0_ & 0x00100000) != 0)) {
+        result.firstSequence_ = firstSequence_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1680,6 +1713,9 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00080000;
         onChanged();
       }
+      if (other.getFirstSequence() != 0L) {
+        setFirstSequence(other.getFirstSequence());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1840,6 +1876,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00080000;
               break;
             } // case 162
+            case 168: {
+              firstSequence_ = input.readInt64();
+              bitField0_ |= 0x00100000;
+              break;
+            } // case 168
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4532,6 +4573,56 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       outputId_ = value;
       bitField0_ |= 0x00080000;
+      onChanged();
+      return this;
+    }
+
+    private long firstSequence_ ;
+    /**
+     * <pre>
+     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+     * reading still has what they said.
+     * </pre>
+     *
+     * <code>int64 first_sequence = 21;</code>
+     * @return The firstSequence.
+     */
+    @java.lang.Override
+    public long getFirstSequence() {
+      return firstSequence_;
+    }
+    /**
+     * <pre>
+     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+     * reading still has what they said.
+     * </pre>
+     *
+     * <code>int64 first_sequence = 21;</code>
+     * @param value The firstSequence to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFirstSequence(long value) {
+
+      firstSequence_ = value;
+      bitField0_ |= 0x00100000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+     * reading still has what they said.
+     * </pre>
+     *
+     * <code>int64 first_sequence = 21;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFirstSequence() {
+      bitField0_ = (bitField0_ & ~0x00100000);
+      firstSequence_ = 0L;
       onChanged();
       return this;
     }

@@ -492,4 +492,16 @@ public interface TaskOrBuilder extends
    */
   com.google.protobuf.ByteString
       getOutputIdBytes();
+
+  /**
+   * <pre>
+   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
+   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
+   * reading still has what they said.
+   * </pre>
+   *
+   * <code>int64 first_sequence = 21;</code>
+   * @return The firstSequence.
+   */
+  long getFirstSequence();
 }

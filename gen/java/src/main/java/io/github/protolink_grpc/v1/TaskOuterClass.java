@@ -69,7 +69,7 @@ public final class TaskOuterClass {
       "\022\021\n\004name\030\006 \001(\tH\000\210\001\001\022\020\n\003uri\030\007 \001(\tH\001\210\001\001\022\027\n" +
       "\nmedia_type\030\010 \001(\tH\002\210\001\001\022\026\n\taction_id\030\t \001(" +
       "\tH\003\210\001\001B\007\n\005_nameB\006\n\004_uriB\r\n\013_media_typeB\014" +
-      "\n\n_action_id\"\335\004\n\004Task\022\n\n\002id\030\001 \001(\t\022#\n\005sta" +
+      "\n\n_action_id\"\365\004\n\004Task\022\n\n\002id\030\001 \001(\t\022#\n\005sta" +
       "te\030\002 \001(\0162\024.plgrpc.v1.TaskState\022$\n\010messag" +
       "es\030\003 \003(\0132\022.plgrpc.v1.Message\022&\n\tartifact" +
       "s\030\004 \003(\0132\023.plgrpc.v1.Artifact\022\025\n\rmetadata" +
@@ -84,25 +84,25 @@ public final class TaskOuterClass {
       "\n\016artifact_count\030\020 \001(\005\022#\n\007failure\030\021 \001(\0132" +
       "\022.plgrpc.v1.Failure\022\025\n\rcancel_reason\030\022 \001" +
       "(\t\022%\n\005usage\030\023 \001(\0132\026.plgrpc.v1.BudgetUsag" +
-      "e\022\021\n\toutput_id\030\024 \001(\t\"\225\001\n\013StateChange\022,\n\016" +
-      "previous_state\030\001 \001(\0162\024.plgrpc.v1.TaskSta" +
-      "te\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskSt" +
-      "ate\022/\n\013change_time\030\003 \001(\0132\032.google.protob" +
-      "uf.Timestamp*\371\001\n\tTaskState\022\032\n\026TASK_STATE" +
-      "_UNSPECIFIED\020\000\022\030\n\024TASK_STATE_SUBMITTED\020\001" +
-      "\022\026\n\022TASK_STATE_WORKING\020\002\022\035\n\031TASK_STATE_I" +
-      "NPUT_REQUIRED\020\003\022\034\n\030TASK_STATE_AUTH_REQUI" +
-      "RED\020\004\022\030\n\024TASK_STATE_COMPLETED\020\005\022\027\n\023TASK_" +
-      "STATE_CANCELED\020\006\022\025\n\021TASK_STATE_FAILED\020\007\022" +
-      "\027\n\023TASK_STATE_REJECTED\020\010*`\n\004Role\022\024\n\020ROLE" +
-      "_UNSPECIFIED\020\000\022\r\n\tROLE_USER\020\001\022\016\n\nROLE_AG" +
-      "ENT\020\002\022\022\n\016ROLE_ASSISTANT\020\003\022\017\n\013ROLE_SYSTEM" +
-      "\020\004*c\n\010TaskView\022\031\n\025TASK_VIEW_UNSPECIFIED\020" +
-      "\000\022\024\n\020TASK_VIEW_HEADER\020\001\022\022\n\016TASK_VIEW_TUR" +
-      "N\020\002\022\022\n\016TASK_VIEW_FULL\020\003Bc\n\033io.github.pro" +
-      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
-      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
-      "pcv1b\006proto3"
+      "e\022\021\n\toutput_id\030\024 \001(\t\022\026\n\016first_sequence\030\025" +
+      " \001(\003\"\225\001\n\013StateChange\022,\n\016previous_state\030\001" +
+      " \001(\0162\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030" +
+      "\002 \001(\0162\024.plgrpc.v1.TaskState\022/\n\013change_ti" +
+      "me\030\003 \001(\0132\032.google.protobuf.Timestamp*\371\001\n" +
+      "\tTaskState\022\032\n\026TASK_STATE_UNSPECIFIED\020\000\022\030" +
+      "\n\024TASK_STATE_SUBMITTED\020\001\022\026\n\022TASK_STATE_W" +
+      "ORKING\020\002\022\035\n\031TASK_STATE_INPUT_REQUIRED\020\003\022" +
+      "\034\n\030TASK_STATE_AUTH_REQUIRED\020\004\022\030\n\024TASK_ST" +
+      "ATE_COMPLETED\020\005\022\027\n\023TASK_STATE_CANCELED\020\006" +
+      "\022\025\n\021TASK_STATE_FAILED\020\007\022\027\n\023TASK_STATE_RE" +
+      "JECTED\020\010*`\n\004Role\022\024\n\020ROLE_UNSPECIFIED\020\000\022\r" +
+      "\n\tROLE_USER\020\001\022\016\n\nROLE_AGENT\020\002\022\022\n\016ROLE_AS" +
+      "SISTANT\020\003\022\017\n\013ROLE_SYSTEM\020\004*c\n\010TaskView\022\031" +
+      "\n\025TASK_VIEW_UNSPECIFIED\020\000\022\024\n\020TASK_VIEW_H" +
+      "EADER\020\001\022\022\n\016TASK_VIEW_TURN\020\002\022\022\n\016TASK_VIEW" +
+      "_FULL\020\003Bc\n\033io.github.protolink_grpc.v1P\001" +
+      "ZBgithub.com/protolink-grpc/protolink-gr" +
+      "pc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -129,7 +129,7 @@ public final class TaskOuterClass {
     internal_static_plgrpc_v1_Task_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Task_descriptor,
-        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Failure", "CancelReason", "Usage", "OutputId", });
+        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Failure", "CancelReason", "Usage", "OutputId", "FirstSequence", });
     internal_static_plgrpc_v1_StateChange_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_StateChange_fieldAccessorTable = new

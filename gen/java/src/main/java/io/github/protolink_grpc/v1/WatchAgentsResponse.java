@@ -48,6 +48,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.WatchAgentsResponse.class, io.github.protolink_grpc.v1.WatchAgentsResponse.Builder.class);
   }
 
+  private int bitField0_;
   public static final int CHANGES_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private java.util.List<io.github.protolink_grpc.v1.AgentChange> changes_;
@@ -109,35 +110,42 @@ private static final long serialVersionUID = 0L;
     return changes_.get(index);
   }
 
-  public static final int SNAPSHOT_FIELD_NUMBER = 2;
-  private boolean snapshot_ = false;
+  public static final int POSITION_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.WatchPosition position_;
   /**
    * <pre>
-   * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-   * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+   * Where the reader is. Set by the registry, always.
    * </pre>
    *
-   * <code>bool snapshot = 2;</code>
-   * @return The snapshot.
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
    */
   @java.lang.Override
-  public boolean getSnapshot() {
-    return snapshot_;
+  public boolean hasPosition() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
-
-  public static final int REVISION_FIELD_NUMBER = 3;
-  private long revision_ = 0L;
   /**
    * <pre>
-   * Revision up to which the reader is now informed. Set by the registry.
+   * Where the reader is. Set by the registry, always.
    * </pre>
    *
-   * <code>int64 revision = 3;</code>
-   * @return The revision.
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
    */
   @java.lang.Override
-  public long getRevision() {
-    return revision_;
+  public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+  }
+  /**
+   * <pre>
+   * Where the reader is. Set by the registry, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -157,11 +165,8 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < changes_.size(); i++) {
       output.writeMessage(1, changes_.get(i));
     }
-    if (snapshot_ != false) {
-      output.writeBool(2, snapshot_);
-    }
-    if (revision_ != 0L) {
-      output.writeInt64(3, revision_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getPosition());
     }
     getUnknownFields().writeTo(output);
   }
@@ -176,13 +181,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, changes_.get(i));
     }
-    if (snapshot_ != false) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(2, snapshot_);
-    }
-    if (revision_ != 0L) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(3, revision_);
+        .computeMessageSize(3, getPosition());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -201,10 +202,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getChangesList()
         .equals(other.getChangesList())) return false;
-    if (getSnapshot()
-        != other.getSnapshot()) return false;
-    if (getRevision()
-        != other.getRevision()) return false;
+    if (hasPosition() != other.hasPosition()) return false;
+    if (hasPosition()) {
+      if (!getPosition()
+          .equals(other.getPosition())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -220,12 +222,10 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + CHANGES_FIELD_NUMBER;
       hash = (53 * hash) + getChangesList().hashCode();
     }
-    hash = (37 * hash) + SNAPSHOT_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getSnapshot());
-    hash = (37 * hash) + REVISION_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getRevision());
+    if (hasPosition()) {
+      hash = (37 * hash) + POSITION_FIELD_NUMBER;
+      hash = (53 * hash) + getPosition().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -349,13 +349,20 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.WatchAgentsResponse.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetChangesFieldBuilder();
+        internalGetPositionFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -368,8 +375,11 @@ private static final long serialVersionUID = 0L;
         changesBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000001);
-      snapshot_ = false;
-      revision_ = 0L;
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
       return this;
     }
 
@@ -416,12 +426,14 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.WatchAgentsResponse result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.snapshot_ = snapshot_;
+        result.position_ = positionBuilder_ == null
+            ? position_
+            : positionBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.revision_ = revision_;
-      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -462,11 +474,8 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
-      if (other.getSnapshot() != false) {
-        setSnapshot(other.getSnapshot());
-      }
-      if (other.getRevision() != 0L) {
-        setRevision(other.getRevision());
+      if (other.hasPosition()) {
+        mergePosition(other.getPosition());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -507,16 +516,13 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 10
-            case 16: {
-              snapshot_ = input.readBool();
+            case 26: {
+              input.readMessage(
+                  internalGetPositionFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000002;
               break;
-            } // case 16
-            case 24: {
-              revision_ = input.readInt64();
-              bitField0_ |= 0x00000004;
-              break;
-            } // case 24
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -846,95 +852,161 @@ private static final long serialVersionUID = 0L;
       return changesBuilder_;
     }
 
-    private boolean snapshot_ ;
+    private io.github.protolink_grpc.v1.WatchPosition position_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
     /**
      * <pre>
-     * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-     * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+     * Where the reader is. Set by the registry, always.
      * </pre>
      *
-     * <code>bool snapshot = 2;</code>
-     * @return The snapshot.
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return Whether the position field is set.
      */
-    @java.lang.Override
-    public boolean getSnapshot() {
-      return snapshot_;
+    public boolean hasPosition() {
+      return ((bitField0_ & 0x00000002) != 0);
     }
     /**
      * <pre>
-     * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-     * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+     * Where the reader is. Set by the registry, always.
      * </pre>
      *
-     * <code>bool snapshot = 2;</code>
-     * @param value The snapshot to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return The position.
      */
-    public Builder setSnapshot(boolean value) {
-
-      snapshot_ = value;
+    public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+      if (positionBuilder_ == null) {
+        return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      } else {
+        return positionBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the registry, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder setPosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        position_ = value;
+      } else {
+        positionBuilder_.setMessage(value);
+      }
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-     * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+     * Where the reader is. Set by the registry, always.
      * </pre>
      *
-     * <code>bool snapshot = 2;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
      */
-    public Builder clearSnapshot() {
+    public Builder setPosition(
+        io.github.protolink_grpc.v1.WatchPosition.Builder builderForValue) {
+      if (positionBuilder_ == null) {
+        position_ = builderForValue.build();
+      } else {
+        positionBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the registry, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder mergePosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          position_ != null &&
+          position_ != io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance()) {
+          getPositionBuilder().mergeFrom(value);
+        } else {
+          position_ = value;
+        }
+      } else {
+        positionBuilder_.mergeFrom(value);
+      }
+      if (position_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the registry, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder clearPosition() {
       bitField0_ = (bitField0_ & ~0x00000002);
-      snapshot_ = false;
-      onChanged();
-      return this;
-    }
-
-    private long revision_ ;
-    /**
-     * <pre>
-     * Revision up to which the reader is now informed. Set by the registry.
-     * </pre>
-     *
-     * <code>int64 revision = 3;</code>
-     * @return The revision.
-     */
-    @java.lang.Override
-    public long getRevision() {
-      return revision_;
-    }
-    /**
-     * <pre>
-     * Revision up to which the reader is now informed. Set by the registry.
-     * </pre>
-     *
-     * <code>int64 revision = 3;</code>
-     * @param value The revision to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRevision(long value) {
-
-      revision_ = value;
-      bitField0_ |= 0x00000004;
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Revision up to which the reader is now informed. Set by the registry.
+     * Where the reader is. Set by the registry, always.
      * </pre>
      *
-     * <code>int64 revision = 3;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
      */
-    public Builder clearRevision() {
-      bitField0_ = (bitField0_ & ~0x00000004);
-      revision_ = 0L;
+    public io.github.protolink_grpc.v1.WatchPosition.Builder getPositionBuilder() {
+      bitField0_ |= 0x00000002;
       onChanged();
-      return this;
+      return internalGetPositionFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the registry, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+      if (positionBuilder_ != null) {
+        return positionBuilder_.getMessageOrBuilder();
+      } else {
+        return position_ == null ?
+            io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the registry, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> 
+        internalGetPositionFieldBuilder() {
+      if (positionBuilder_ == null) {
+        positionBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder>(
+                getPosition(),
+                getParentForChildren(),
+                isClean());
+        position_ = null;
+      }
+      return positionBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.WatchAgentsResponse)

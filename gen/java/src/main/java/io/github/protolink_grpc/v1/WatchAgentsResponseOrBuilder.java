@@ -56,22 +56,28 @@ public interface WatchAgentsResponseOrBuilder extends
 
   /**
    * <pre>
-   * True in the first response of a snapshot: discard all agents that were received before. A large snapshot spans several
-   * responses; `revision` is 0 in all of them but the last, so do not store 0 as a position. Set by the registry.
+   * Where the reader is. Set by the registry, always.
    * </pre>
    *
-   * <code>bool snapshot = 2;</code>
-   * @return The snapshot.
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
    */
-  boolean getSnapshot();
-
+  boolean hasPosition();
   /**
    * <pre>
-   * Revision up to which the reader is now informed. Set by the registry.
+   * Where the reader is. Set by the registry, always.
    * </pre>
    *
-   * <code>int64 revision = 3;</code>
-   * @return The revision.
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
    */
-  long getRevision();
+  io.github.protolink_grpc.v1.WatchPosition getPosition();
+  /**
+   * <pre>
+   * Where the reader is. Set by the registry, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder();
 }

@@ -95,6 +95,22 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int AFTER_REVISION_FIELD_NUMBER = 2;
+  private long afterRevision_ = 0L;
+  /**
+   * <pre>
+   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+   * begin with a snapshot.
+   * </pre>
+   *
+   * <code>int64 after_revision = 2;</code>
+   * @return The afterRevision.
+   */
+  @java.lang.Override
+  public long getAfterRevision() {
+    return afterRevision_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -112,6 +128,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, taskId_);
     }
+    if (afterRevision_ != 0L) {
+      output.writeInt64(2, afterRevision_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -123,6 +142,10 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, taskId_);
+    }
+    if (afterRevision_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt64Size(2, afterRevision_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -141,6 +164,8 @@ private static final long serialVersionUID = 0L;
 
     if (!getTaskId()
         .equals(other.getTaskId())) return false;
+    if (getAfterRevision()
+        != other.getAfterRevision()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -154,6 +179,9 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
     hash = (53 * hash) + getTaskId().hashCode();
+    hash = (37 * hash) + AFTER_REVISION_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getAfterRevision());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -290,6 +318,7 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       taskId_ = "";
+      afterRevision_ = 0L;
       return this;
     }
 
@@ -326,6 +355,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.taskId_ = taskId_;
       }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.afterRevision_ = afterRevision_;
+      }
     }
 
     @java.lang.Override
@@ -344,6 +376,9 @@ private static final long serialVersionUID = 0L;
         taskId_ = other.taskId_;
         bitField0_ |= 0x00000001;
         onChanged();
+      }
+      if (other.getAfterRevision() != 0L) {
+        setAfterRevision(other.getAfterRevision());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -376,6 +411,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              afterRevision_ = input.readInt64();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -481,6 +521,53 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       taskId_ = value;
       bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private long afterRevision_ ;
+    /**
+     * <pre>
+     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+     * begin with a snapshot.
+     * </pre>
+     *
+     * <code>int64 after_revision = 2;</code>
+     * @return The afterRevision.
+     */
+    @java.lang.Override
+    public long getAfterRevision() {
+      return afterRevision_;
+    }
+    /**
+     * <pre>
+     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+     * begin with a snapshot.
+     * </pre>
+     *
+     * <code>int64 after_revision = 2;</code>
+     * @param value The afterRevision to set.
+     * @return This builder for chaining.
+     */
+    public Builder setAfterRevision(long value) {
+
+      afterRevision_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+     * begin with a snapshot.
+     * </pre>
+     *
+     * <code>int64 after_revision = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearAfterRevision() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      afterRevision_ = 0L;
       onChanged();
       return this;
     }

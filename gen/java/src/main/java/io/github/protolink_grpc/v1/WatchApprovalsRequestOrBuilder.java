@@ -29,4 +29,15 @@ public interface WatchApprovalsRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getTaskIdBytes();
+
+  /**
+   * <pre>
+   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
+   * begin with a snapshot.
+   * </pre>
+   *
+   * <code>int64 after_revision = 2;</code>
+   * @return The afterRevision.
+   */
+  long getAfterRevision();
 }

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WatchApprovalsResponse carries changes.
+ * WatchApprovalsResponse carries whatever was ready.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.WatchApprovalsResponse}
@@ -48,12 +48,13 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.WatchApprovalsResponse.class, io.github.protolink_grpc.v1.WatchApprovalsResponse.Builder.class);
   }
 
+  private int bitField0_;
   public static final int APPROVALS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private java.util.List<io.github.protolink_grpc.v1.Approval> approvals_;
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -64,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -76,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -87,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -98,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -107,6 +108,44 @@ private static final long serialVersionUID = 0L;
   public io.github.protolink_grpc.v1.ApprovalOrBuilder getApprovalsOrBuilder(
       int index) {
     return approvals_.get(index);
+  }
+
+  public static final int POSITION_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.WatchPosition position_;
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
+   */
+  @java.lang.Override
+  public boolean hasPosition() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+  }
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+    return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -126,6 +165,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < approvals_.size(); i++) {
       output.writeMessage(1, approvals_.get(i));
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getPosition());
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -138,6 +180,10 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < approvals_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, approvals_.get(i));
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getPosition());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -156,6 +202,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getApprovalsList()
         .equals(other.getApprovalsList())) return false;
+    if (hasPosition() != other.hasPosition()) return false;
+    if (hasPosition()) {
+      if (!getPosition()
+          .equals(other.getPosition())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -170,6 +221,10 @@ private static final long serialVersionUID = 0L;
     if (getApprovalsCount() > 0) {
       hash = (37 * hash) + APPROVALS_FIELD_NUMBER;
       hash = (53 * hash) + getApprovalsList().hashCode();
+    }
+    if (hasPosition()) {
+      hash = (37 * hash) + POSITION_FIELD_NUMBER;
+      hash = (53 * hash) + getPosition().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -270,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchApprovalsResponse carries changes.
+   * WatchApprovalsResponse carries whatever was ready.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.WatchApprovalsResponse}
@@ -294,13 +349,20 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.WatchApprovalsResponse.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetApprovalsFieldBuilder();
+        internalGetPositionFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -313,6 +375,11 @@ private static final long serialVersionUID = 0L;
         approvalsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000001);
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
       return this;
     }
 
@@ -359,6 +426,14 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.WatchApprovalsResponse result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.position_ = positionBuilder_ == null
+            ? position_
+            : positionBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -399,6 +474,9 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (other.hasPosition()) {
+        mergePosition(other.getPosition());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -438,6 +516,13 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 10
+            case 26: {
+              input.readMessage(
+                  internalGetPositionFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -469,7 +554,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -483,7 +568,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -497,7 +582,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -511,7 +596,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -532,7 +617,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -550,7 +635,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -570,7 +655,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -591,7 +676,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -609,7 +694,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -627,7 +712,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -646,7 +731,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -663,7 +748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -680,7 +765,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -691,7 +776,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -705,7 +790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -720,7 +805,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -731,7 +816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -743,7 +828,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -765,6 +850,163 @@ private static final long serialVersionUID = 0L;
         approvals_ = null;
       }
       return approvalsBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.WatchPosition position_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return Whether the position field is set.
+     */
+    public boolean hasPosition() {
+      return ((bitField0_ & 0x00000002) != 0);
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     * @return The position.
+     */
+    public io.github.protolink_grpc.v1.WatchPosition getPosition() {
+      if (positionBuilder_ == null) {
+        return position_ == null ? io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      } else {
+        return positionBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder setPosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        position_ = value;
+      } else {
+        positionBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder setPosition(
+        io.github.protolink_grpc.v1.WatchPosition.Builder builderForValue) {
+      if (positionBuilder_ == null) {
+        position_ = builderForValue.build();
+      } else {
+        positionBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder mergePosition(io.github.protolink_grpc.v1.WatchPosition value) {
+      if (positionBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          position_ != null &&
+          position_ != io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance()) {
+          getPositionBuilder().mergeFrom(value);
+        } else {
+          position_ = value;
+        }
+      } else {
+        positionBuilder_.mergeFrom(value);
+      }
+      if (position_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public Builder clearPosition() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      position_ = null;
+      if (positionBuilder_ != null) {
+        positionBuilder_.dispose();
+        positionBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.WatchPosition.Builder getPositionBuilder() {
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return internalGetPositionFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder() {
+      if (positionBuilder_ != null) {
+        return positionBuilder_.getMessageOrBuilder();
+      } else {
+        return position_ == null ?
+            io.github.protolink_grpc.v1.WatchPosition.getDefaultInstance() : position_;
+      }
+    }
+    /**
+     * <pre>
+     * Where the reader is. Set by the server, always.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> 
+        internalGetPositionFieldBuilder() {
+      if (positionBuilder_ == null) {
+        positionBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder>(
+                getPosition(),
+                getParentForChildren(),
+                isClean());
+        position_ = null;
+      }
+      return positionBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.WatchApprovalsResponse)

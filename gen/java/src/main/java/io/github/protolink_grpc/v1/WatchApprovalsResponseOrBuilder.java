@@ -12,7 +12,7 @@ public interface WatchApprovalsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -21,7 +21,7 @@ public interface WatchApprovalsResponseOrBuilder extends
       getApprovalsList();
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -29,7 +29,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   io.github.protolink_grpc.v1.Approval getApprovals(int index);
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -37,7 +37,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   int getApprovalsCount();
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -46,11 +46,38 @@ public interface WatchApprovalsResponseOrBuilder extends
       getApprovalsOrBuilderList();
   /**
    * <pre>
-   * Approvals that are new or changed. Set by the server. Empty once: all that was waiting has been shown.
+   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
    */
   io.github.protolink_grpc.v1.ApprovalOrBuilder getApprovalsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return Whether the position field is set.
+   */
+  boolean hasPosition();
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   * @return The position.
+   */
+  io.github.protolink_grpc.v1.WatchPosition getPosition();
+  /**
+   * <pre>
+   * Where the reader is. Set by the server, always.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WatchPosition position = 3;</code>
+   */
+  io.github.protolink_grpc.v1.WatchPositionOrBuilder getPositionOrBuilder();
 }

@@ -43,15 +43,16 @@ final class AgentWatch extends ResumingStream<AgentChange> {
   }
 
   private List<AgentChange> read(WatchAgentsResponse response) {
-    if (response.getSnapshot() && missing == null) {
+    long informed = response.getPosition().getRevision();
+    if (response.getPosition().getReset()) {
       missing = new HashMap<>(known);
     }
     List<AgentChange> changes = new ArrayList<>(response.getChangesList());
     if (missing != null) {
       changes.forEach(each -> missing.remove(url(each)));
     }
-    if (response.getRevision() != 0) {
-      revision = response.getRevision();
+    if (informed != 0) {
+      revision = informed;
       changes.addAll(gone());
       missing = null;
     }

@@ -3,88 +3,72 @@ package io.github.protolink_grpc.client;
 import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.ApprovalState;
 import io.github.protolink_grpc.v1.ControlServiceGrpc;
-import io.github.protolink_grpc.v1.ListApprovalsRequest;
 import io.github.protolink_grpc.v1.WatchApprovalsRequest;
 import io.github.protolink_grpc.v1.WatchApprovalsResponse;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 
 /**
- * Approvals as they are asked for and answered. After a cut the agent shows again what waits; that
- * is known here. What waited before and no longer does was decided meanwhile: it is looked up.
+ * Approvals as they are asked for and answered. After a cut the agent shows what has changed
+ * meanwhile. An agent that no longer knows the position shows a snapshot of what waits, of which
+ * those that were shown before are left out. A snapshot is shown when it is complete: one that is
+ * cut off comes again, as it is by then.
  */
 final class ApprovalWatch extends ResumingStream<Approval> {
 
-  private static final List<ApprovalState> DECIDED =
-      List.of(
-          ApprovalState.APPROVAL_STATE_APPROVED,
-          ApprovalState.APPROVAL_STATE_DENIED,
-          ApprovalState.APPROVAL_STATE_EXPIRED,
-          ApprovalState.APPROVAL_STATE_WITHDRAWN);
+  private final WatchApprovalsRequest.Builder request;
 
-  private final WatchApprovalsRequest request;
+  /** Ids of the approvals that were shown as pending. */
+  private Set<String> waiting = new HashSet<>();
 
-  /** Tasks of the approvals that were shown as pending, by the id of the approval. */
-  private final Map<String, String> waiting = new HashMap<>();
-
-  /** Those of them that this attempt has not shown yet. */
-  private final Map<String, String> unseen = new HashMap<>();
-
-  /** Looked up in this attempt: the agent may show the same as a change. */
-  private final Set<String> lookedUp = new HashSet<>();
+  private List<Approval> snapshot;
 
   ApprovalWatch(Connection connection, WatchApprovalsRequest request) {
     super(connection, request.getTaskId());
-    this.request = request;
+    this.request = request.toBuilder();
   }
 
   @Override
   Responses<?, Approval> open() {
-    unseen.clear();
-    unseen.putAll(waiting);
-    lookedUp.clear();
+    snapshot = null;
     return Responses.of(
         connection.channel(),
         ControlServiceGrpc.getWatchApprovalsMethod(),
-        request,
+        request.build(),
         operation.options,
         this::read);
   }
 
   private List<Approval> read(WatchApprovalsResponse response) {
-    List<Approval> shown =
-        response.getApprovalsList().stream().filter(each -> !lookedUp.remove(id(each))).toList();
-    shown.forEach(each -> unseen.remove(id(each)));
-    boolean isAllPendingShown = response.getApprovalsCount() == 0;
-    return isAllPendingShown && !unseen.isEmpty() ? decided() : shown;
-  }
-
-  private List<Approval> decided() {
-    List<Approval> decided = new ArrayList<>();
-    for (String taskId : new TreeSet<>(unseen.values())) {
-      ListApprovalsRequest ofTask =
-          ListApprovalsRequest.newBuilder().addAllStates(DECIDED).setTaskId(taskId).build();
-      ProtolinkClient.approvals(connection.withoutPatience(), ofTask)
-          .filter(each -> unseen.containsKey(id(each)))
-          .forEach(decided::add);
+    long revision = response.getPosition().getRevision();
+    List<Approval> news = response.getApprovalsList();
+    if (response.getPosition().getReset()) {
+      snapshot = new ArrayList<>();
     }
-    waiting.keySet().removeAll(unseen.keySet());
-    unseen.clear();
-    decided.forEach(each -> lookedUp.add(id(each)));
-    return decided;
+    if (snapshot != null) {
+      snapshot.addAll(news);
+      if (revision == 0) {
+        return List.of();
+      }
+      news = snapshot.stream().filter(each -> !waiting.contains(id(each))).toList();
+      waiting = new HashSet<>(snapshot.stream().map(ApprovalWatch::id).toList());
+      snapshot = null;
+    }
+    if (revision != 0) {
+      request.setAfterRevision(revision);
+    }
+    return news;
   }
 
   @Override
   boolean accept(Approval approval) {
     if (approval.getState() == ApprovalState.APPROVAL_STATE_PENDING) {
-      return waiting.put(id(approval), approval.getRequest().getTaskId()) == null;
+      waiting.add(id(approval));
+    } else {
+      waiting.remove(id(approval));
     }
-    waiting.remove(id(approval));
     return true;
   }
 

@@ -403,8 +403,8 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /**
    * Shows approvals as they are asked for and answered, beginning with those that wait. It does not
-   * end by itself. After a cut it shows what became of those that it has shown; what was asked for
-   * and answered within the cut is not shown.
+   * end by itself. After a cut it shows those that were asked for or answered meanwhile, each as it
+   * is then.
    *
    * @param taskId only those of this task; empty means any
    */

@@ -337,5 +337,13 @@ public final class Reason {
    */
   public static final String INVALID_AGENT_RESPONSE = "INVALID_AGENT_RESPONSE";
 
+  /**
+   * The position to read from is before the beginning of the task's log, whose oldest events were
+   * dropped; no store does that yet. Read the task with GetTask and continue after its {@code
+   * sequence}, or read the rest of the log from the metadata's {@code first_sequence}. A repetition
+   * does not help. gRPC code: OUT_OF_RANGE.
+   */
+  public static final String POSITION_COMPACTED = "POSITION_COMPACTED";
+
   private Reason() {}
 }

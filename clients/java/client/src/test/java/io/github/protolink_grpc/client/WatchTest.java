@@ -12,14 +12,13 @@ import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.ApprovalRequest;
 import io.github.protolink_grpc.v1.ApprovalState;
 import io.github.protolink_grpc.v1.ControlServiceGrpc;
-import io.github.protolink_grpc.v1.ListApprovalsRequest;
-import io.github.protolink_grpc.v1.ListApprovalsResponse;
 import io.github.protolink_grpc.v1.RegisteredAgent;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc;
 import io.github.protolink_grpc.v1.WatchAgentsRequest;
 import io.github.protolink_grpc.v1.WatchAgentsResponse;
 import io.github.protolink_grpc.v1.WatchApprovalsRequest;
 import io.github.protolink_grpc.v1.WatchApprovalsResponse;
+import io.github.protolink_grpc.v1.WatchPosition;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.util.ArrayDeque;
@@ -68,7 +67,7 @@ class WatchTest {
   @Test
   void aSecondSnapshotShowsOnlyWhatIsNewsAndWhoHasGone() {
     scripts.add(List.of(response(true, 2, change(UP, "a"), change(UP, "b"))));
-    scripts.add(List.of(response(true, 0, change(UP, "b")), response(true, 9, change(UP, "c"))));
+    scripts.add(List.of(response(true, 0, change(UP, "b")), response(false, 9, change(UP, "c"))));
     watch();
     assertEquals(List.of("UP a", "UP b", "UP c", "DOWN a"), shown);
   }
@@ -83,84 +82,64 @@ class WatchTest {
   }
 
   @Test
-  void anApprovalThatStillWaitsAfterACutIsNotShownAgain() {
+  void aCutWatchOfApprovalsGoesOnAfterItsRevision() {
     Desk desk = new Desk();
-    desk.shows(PENDING_1, ALL_SHOWN);
-    desk.shows(PENDING_1, PENDING_2, ALL_SHOWN, APPROVED_1);
+    desk.shows(approvals(true, 2, PENDING_1, PENDING_2));
+    desk.shows(approvals(false, 4, APPROVED_1, PENDING_3), approvals(false, 7));
+    desk.shows(approvals(false, 8, PENDING_4));
+    assertEquals(
+        List.of("1 PENDING", "2 PENDING", "1 APPROVED", "3 PENDING", "4 PENDING"),
+        desk.watched(5));
+    assertEquals(List.of(0L, 2L, 7L), desk.positions);
+  }
+
+  @Test
+  void aSecondSnapshotShowsOnlyTheApprovalsThatWereNotShown() {
+    Desk desk = new Desk();
+    desk.shows(approvals(true, 9, PENDING_1));
+    desk.shows(approvals(true, 3, PENDING_1, PENDING_2), approvals(false, 4, APPROVED_1));
     assertEquals(List.of("1 PENDING", "2 PENDING", "1 APPROVED"), desk.watched(3));
   }
 
   @Test
-  void whatWasDecidedDuringACutIsShownOnce() {
+  void aSnapshotOfApprovalsIsShownWhenItIsWhole() {
     Desk desk = new Desk();
-    desk.shows(PENDING_1, PENDING_2, ALL_SHOWN);
-    desk.decided = List.of(approval("0", ApprovalState.APPROVAL_STATE_DENIED), APPROVED_1);
-    desk.shows(PENDING_2, ALL_SHOWN, APPROVED_1, PENDING_3);
-    desk.shows(PENDING_2, PENDING_3, ALL_SHOWN, PENDING_4);
-    assertEquals(
-        List.of("1 PENDING", "2 PENDING", "1 APPROVED", "3 PENDING", "4 PENDING"),
-        desk.watched(5));
+    desk.shows(approvals(true, 0, PENDING_1, PENDING_2)); // 2 is answered during the cut
+    desk.shows(approvals(true, 0, PENDING_1), approvals(false, 5, PENDING_3));
+    assertEquals(List.of("1 PENDING", "3 PENDING"), desk.watched(2));
+    assertEquals(List.of(0L, 0L), desk.positions);
   }
 
-  @Test
-  void aCutWithinTheSnapshotDecidesNothing() {
-    Desk desk = new Desk();
-    desk.shows(PENDING_1, PENDING_2, ALL_SHOWN);
-    desk.decided = List.of(APPROVED_1);
-    desk.shows(PENDING_2);
-    desk.shows(PENDING_1, PENDING_2, ALL_SHOWN, PENDING_3);
-    assertEquals(List.of("1 PENDING", "2 PENDING", "3 PENDING"), desk.watched(3));
-  }
-
-  @Test
-  void aLookUpThatIsCutIsTriedAgain() {
-    Desk desk = new Desk();
-    desk.failures = 1;
-    desk.decided = List.of(APPROVED_1);
-    desk.shows(PENDING_1, ALL_SHOWN);
-    desk.shows(ALL_SHOWN);
-    desk.shows(ALL_SHOWN, PENDING_2);
-    assertEquals(List.of("1 PENDING", "1 APPROVED", "2 PENDING"), desk.watched(3));
-  }
-
-  private static final Approval ALL_SHOWN = Approval.getDefaultInstance();
   private static final Approval PENDING_1 = approval("1", ApprovalState.APPROVAL_STATE_PENDING);
   private static final Approval PENDING_2 = approval("2", ApprovalState.APPROVAL_STATE_PENDING);
   private static final Approval PENDING_3 = approval("3", ApprovalState.APPROVAL_STATE_PENDING);
   private static final Approval PENDING_4 = approval("4", ApprovalState.APPROVAL_STATE_PENDING);
   private static final Approval APPROVED_1 = approval("1", ApprovalState.APPROVAL_STATE_APPROVED);
 
-  /** Shows the next list of approvals to each call, and ends it. */
+  private static WatchApprovalsResponse approvals(
+      boolean reset, long revision, Approval... approvals) {
+    return WatchApprovalsResponse.newBuilder()
+        .setPosition(position(reset, revision))
+        .addAllApprovals(List.of(approvals))
+        .build();
+  }
+
+  /** Shows the next list of responses to each call, and ends it. */
   private static final class Desk extends ControlServiceGrpc.ControlServiceImplBase {
 
-    private final Deque<List<Approval>> scripts = new ArrayDeque<>();
-    private volatile List<Approval> decided = List.of();
-    private volatile int failures;
+    private final Deque<List<WatchApprovalsResponse>> scripts = new ArrayDeque<>();
+    private final List<Long> positions = new ArrayList<>();
 
-    void shows(Approval... approvals) {
-      scripts.add(List.of(approvals));
+    void shows(WatchApprovalsResponse... responses) {
+      scripts.add(List.of(responses));
     }
 
     @Override
     public void watchApprovals(
         WatchApprovalsRequest request, StreamObserver<WatchApprovalsResponse> observer) {
-      for (Approval each : scripts.remove()) {
-        WatchApprovalsResponse.Builder response = WatchApprovalsResponse.newBuilder();
-        observer.onNext((each == ALL_SHOWN ? response : response.addApprovals(each)).build());
-      }
+      positions.add(request.getAfterRevision());
+      scripts.remove().forEach(observer::onNext);
       observer.onCompleted(); // which for a watch is a cut, too
-    }
-
-    @Override
-    public void listApprovals(
-        ListApprovalsRequest request, StreamObserver<ListApprovalsResponse> observer) {
-      assertEquals(TASK, request.getTaskId());
-      if (failures-- > 0) {
-        observer.onError(Status.UNAVAILABLE.asRuntimeException());
-        return;
-      }
-      observer.onNext(ListApprovalsResponse.newBuilder().addAllApprovals(decided).build());
-      observer.onCompleted();
     }
 
     List<String> watched(int count) {
@@ -197,12 +176,15 @@ class WatchTest {
   }
 
   private static WatchAgentsResponse response(
-      boolean snapshot, long revision, AgentChange... changes) {
+      boolean reset, long revision, AgentChange... changes) {
     return WatchAgentsResponse.newBuilder()
-        .setSnapshot(snapshot)
-        .setRevision(revision)
+        .setPosition(position(reset, revision))
         .addAllChanges(List.of(changes))
         .build();
+  }
+
+  private static WatchPosition position(boolean reset, long revision) {
+    return WatchPosition.newBuilder().setReset(reset).setRevision(revision).build();
   }
 
   private static AgentChange change(AgentChangeKind kind, String name) {
