@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc.aio
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import part_pb2, task_pb2
+from plgrpc.v1 import part_pb2, task_input_pb2, task_pb2
 
 from bench.process import Server
 from bench.rows import Sample
@@ -45,15 +45,18 @@ def unary(channel: grpc.aio.Channel, method: str, service: str = "AgentService")
 def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas: bool = False) -> AsyncIterator[bytes]:
     """The responses of a subscription, as bytes."""
     stream: Any = channel.unary_stream("/plgrpc.v1.AgentService/SubscribeTask")
-    request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, deltas=deltas).SerializeToString()
+    mode = pb.DELTA_MODE_ALL if deltas else pb.DELTA_MODE_NONE
+    request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, deltas=mode).SerializeToString()
     responses: AsyncIterator[bytes] = aiter(stream(request))
     return responses
 
 
 def message(text: str, task_id: str = "", *, wait: bool = True) -> bytes:
     """A SendTask of one message: to a new task, or to one that is there."""
-    task = task_pb2.Task(messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])])
-    return pb.SendTaskRequest(task=task, task_id=task_id, return_immediately=not wait).SerializeToString()
+    said = task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])
+    given = task_input_pb2.TaskInput(task_id=task_id, messages=[said])
+    until = pb.WAIT_FOR_SETTLED if wait else pb.WAIT_FOR_ACCEPTED
+    return pb.SendTaskRequest(input=given, wait_for=until).SerializeToString()
 
 
 async def new_task(send: Call, text: str) -> task_pb2.Task:

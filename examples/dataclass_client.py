@@ -133,11 +133,10 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         return continuation(Details(details.method, None, self._headers), request)
 
-    def send(self, task: v1.Task, request_id: str = "", continues: bool = False) -> v1.Task:
+    def send(self, given: v1.TaskInput, request_id: str = "") -> v1.Task:
         """The task when it has ended or waits. It always has a request id: repeated or not, it runs once."""
-        request_id, existing = request_id or uuid4().hex, task.id if continues else ""
         with typed_errors():
-            done = self.agent.send_task(v1.SendTaskRequest(task=task, request_id=request_id, task_id=existing))
+            done = self.agent.send_task(v1.SendTaskRequest(input=given, request_id=request_id or uuid4().hex))
         return done.task or v1.Task()
 
     def call_tool(self, request: v1.CallToolRequest) -> v1.CallToolResponse:
@@ -146,10 +145,9 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         with typed_errors():
             return self.control.call_tool(sent)
 
-    def stream(self, task: v1.Task, request_id: str = "", continues: bool = False) -> Iterator[v1.RunEvent]:
+    def stream(self, given: v1.TaskInput, request_id: str = "") -> Iterator[v1.RunEvent]:
         """Its events until it has ended or waits, whatever happens to the connection. The run does not end with them."""
-        request_id, existing = request_id or uuid4().hex, task.id if continues else ""
-        request = v1.StreamTaskRequest(task=task, request_id=request_id, task_id=existing)
+        request = v1.StreamTaskRequest(input=given, request_id=request_id or uuid4().hex)
         attempts, task_id, after, settled = Attempts(self._patience_s), "", 0, False
         while True:
             rest = v1.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=v1.StopAt.INTERRUPTED)
@@ -172,10 +170,11 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 return
 
 
-def said(text: str, task_id: str = "") -> v1.Task:
-    """A task with one message. It has its id before it is sent, so that it can be found whatever happens to the answer."""
+def said(text: str, task_id: str = "", expected_sequence: int = 0) -> v1.TaskInput:
+    """One message, to the task of that id or to a new one, which has its id before it is sent and is found without an answer."""
     message = v1.Message(role=v1.Role.USER, parts=[v1.Part(text=text)])
-    return v1.Task(id=task_id or str(uuid4()), messages=[message])
+    target = v1.TaskTarget.CONTINUE if task_id else v1.TaskTarget.CREATE
+    return v1.TaskInput(task_id or str(uuid4()), target, expected_sequence, [message])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     │   ├── InvalidTransitionError             a task cannot move from that state to this one
     │   └── MessageTooLargeError               a message, part or list is over its limit
     ├── TaskNotFoundError (LookupError)        unknown, or not the caller's
+    ├── TaskAlreadyExistsError                 a new task was asked for under an id that is taken
     ├── TaskFinishedError                      a terminal task takes no more messages
     ├── TaskAlreadyRunningError                the task works already; wait or cancel
     ├── TaskNotCancelableError                 the task is terminal
@@ -53,7 +54,7 @@ Nothing that talks to a network or a disk lives here; `wire.status` turns these 
     ├── InvalidAgentResponseError              A2A: a peer answered with something that is no answer
     ├── AddressInUseError (OSError)            the port to listen on is taken
     ├── StoreError
-    │   ├── SequenceConflictError              another writer appended first
+    │   ├── SequenceConflictError              another writer appended first, or the caller expects another last event
     │   ├── LeaseLostError                     another process owns the task now
     │   ├── StoreVersionError                  the file was written by a newer version
     │   ├── LogTooNewError                     the log has a fact that this version must not pass over
@@ -141,6 +142,10 @@ class MessageTooLargeError(InvalidArgumentError):
 
 class TaskNotFoundError(ProtolinkError, LookupError):
     reason = "TASK_NOT_FOUND"
+
+
+class TaskAlreadyExistsError(ProtolinkError):
+    reason = "TASK_ALREADY_EXISTS"
 
 
 class TaskFinishedError(ProtolinkError):
@@ -550,6 +555,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "INVALID_TRANSITION": Rule("FAILED_PRECONDITION", 400, -32004),
         "MESSAGE_TOO_LARGE": Rule("INVALID_ARGUMENT", 413, -32602),
         "TASK_NOT_FOUND": Rule("NOT_FOUND", 404, -32001),
+        "TASK_ALREADY_EXISTS": Rule("ALREADY_EXISTS", 409, -32602),
         "TASK_FINISHED": Rule("FAILED_PRECONDITION", 400, -32004),
         "TASK_ALREADY_RUNNING": Rule("FAILED_PRECONDITION", 400, -32004),
         "TASK_NOT_CANCELABLE": Rule("FAILED_PRECONDITION", 400, -32002),

@@ -72,11 +72,13 @@ type SendOption func(*sendOptions)
 
 type sendOptions struct {
 	requestID, taskID string
+	expected          int64
 	view              pb.TaskView
 }
 
 // RequestID names the request, for a repetition from another process: the same id from the same caller is the same request for at
-// least 24 hours, and is answered with the task of the first one. At most 128 bytes. Without it each request gets an id of its own.
+// least 24 hours, and is answered with the task of the first one, whatever else the repetition says. At most 128 bytes. Without it each
+// request gets an id of its own.
 func RequestID(id string) SendOption {
 	return func(o *sendOptions) { o.requestID = id }
 }
@@ -87,51 +89,62 @@ func ContinueTask(id string) SendOption {
 	return func(o *sendOptions) { o.taskID = id }
 }
 
+// ExpectedSequence continues a task only where its last event has this sequence: that of the last event that the caller has seen. Else
+// the request fails with [ErrSequenceConflict], and nothing is added to the task.
+func ExpectedSequence(sequence int64) SendOption {
+	return func(o *sendOptions) { o.expected = sequence }
+}
+
 // ReturnView says how much of the task [Client.Send] and [Client.Submit] return; by default what the turn has added.
 func ReturnView(view pb.TaskView) SendOption {
 	return func(o *sendOptions) { o.view = view }
 }
 
-// sending is a request as the options say. A new task without an id gets one here, in a copy: a repetition, and a caller that gave up
-// waiting, must know which task it is.
-func sending(task *pb.Task, options []SendOption) (request *pb.SendTaskRequest, taskID string) {
+// sending is a request as the options say, with a copy of the input. A new task without an id gets one here:
+// a repetition, and a caller that gave up waiting, must know which task it is.
+func sending(input *pb.TaskInput, options []SendOption) *pb.SendTaskRequest {
 	var chosen sendOptions
 	for _, option := range options {
 		option(&chosen)
 	}
-	if chosen.requestID == "" {
-		chosen.requestID = newID()
+	given := &pb.TaskInput{}
+	proto.Merge(given, input)
+	given.ExpectedSequence = cmp.Or(chosen.expected, given.ExpectedSequence)
+	switch {
+	case chosen.taskID != "":
+		given.TaskId, given.Target = chosen.taskID, pb.TaskTarget_TASK_TARGET_CONTINUE
+	case given.TaskId != "":
+	case given.Target == pb.TaskTarget_TASK_TARGET_UNSPECIFIED:
+		given.TaskId, given.Target = newID(), pb.TaskTarget_TASK_TARGET_CREATE
+	case given.Target != pb.TaskTarget_TASK_TARGET_CONTINUE:
+		given.TaskId = newID()
 	}
-	if chosen.taskID == "" && task.GetId() == "" {
-		copied := &pb.Task{Id: newID()}
-		proto.Merge(copied, task)
-		task = copied
-	}
-	request = &pb.SendTaskRequest{Task: task, RequestId: chosen.requestID, TaskId: chosen.taskID, View: chosen.view}
-	return request, cmp.Or(chosen.taskID, task.GetId())
+	return &pb.SendTaskRequest{Input: given, RequestId: cmp.Or(chosen.requestID, newID()), View: chosen.view}
 }
 
 // Send starts or continues a task and waits until it ends or needs input. It returns the task with what this turn has added.
 //
-// A new task without an id gets a UUID; the task that is returned has it, and so has the error: Error.TaskID. A task that failed is
-// returned and is no error: look at its state. Calls that did not get through are repeated under the same request id. When ctx, or the
-// default timeout, is over first, Send fails with [ErrDeadlineExceeded], and the task goes on.
-func (c *Client) Send(ctx context.Context, task *pb.Task, options ...SendOption) (*pb.Task, error) {
-	request, taskID := sending(task, options)
-	return c.send(ctx, request, taskID)
+// An input without a task id begins a new task. It gets a UUID; the task that is returned has it, and so has the error: Error.TaskID.
+// An input with a task id continues that task, which must exist, unless its target says otherwise: TASK_TARGET_CREATE begins a task
+// under that id, and TASK_TARGET_CREATE_OR_CONTINUE does either.
+//
+// A task that failed is returned and is no error: look at its state. Calls that did not get through are repeated under the same request
+// id. When ctx, or the default timeout, is over first, Send fails with [ErrDeadlineExceeded], and the task goes on.
+func (c *Client) Send(ctx context.Context, input *pb.TaskInput, options ...SendOption) (*pb.Task, error) {
+	return c.send(ctx, sending(input, options))
 }
 
 // Submit starts or continues a task as [Client.Send] does, and returns as soon as the agent has accepted it. [Client.Subscribe] and
 // [Client.Get] show how it goes on.
-func (c *Client) Submit(ctx context.Context, task *pb.Task, options ...SendOption) (*pb.Task, error) {
-	request, taskID := sending(task, options)
-	request.ReturnImmediately = true
-	return c.send(ctx, request, taskID)
+func (c *Client) Submit(ctx context.Context, input *pb.TaskInput, options ...SendOption) (*pb.Task, error) {
+	request := sending(input, options)
+	request.WaitFor = pb.WaitFor_WAIT_FOR_ACCEPTED
+	return c.send(ctx, request)
 }
 
-func (c *Client) send(ctx context.Context, request *pb.SendTaskRequest, taskID string) (*pb.Task, error) {
+func (c *Client) send(ctx context.Context, request *pb.SendTaskRequest) (*pb.Task, error) {
 	response, err := unary(ctx, c.channel, c.agent.SendTask, request)
-	return response.GetTask(), aboutTask(err, taskID)
+	return response.GetTask(), aboutTask(err, request.GetInput().GetTaskId())
 }
 
 // Stream starts or continues a task and yields the events of this turn as they are committed, until the task ends or needs
@@ -139,21 +152,29 @@ func (c *Client) send(ctx context.Context, request *pb.SendTaskRequest, taskID s
 //
 // An error is yielded once, as the last value; its TaskID says which task it is, also before the first event. Leaving the loop ends the
 // watch and not the task. Each iteration over the sequence is the same request: a second one shows the same turn again.
-func (c *Client) Stream(ctx context.Context, task *pb.Task, options ...SendOption) iter.Seq2[*pb.RunEvent, error] {
-	return onlyEvents(c.stream(ctx, task, options, false))
+func (c *Client) Stream(ctx context.Context, input *pb.TaskInput, options ...SendOption) iter.Seq2[*pb.RunEvent, error] {
+	return onlyEvents(c.stream(ctx, input, options, false))
 }
 
 // StreamUpdates is [Client.Stream] with the text that models produce, while they do so. The pieces of a call that follow its latest
 // LlmCallStarted event are, put together, a beginning of its text: a further LlmCallStarted of the same call makes the earlier ones
 // void. The whole text is in the event LlmCallCompleted; pieces are not stored, and an agent need not send any.
-func (c *Client) StreamUpdates(ctx context.Context, task *pb.Task, options ...SendOption) iter.Seq2[Update, error] {
-	return c.stream(ctx, task, options, true)
+func (c *Client) StreamUpdates(ctx context.Context, input *pb.TaskInput, options ...SendOption) iter.Seq2[Update, error] {
+	return c.stream(ctx, input, options, true)
 }
 
-func (c *Client) stream(ctx context.Context, task *pb.Task, options []SendOption, deltas bool) iter.Seq2[Update, error] {
-	sent, taskID := sending(task, options)
-	request := &pb.StreamTaskRequest{Task: sent.Task, RequestId: sent.RequestId, TaskId: sent.TaskId, Deltas: deltas}
-	return c.follow(ctx, cursor{taskID: taskID, stopAt: pb.StopAt_STOP_AT_INTERRUPTED, deltas: deltas}, request)
+func (c *Client) stream(ctx context.Context, input *pb.TaskInput, options []SendOption, deltas bool) iter.Seq2[Update, error] {
+	sent := sending(input, options)
+	request := &pb.StreamTaskRequest{Input: sent.Input, RequestId: sent.RequestId, Deltas: deltaMode(deltas)}
+	start := cursor{taskID: sent.GetInput().GetTaskId(), stopAt: pb.StopAt_STOP_AT_INTERRUPTED, deltas: deltas}
+	return c.follow(ctx, start, request)
+}
+
+func deltaMode(deltas bool) pb.DeltaMode {
+	if deltas {
+		return pb.DeltaMode_DELTA_MODE_ALL
+	}
+	return pb.DeltaMode_DELTA_MODE_NONE
 }
 
 // Subscribe yields the events of a task after request.AfterSequence (0: from the beginning): first what is stored, then what comes.
@@ -199,7 +220,7 @@ func (c *Client) List(ctx context.Context, request *pb.ListTasksRequest) iter.Se
 //
 // A task that has ended fails with [ErrTaskNotCancelable].
 func (c *Client) Cancel(ctx context.Context, taskID, reason string) (*pb.Task, error) {
-	request := &pb.CancelTaskRequest{TaskId: taskID, Reason: reason, RequestId: newID()}
+	request := &pb.CancelTaskRequest{TaskId: taskID, Reason: reason}
 	response, err := unary(ctx, c.channel, c.agent.CancelTask, request)
 	return response.GetTask(), err
 }

@@ -12,31 +12,31 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// NewTask returns a task whose one message has these parts.
-func NewTask(parts ...*pb.Part) *pb.Task {
-	return &pb.Task{Messages: []*pb.Message{{Role: pb.Role_ROLE_USER, Parts: parts}}}
+// Input returns an input whose one message has these parts.
+func Input(parts ...*pb.Part) *pb.TaskInput {
+	return &pb.TaskInput{Messages: []*pb.Message{{Role: pb.Role_ROLE_USER, Parts: parts}}}
 }
 
-// Text returns a task whose one message says text.
-func Text(text string) *pb.Task { return NewTask(TextPart(text)) }
+// Text returns an input whose one message says text.
+func Text(text string) *pb.TaskInput { return Input(TextPart(text)) }
 
-// JSON returns a task whose one message is value as JSON. It fails for a value that has no JSON form.
-func JSON(value any) (*pb.Task, error) {
+// JSON returns an input whose one message is value as JSON. It fails for a value that has no JSON form.
+func JSON(value any) (*pb.TaskInput, error) {
 	part, err := JSONPart(value)
 	if err != nil {
 		return nil, err
 	}
-	return NewTask(part), nil
+	return Input(part), nil
 }
 
-// ToolCall returns a task that asks for one run of a tool with arguments, a struct or a map that becomes a JSON object. It fails for
+// ToolCall returns an input that asks for one run of a tool with arguments, a struct or a map that becomes a JSON object. It fails for
 // arguments that have no JSON form.
-func ToolCall(tool string, arguments any) (*pb.Task, error) {
+func ToolCall(tool string, arguments any) (*pb.TaskInput, error) {
 	part, err := ToolCallPart(tool, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return NewTask(part), nil
+	return Input(part), nil
 }
 
 // TextPart returns a part with a text.

@@ -106,7 +106,7 @@ func Example_parts() {
 		panic(err)
 	}
 	picture := plgrpc.FilePart("view.png", "image/png", []byte("..."))
-	done, err := client.Send(ctx, plgrpc.NewTask(plgrpc.TextPart("Like in this picture"), picture, wish))
+	done, err := client.Send(ctx, plgrpc.Input(plgrpc.TextPart("Like in this picture"), picture, wish))
 	if err != nil {
 		panic(err)
 	}

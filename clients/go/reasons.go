@@ -190,7 +190,9 @@ const (
 	// FAILED_PRECONDITION.
 	ErrLogTooNew Reason = "LOG_TOO_NEW"
 
-	// Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+	// The task's log does not end where the request expects it: another writer appended first, or
+	// `expected_sequence` is not the last sequence. Read the task, then decide whether to send the
+	// request for what it is now. gRPC code: ABORTED.
 	ErrSequenceConflict Reason = "SEQUENCE_CONFLICT"
 
 	// Another process runs the task now. Repeat the request. gRPC code: ABORTED.
@@ -228,4 +230,8 @@ const (
 	// or read the rest of the log from the metadata's `first_sequence`. A repetition does not help.
 	// gRPC code: OUT_OF_RANGE.
 	ErrPositionCompacted Reason = "POSITION_COMPACTED"
+
+	// A new task was asked for under an id that is taken, by whatever principal. Continue that task,
+	// or choose another id. gRPC code: ALREADY_EXISTS.
+	ErrTaskAlreadyExists Reason = "TASK_ALREADY_EXISTS"
 )

@@ -120,7 +120,9 @@ func (c *Client) receive(
 		stream, err := c.agent.StreamTask(ctx, first)
 		return listen(this, stream, err, func(r *pb.StreamTaskResponse) error { return show(r) })
 	}
-	request := &pb.SubscribeTaskRequest{TaskId: at.taskID, AfterSequence: at.seen, StopAt: at.stopAt, Deltas: at.deltas}
+	request := &pb.SubscribeTaskRequest{
+		TaskId: at.taskID, AfterSequence: at.seen, StopAt: at.stopAt, Deltas: deltaMode(at.deltas),
+	}
 	this.request = request
 	stream, err := c.agent.SubscribeTask(ctx, request)
 	return listen(this, stream, err, func(r *pb.SubscribeTaskResponse) error { return show(r) })

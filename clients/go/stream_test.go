@@ -58,10 +58,10 @@ func (c call) events() []*pb.RunEvent {
 	return events
 }
 
-func (s *script) sent(task *pb.Task) {
+func (s *script) sent(input *pb.TaskInput) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tasks = append(s.tasks, task.GetId())
+	s.tasks = append(s.tasks, input.GetTaskId())
 }
 
 func (s *script) GetTask(context.Context, *pb.GetTaskRequest) (*pb.GetTaskResponse, error) {
@@ -73,13 +73,13 @@ func (s *script) GetTask(context.Context, *pb.GetTaskRequest) (*pb.GetTaskRespon
 }
 
 func (s *script) SendTask(_ context.Context, request *pb.SendTaskRequest) (*pb.SendTaskResponse, error) {
-	s.sent(request.GetTask())
+	s.sent(request.GetInput())
 	s.sends = append(s.sends, request)
 	return &pb.SendTaskResponse{Task: &pb.Task{Id: "t"}}, s.next(request.GetRequestId(), 0).err
 }
 
 func (s *script) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStreamingServer[pb.StreamTaskResponse]) error {
-	s.sent(request.GetTask())
+	s.sent(request.GetInput())
 	this := s.next(request.GetRequestId(), 0)
 	if err := stream.Send(&pb.StreamTaskResponse{Events: this.events(), Deltas: this.deltas}); err != nil {
 		return err
@@ -285,7 +285,7 @@ func TestNewTasksGetTheirIDHere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.tasks[0] == "" || s.tasks[1] != s.tasks[0] || s.tasks[2] == s.tasks[0] || task.GetId() != "" {
+	if s.tasks[0] == "" || s.tasks[1] != s.tasks[0] || s.tasks[2] == s.tasks[0] || task.GetTaskId() != "" {
 		t.Errorf("task ids %q", s.tasks)
 	}
 	s, client = serve(t, call{err: cut})
@@ -294,8 +294,33 @@ func TestNewTasksGetTheirIDHere(t *testing.T) {
 	if failure := FromError(err); failure.TaskID == "" || failure.TaskID != s.tasks[0] {
 		t.Errorf("%v, but the task is %s", err, s.tasks[0])
 	}
-	if _, err = client.Send(t.Context(), task, ContinueTask("known")); s.tasks[1] != "" || FromError(err).TaskID != "known" {
+	if _, err = client.Send(t.Context(), task, ContinueTask("known")); s.tasks[1] != "known" || FromError(err).TaskID != "known" {
 		t.Errorf("continued as %q: %v", s.tasks[1], err)
+	}
+}
+
+func TestAnInputSaysWhetherToCreateOrToContinue(t *testing.T) {
+	create, either := pb.TaskTarget_TASK_TARGET_CREATE, pb.TaskTarget_TASK_TARGET_CREATE_OR_CONTINUE
+	for name, c := range map[string]struct {
+		input   *pb.TaskInput
+		options []SendOption
+		target  pb.TaskTarget
+	}{
+		"no id":                   {Text("go"), nil, create},
+		"an id":                   {&pb.TaskInput{TaskId: "t"}, nil, pb.TaskTarget_TASK_TARGET_UNSPECIFIED}, // read as continue
+		"an id of a new task":     {&pb.TaskInput{TaskId: "t", Target: create}, nil, create},
+		"either, with an id":      {&pb.TaskInput{TaskId: "t", Target: either}, nil, either},
+		"either, without an id":   {&pb.TaskInput{Target: either}, nil, either},
+		"continue, by the option": {&pb.TaskInput{Target: create}, []SendOption{ContinueTask("t")}, pb.TaskTarget_TASK_TARGET_CONTINUE},
+	} {
+		s, client := serve(t, call{})
+		if _, err := client.Send(t.Context(), c.input, append(c.options, ExpectedSequence(7))...); err != nil {
+			t.Fatal(err)
+		}
+		sent := s.sends[0].GetInput()
+		if sent.GetTarget() != c.target || sent.GetTaskId() == "" || sent.GetExpectedSequence() != 7 {
+			t.Errorf("%s: sent %v", name, sent)
+		}
 	}
 }
 
@@ -469,7 +494,7 @@ func TestSubmitReturnsWhenTheTaskIsAccepted(t *testing.T) {
 	if _, err := client.Submit(t.Context(), Text("go"), ReturnView(pb.TaskView_TASK_VIEW_HEADER)); err != nil {
 		t.Fatal(err)
 	}
-	if !s.sends[0].GetReturnImmediately() || s.sends[0].GetView() != pb.TaskView_TASK_VIEW_HEADER {
+	if s.sends[0].GetWaitFor() != pb.WaitFor_WAIT_FOR_ACCEPTED || s.sends[0].GetView() != pb.TaskView_TASK_VIEW_HEADER {
 		t.Errorf("sent %v", s.sends[0])
 	}
 }

@@ -60,7 +60,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
 from protolink_grpc.wire.events import replay, sequence_of, settles
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.tasks import check_id
@@ -321,7 +321,7 @@ class Operations:
         submission = Submission(
             messages=[message],
             task_id=params.task_id,
-            must_exist=bool(params.task_id),
+            target=TaskTarget.CONTINUE if params.task_id else TaskTarget.CREATE,
             metadata=metadata,
             session_id=params.context_id,
             context=context,

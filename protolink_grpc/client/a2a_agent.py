@@ -40,7 +40,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt, finished_error
+from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
 
 KIND: Final = "an A2A agent"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
@@ -75,8 +75,17 @@ class A2AAgent(WithoutControl):
     # -- sending -------------------------------------------------------------------------------------------------------------
 
     async def send(
-        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
     ) -> Sent:
+        self._refuse_expected(expected)
+        must_exist = target is TaskTarget.CONTINUE
         # The rest of it is nowhere: not in the request, and not remembered.
         partial = must_exist and self._peer.reading_of(task.id) is None
         async with within(timeout_s, self.url, task_id=task.id):
@@ -122,11 +131,14 @@ class A2AAgent(WithoutControl):
         task: Task,
         request_id: str,
         *,
-        must_exist: bool = False,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        return paced(self._turn(task, request_id, must_exist=must_exist), timeout_s, self.url, task_id=task.id)
+        self._refuse_expected(expected)
+        turn = self._turn(task, request_id, must_exist=target is TaskTarget.CONTINUE)
+        return paced(turn, timeout_s, self.url, task_id=task.id)
 
     async def _turn(
         self, task: Task, request_id: str, *, must_exist: bool, at_once: bool = False

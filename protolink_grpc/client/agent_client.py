@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from protolink_grpc.a2a.values import PushConfig
 from protolink_grpc.auth.confidential import check_headers
@@ -51,12 +51,14 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.deltas import TextsRead
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, TaskTarget
 from protolink_grpc.runtime.tool_task import value_of
 from protolink_grpc.wire.address import Address, comparable_url
 from protolink_grpc.wire.tls import TLSConfig
 
 Item = TypeVar("Item", Message, Artifact)
+
+Target = Literal["create", "continue", "create_or_continue"]
 
 A2ABinding = Literal["JSONRPC", "HTTP+JSON", "GRPC"]
 
@@ -219,14 +221,22 @@ class AgentClient:
         *,
         request_id: str | None = None,
         task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
     ) -> Task:
         """Start or continue a task and wait until it ends or waits for input.
 
         Args:
             task: A new task, or one that an agent returned with a further message added. It is not changed. A message or a text
                 begins a new task.
-            request_id: Give the same one to repeat a request safely from another process.
+            request_id: Give the same one to repeat a request safely from another process. The first answer counts, whatever else
+                the repetition says.
             task_id: The task to continue with a message or a text. It must exist.
+            target: What is to become of the task: "create" fails where its id is taken, "continue" where the agent does not know
+                it, "create_or_continue" in neither case. None means "create" for a message or a text alone, "continue" with
+                `task_id` and for a task that waits at this agent, and "create_or_continue" for any other task: it may be new.
+            expected_sequence: The last event of the task that the caller has seen; 0 means any. Where the task has gone on since,
+                nothing is sent to it.
 
         Returns:
             The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
@@ -234,8 +244,12 @@ class AgentClient:
         Raises:
             TaskNotFoundError: There is no task with that `task_id`; or the agent had the task and has lost it: the last message
                 alone would begin another one.
+            TaskAlreadyExistsError: The task was to be created, and its id is taken.
+            SequenceConflictError: The task does not end with `expected_sequence`; the metadata has its `last_sequence`.
         """
-        return await self._send(agent_url, task, request_id, task_id, wait=True)
+        whole = _addressed(task, task_id)
+        aim = self._target(self._key(agent_url, whole.id), task, task_id, target)
+        return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=True)
 
     async def submit_task(
         self,
@@ -244,31 +258,47 @@ class AgentClient:
         *,
         request_id: str | None = None,
         task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
     ) -> Task:
         """Start or continue a task, as `send_task`, and return as soon as the agent has accepted it."""
-        return await self._send(agent_url, task, request_id, task_id, wait=False)
+        whole = _addressed(task, task_id)
+        aim = self._target(self._key(agent_url, whole.id), task, task_id, target)
+        return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=False)
 
     async def _send(
         self,
         agent_url: str | None,
-        given: Task | Message | str,
+        task: Task,
         request_id: str | None,
-        task_id: str | None,
         *,
+        target: TaskTarget,
+        expected: int,
         wait: bool,
     ) -> Task:
-        agent, task = self._agent(agent_url), _addressed(given, task_id)
-        key = self._key(agent_url, task.id)
+        agent, key = self._agent(agent_url), self._key(agent_url, task.id)
         had = self._had(key, task)
-        # What this agent had is continued or not found. A state says nothing: the task may wait at another agent.
-        must_exist = task_id is not None or key in self._known
-        request = request_id or new_request_id()
+        request, news = request_id or new_request_id(), _news(task, had)
         try:
-            sent = await agent.send(_news(task, had), request, must_exist=must_exist, wait=wait, timeout_s=self.timeout)
+            sent = await agent.send(news, request, target=target, expected=expected, wait=wait, timeout_s=self.timeout)
         except TaskNotFoundError:
             self._known.pop(key, None)
             raise
         return self._noted(agent_url, await self._whole(agent, task, had, sent))
+
+    def _target(
+        self, key: tuple[str, str], given: Task | Message | str, task_id: str | None, target: Target | None
+    ) -> TaskTarget:
+        """What is to become of a task. Raises InvalidArgumentError: `target` is not one of the known ones."""
+        if target is not None:
+            try:
+                return TaskTarget(target)
+            except ValueError:
+                raise InvalidArgumentError(f"must be one of {', '.join(get_args(Target))}", field="target") from None
+        # What this agent had is continued or not found. A state says nothing: the task may wait at another agent.
+        if task_id is not None or key in self._known:
+            return TaskTarget.CONTINUE
+        return TaskTarget.CREATE_OR_CONTINUE if isinstance(given, Task) else TaskTarget.CREATE
 
     def _key(self, agent_url: str | None, task_id: str) -> tuple[str, str]:
         url = agent_url or self.url or ""
@@ -314,6 +344,8 @@ class AgentClient:
         *,
         request_id: str | None = None,
         task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
         deltas: bool = False,
     ) -> AsyncGenerator[RunEvent, None]:
         """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
@@ -321,22 +353,22 @@ class AgentClient:
         A cut is survived: the events go on where they stopped, each exactly once.
 
         Args:
-            task_id: The task to continue with a message or a text. It must exist.
+            task_id, target, expected_sequence: As in `send_task`.
             deltas: Yield the text that models are producing, too: events `llm.stream` without a sequence whose payload is a
                 TextDelta. Those of one call, put together in order, are a beginning of its text, without gap or repetition; an
                 `llm.call.started` of the same call voids them. `llm.call.completed` has the whole text.
         """
-        task = _addressed(task, task_id)
+        given, task = task, _addressed(task, task_id)
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), _Known.of(task)
-        news, must_exist = _news(task, self._had(key, task)), task_id is not None or key in self._known
+        news, aim = _news(task, self._had(key, task)), self._target(key, given, task_id, target)
         # A repeated request shows the task of the first one, whatever the id of this one.
         watched, seen, settled = task.id, 0, False
 
         def batches() -> AsyncGenerator[list[RunEvent], None]:
             if seen:
                 return agent.watch(watched, seen, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
-            return agent.stream(news, request, must_exist=must_exist, deltas=deltas, timeout_s=None)
+            return agent.stream(news, request, target=aim, expected=expected_sequence, deltas=deltas, timeout_s=None)
 
         pauses, texts = Pauses(self.outage_s, streams=True), TextsRead()
         while True:
@@ -410,7 +442,7 @@ class AgentClient:
         Raises:
             TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
         """
-        return answer_of(await self.send_task(agent_url, Task.create(message)))
+        return answer_of(await self.send_task(agent_url, message))
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """The whole task as it is now."""

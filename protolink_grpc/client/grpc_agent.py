@@ -1,12 +1,12 @@
 """One of our agents over gRPC, or over whatever else carries the same services."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from google.protobuf.message import Message
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
+from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_input_pb2, task_pb2
 from plgrpc.v1 import control_service_pb2 as control
 
 from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, is_connected, typed_errors
@@ -21,7 +21,7 @@ from protolink_grpc.client.port import (
     TaskSummary,
     compaction_of,
 )
-from protolink_grpc.errors import UnavailableError
+from protolink_grpc.errors import TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import iso_from_micros
@@ -34,7 +34,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.approvals import ApprovalChanges
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
 from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_to_pb, approval_from_pb
 from protolink_grpc.wire.address import Address, Endpoint
 from protolink_grpc.wire.cards import card_from_pb
@@ -47,7 +47,7 @@ from protolink_grpc.wire.state import (
     reset_request_to_pb,
     result_from_pb,
 )
-from protolink_grpc.wire.tasks import STATES, task_from_pb, task_to_pb
+from protolink_grpc.wire.tasks import STATES, input_to_pb, task_from_pb
 from protolink_grpc.wire.tools import tool_from_pb
 from protolink_grpc.wire.watch import position_from_pb
 
@@ -56,6 +56,41 @@ _STOPS = {
     StopAt.INTERRUPTED: pb.STOP_AT_INTERRUPTED,
     StopAt.CURRENT: pb.STOP_AT_CURRENT,
 }
+
+_TARGETS = {
+    TaskTarget.CREATE: task_input_pb2.TASK_TARGET_CREATE,
+    TaskTarget.CONTINUE: task_input_pb2.TASK_TARGET_CONTINUE,
+    TaskTarget.CREATE_OR_CONTINUE: task_input_pb2.TASK_TARGET_CREATE_OR_CONTINUE,
+}
+
+
+def _input_of(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.TaskInput:
+    """The contract has no place for the state of a task that is sent: one that has ended is never created.
+
+    Raises:
+        InvalidArgumentError: It is to be created all the same.
+    """
+    if task.is_terminal and target is not TaskTarget.CONTINUE:
+        if target is TaskTarget.CREATE:
+            raise finished_error(task.state)
+        target = TaskTarget.CONTINUE
+    return input_to_pb(task, _TARGETS[target], expected_sequence=expected)
+
+
+@contextmanager
+def _refusal_of_ended(task: Task, target: TaskTarget) -> Iterator[None]:
+    """Raise InvalidArgumentError where the agent does not know a task that has ended, and that the caller did not say it knows."""
+    try:
+        yield
+    except TaskNotFoundError:
+        if target is TaskTarget.CONTINUE or not task.is_terminal:
+            raise
+        raise finished_error(task.state) from None
+
+
+def _deltas(wanted: bool) -> "pb.DeltaMode.ValueType":
+    return pb.DELTA_MODE_ALL if wanted else pb.DELTA_MODE_NONE
+
 
 _ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: TERMINAL | INTERRUPTED}
 """States with which a stream ends."""
@@ -95,16 +130,23 @@ class RpcAgent:
         return card_from_pb(response.card)
 
     async def send(
-        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
     ) -> Sent:
         request = pb.SendTaskRequest(
-            task=task_to_pb(task),
+            input=_input_of(task, target, expected),
             request_id=request_id,
-            task_id=task.id if must_exist else "",
-            return_immediately=not wait,
+            wait_for=pb.WAIT_FOR_SETTLED if wait else pb.WAIT_FOR_ACCEPTED,
         )
-        async with typed_errors(self.address, task_id=task.id):
-            response = await self._ask(self._stub.SendTask, request, timeout_s)
+        with _refusal_of_ended(task, target):
+            async with typed_errors(self.address, task_id=task.id):
+                response = await self._ask(self._stub.SendTask, request, timeout_s)
         return Sent(task_from_pb(response.task), response.task.message_count, response.task.artifact_count)
 
     async def stream(
@@ -112,27 +154,33 @@ class RpcAgent:
         task: Task,
         request_id: str,
         *,
-        must_exist: bool = False,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.StreamTaskRequest(
-            task=task_to_pb(task), request_id=request_id, task_id=task.id if must_exist else "", deltas=deltas
+            input=_input_of(task, target, expected),
+            request_id=request_id,
+            deltas=_deltas(deltas),
         )
         stream, last = self._answers(self._stub.StreamTask, request, timeout_s), None
-        async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
-            async for response in responses:
-                events = events_from_pb(response)
-                if events:  # a position alone is no progress
-                    last = _last_state(events, last)
-                    yield events
+        with _refusal_of_ended(task, target):
+            async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
+                async for response in responses:
+                    events = events_from_pb(response)
+                    if events:  # a position alone is no progress
+                        last = _last_state(events, last)
+                        yield events
         if last not in _ENDS[StopAt.INTERRUPTED]:
             raise self._ended_early(task.id)
 
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
-        request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=deltas)
+        request = pb.SubscribeTaskRequest(
+            task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=_deltas(deltas)
+        )
         stream, last, is_empty = self._answers(self._stub.SubscribeTask, request, timeout_s), None, True
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:

@@ -43,7 +43,7 @@ from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionP
 from protolink_grpc.reports import ReportBuilder, RunExport, RunReport
 from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
 from protolink_grpc.runtime.tool_task import run_tool
 from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
@@ -163,9 +163,16 @@ class LocalAgent:
         return AgentCard.from_dict(self._find().card().to_dict())
 
     async def send(
-        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
     ) -> Sent:
-        submission = isolated(task, request_id, must_exist=must_exist)
+        submission = isolated(task, request_id, target, expected)
 
         async def work(service: TaskService) -> Sent:
             turn = await service.submit(submission, self._principal, waits=wait)
@@ -179,11 +186,12 @@ class LocalAgent:
         task: Task,
         request_id: str,
         *,
-        must_exist: bool = False,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        submission = isolated(task, request_id, must_exist=must_exist)
+        submission = isolated(task, request_id, target, expected)
 
         def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
             return service.stream(submission, self._principal, deltas=deltas)
@@ -350,20 +358,20 @@ async def _next(batches: AsyncGenerator[T, None]) -> T | None:
     return await anext(batches, None)
 
 
-def isolated(task: Task, request_id: str, *, must_exist: bool = False) -> Submission:
+def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:
     """What `task` contributes, as copies: the caller goes on to own its task.
 
     Raises:
         InvalidArgumentError: What the gRPC edge would refuse, with the same field.
     """
     submission = Submission.of(task, request_id=request_id)
-    submission.must_exist = must_exist
-    check_bounds(task.messages, MAX_MESSAGES, "messages", "task.messages")
-    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "task.artifacts")
-    check_id(task.id, "task.id")
-    check_id(submission.session_id, "task.session_id")
+    submission.target, submission.expected_sequence = target, expected
+    check_bounds(task.messages, MAX_MESSAGES, "messages", "input.messages")
+    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "input.artifacts")
+    check_id(task.id, "input.task_id")
+    check_id(submission.session_id, "input.session_id")
     if submission.context is not None:
-        check_id(submission.context.run_id, "task.context.run_id")
+        check_id(submission.context.run_id, "input.options.run_id")
     check_id(request_id, "request_id")
     submission.messages = [copy_message(message) for message in task.messages]
     submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]

@@ -33,6 +33,10 @@ class WithoutControl:
         """The error for something that this kind of agent does not do."""
         return UnimplementedError(f"{self.url} is {self.kind}: {what}", url=self.url)
 
+    def _refuse_expected(self, expected: int) -> None:
+        if expected:
+            raise self.lacks("it numbers no events, so none can be expected")
+
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         raise self.lacks("it has no run reports")
 

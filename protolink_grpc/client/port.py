@@ -16,7 +16,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.approvals import ApprovalChanges
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, TaskTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,10 @@ class CalledTool:
 class AgentPort(Protocol):
     """One agent: over gRPC, in the same process, an A2A peer, or a ProtoLink peer over its own wire.
 
-    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. With `must_exist` a task that
-    the agent does not know is TASK_NOT_FOUND instead of a new one. With `deltas` a stream shows live text too, as events without a
-    sequence; each stream tells a text from its beginning.
+    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. `target` says whether a task is to be
+    begun or continued, and `expected` with which sequence a task that is continued has to end, 0 for any. Agents that are not ours
+    name or forget tasks themselves: what is to be created is not looked up there, and they number nothing. With `deltas` a stream
+    shows live text too, as events without a sequence; each stream tells a text from its beginning.
     """
 
     @property
@@ -115,7 +116,14 @@ class AgentPort(Protocol):
     async def card(self, timeout_s: float | None) -> AgentCard: ...
 
     async def send(
-        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
     ) -> Sent: ...
 
     def stream(
@@ -123,7 +131,8 @@ class AgentPort(Protocol):
         task: Task,
         request_id: str,
         *,
-        must_exist: bool = False,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]: ...

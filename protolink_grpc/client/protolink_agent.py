@@ -37,7 +37,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt, finished_error
+from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
 
 KIND: Final = "a ProtoLink agent"
 CARD_PATH: Final = "/.well-known/agent.json"
@@ -113,11 +113,19 @@ class ProtolinkAgent(WithoutControl):
     # -- sending -------------------------------------------------------------------------------------------------------------
 
     async def send(
-        self, task: Task, request_id: str, *, must_exist: bool = False, wait: bool, timeout_s: float | None
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
     ) -> Sent:
+        self._refuse_expected(expected)
         if not wait:
             raise self.lacks("it answers when a task is done, so a task cannot be submitted only")
-        whole = self._whole(task, must_exist)
+        whole = self._whole(task, target is TaskTarget.CONTINUE)
         async with within(timeout_s, self.url, task_id=task.id):
             whole = await self._addressed(whole)
             answer = self._peer.note(await self._sent(whole, request_id))
@@ -178,11 +186,14 @@ class ProtolinkAgent(WithoutControl):
         task: Task,
         request_id: str,
         *,
-        must_exist: bool = False,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        return paced(self._streamed(task, request_id, must_exist), timeout_s, self.url, task_id=task.id)
+        self._refuse_expected(expected)
+        turn = self._streamed(task, request_id, target is TaskTarget.CONTINUE)
+        return paced(turn, timeout_s, self.url, task_id=task.id)
 
     async def _streamed(self, task: Task, request_id: str, must_exist: bool) -> AsyncGenerator[list[RunEvent], None]:
         """The events of a turn.

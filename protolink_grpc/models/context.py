@@ -311,7 +311,7 @@ def check_loose_budget(metadata: dict[str, Any]) -> None:
         try:
             RunBudget.from_dict(numbers)
         except InvalidArgumentError as error:
-            raise error.within(f"task.metadata.{key}") from None
+            raise error.within(f"input.metadata_json.{key}") from None
 
 
 def _is_text(value: object) -> bool:

@@ -5,7 +5,7 @@ from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.detached import ActionAuthorization, ActionAuthorizer
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits, StopAt, Submission
+from protolink_grpc.runtime.submission import Limits, StopAt, Submission, TaskTarget
 
 __all__ = [
     "ActionAuthorization",
@@ -17,5 +17,6 @@ __all__ = [
     "StopAt",
     "Submission",
     "TaskService",
+    "TaskTarget",
     "current_run",
 ]

@@ -65,6 +65,7 @@ class Attempt:
 
     Args:
         run_id: Name of the run, new to its task; empty lets it be made.
+        expected_sequence: Sequence with which the log has to end before the opening facts; 0 means any.
         resumable: States in which a service that goes down leaves the task to its next start.
         scopes: What the credentials of this turn's caller allow; None means what the log says.
         place: A place in `slots` that this attempt leaves at its end.
@@ -84,6 +85,7 @@ class Attempt:
         controls: Controls,
         run_id: str = "",
         request_id: str = "",
+        expected_sequence: int = 0,
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
         resumable: frozenset[TaskState] = frozenset(),
@@ -108,6 +110,7 @@ class Attempt:
         self._waiting_runs = waiting_runs
         self._own_entry = own_entry
         self._request_id = request_id
+        self._expected_sequence = expected_sequence
         self._cause = cause
         self._scopes = scopes
         self._controls = controls
@@ -228,7 +231,13 @@ class Attempt:
         facts = [*self._opening, self._begin()] if held else self._opening
         if not facts:
             return None
-        return await self.live.record(facts, run_id=self.run.run_id, request_id=self._request_id, claim=True)
+        return await self.live.record(
+            facts,
+            run_id=self.run.run_id,
+            request_id=self._request_id,
+            claim=True,
+            expected=self._expected_sequence,
+        )
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold

@@ -149,6 +149,7 @@ class LiveTask:
         run_id: str = "",
         request_id: str = "",
         claim: bool = False,
+        expected: int = 0,
     ) -> RequestRecord | None:
         """Append facts, all or none, and return after the commit.
 
@@ -156,6 +157,7 @@ class LiveTask:
             run_id: Run that they belong to; empty means the latest.
             request_id: Remembered with the task's principal in the same step.
             claim: Take the task over for this process.
+            expected: Sequence with which the log has to end; 0 means any.
 
         Returns:
             None when they were recorded; where the request id is known already, its record.
@@ -164,11 +166,14 @@ class LiveTask:
             InvalidTransitionError: A status among them is not reachable; for a finished task, any fact; one of them answers an
                 approval that does not wait: it was never asked for, or has its answer.
             LeaseLostError: Another process has taken the task.
+            SequenceConflictError: The log does not end with `expected`.
             MessageTooLargeError: One of them is larger than an event may be.
             StoreError: The store refused; nothing was recorded.
         """
         async with self._lock:
             for _ in range(RETRIES):
+                if expected and expected != self.fold.sequence:
+                    break
                 try:
                     return await self._record(facts, run_id or self.fold.run_id, request_id, claim)
                 except SequenceConflictError:
@@ -176,6 +181,8 @@ class LiveTask:
                         raise
                     # Somebody else's fact came first (a cancel request, say). The lease decides whether we may go on.
                     await self._catch_up()
+            if expected:
+                raise unexpected_end_error(self.fold.task_id, expected, self.fold.sequence)
             raise SequenceConflictError(f"task {self.fold.task_id} is too busy", task_id=self.fold.task_id)
 
     async def _record(self, facts: Sequence[Fact], run_id: str, request_id: str, claim: bool) -> RequestRecord | None:
@@ -250,6 +257,16 @@ class LiveTask:
             )
             self._encoder_run = run_id
         return self._encoder
+
+
+def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConflictError:
+    """The error of a caller who expects another last event than the log has."""
+    return SequenceConflictError(
+        f"the last sequence of task {task_id} is {last}, not {expected}: read the task, then decide",
+        task_id=task_id,
+        expected_sequence=str(expected),
+        last_sequence=str(last),
+    )
 
 
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:

@@ -17,6 +17,7 @@ from protolink_grpc.errors import (
     SequenceConflictError,
     SequenceOutOfRangeError,
     StoreError,
+    TaskAlreadyExistsError,
     TaskAlreadyRunningError,
     TaskFinishedError,
     TaskNotCancelableError,
@@ -40,7 +41,15 @@ from protolink_grpc.runtime.live import Fact, LiveTask
 from protolink_grpc.runtime.run import Controls
 from protolink_grpc.runtime.run_saver import RunSaver
 from protolink_grpc.runtime.slots import Place, Slots
-from protolink_grpc.runtime.submission import Limits, Recovery, StopAt, Submission, finished_error, refuse_cycle
+from protolink_grpc.runtime.submission import (
+    Limits,
+    Recovery,
+    StopAt,
+    Submission,
+    TaskTarget,
+    finished_error,
+    refuse_cycle,
+)
 from protolink_grpc.runtime.upkeep import Upkeep
 from protolink_grpc.runtime.warm import WarmTasks
 from protolink_grpc.runtime.watchdog import LoopWatchdog
@@ -246,9 +255,9 @@ class TaskService:
         Canceling the wait does not cancel the run.
 
         Raises:
-            InvalidArgumentError, TaskNotFoundError, TaskFinishedError, TaskAlreadyRunningError, ResourceExhaustedError,
+            InvalidArgumentError, TaskNotFoundError, TaskAlreadyExistsError, SequenceConflictError, TaskFinishedError,
+            TaskAlreadyRunningError, ResourceExhaustedError, DelegationCycleError: As `submit`.
             StoreError: As `submit`; or the end of the run could not be recorded.
-            DelegationCycleError: As `submit`.
         """
         submission.waiting_runs = waiting_runs()
         return await self.settled(await self._submit(submission, principal, to_end=True))
@@ -288,8 +297,11 @@ class TaskService:
         Raises:
             DelegationCycleError: The work has passed through this agent before; or a run of this agent waits for this one, while
                 every slot is held by such a run: none of them would ever go on.
-            InvalidArgumentError: There is nothing to do, or the task has ended before it was sent here.
+            InvalidArgumentError: There is nothing to do, the submission contradicts itself, or the task has ended before it was
+                sent here.
             TaskNotFoundError: The task to continue is unknown, or not the caller's.
+            TaskAlreadyExistsError: The id of the task to create is taken, by whatever principal.
+            SequenceConflictError: The task to continue does not end where the caller expects it.
             TaskFinishedError: It is terminal.
             TaskAlreadyRunningError: It works already.
             ResourceExhaustedError: There is no room for another run, or for its bytes; see `Limits`.
@@ -333,7 +345,8 @@ class TaskService:
         return turn
 
     async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
-        if submission.must_exist:
+        submission.check_target()
+        if submission.target is TaskTarget.CONTINUE:
             return await self._continue(submission, principal)
         task_id = submission.task_id or new_task_id()
         warm = self._warm.get(task_id) if submission.task_id else None
@@ -342,7 +355,8 @@ class TaskService:
         if submission.state in TERMINAL and not await self._knows(submission, principal):
             raise finished_error(submission.state)
         if not submission.messages and not submission.artifacts:
-            raise InvalidArgumentError("a new task needs a message", field="task.messages")
+            raise InvalidArgumentError("a new task needs a message", field="input.messages")
+        submission.check_sequence(task_id, 0)
         live = LiveTask(task_id, agent_name=self.agent_name, store=self.store, clock=self._clock)
         live.fold.principal = principal
         live.fold.agent_name = self.agent_name
@@ -351,7 +365,7 @@ class TaskService:
             refuse_cycle(submission.context, self.agent_name)
         submission.known_as(principal)
         task = submission.opening(task_id)
-        live.fold.create_micros = micros_from_iso(task.created_at, field="task.created_at")
+        live.fold.create_micros = micros_from_iso(task.created_at, field="input.create_time")
         opening = TaskSubmitted(task, principal, submission.request_id, submission.encoded)
         try:
             return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
@@ -366,8 +380,9 @@ class TaskService:
         return bool(submission.task_id) and await self.store.head(submission.task_id) is not None
 
     async def _continue(self, submission: Submission, principal: str) -> Turn:
-        task_id = submission.task_id
-        attempt = self._under_way(task_id, principal)
+        task_id, creates = submission.task_id, submission.target is TaskTarget.CREATE
+        # Whoever has the id that is to be new: the answer is the same.
+        attempt = self._attempts.get(task_id) if creates else self._under_way(task_id, principal)
         if attempt is not None:
             # It may be this very request, its first caller gone before it was on disk.
             await attempt.accepted.wait_quietly(None)
@@ -375,18 +390,21 @@ class TaskService:
             if error is not None and not isinstance(error, (SequenceConflictError, LeaseLostError)):
                 if isinstance(error, (StoreError, UnavailableError)):
                     raise error  # that the store could not take it does not mean that there is no such task
-                if not submission.must_exist:
+                if submission.target is not TaskTarget.CONTINUE:
                     return await self._accept(submission, principal)  # that one was refused; this one may not be
             # The caller may have seen its last event before the run itself has ended.
             await attempt.live.at_rest()
             await self._confirmed(task_id)
             attempt = self._under_way(task_id, principal)
+        if creates:
+            return await self._first_turn(submission, principal)
         live = attempt.live if attempt is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
             raise _not_found(task_id)
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
             return turn
+        submission.check_sequence(task_id, fold.sequence)
         if fold.is_terminal:
             raise TaskFinishedError(
                 f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
@@ -400,10 +418,24 @@ class TaskService:
         try:
             attempt = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
             return await self._opened(attempt)
+        except SequenceConflictError:
+            # A repetition that came at the same time through another process may be what has moved the task.
+            if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+                return turn
+            raise
         except LeaseLostError:
             raise TaskAlreadyRunningError(
                 f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
             ) from None
+
+    async def _first_turn(self, submission: Submission, principal: str) -> Turn:
+        """The turn that began with the very request to create a task whose id is taken. Raises TaskAlreadyExistsError: none did."""
+        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+            return turn
+        raise TaskAlreadyExistsError(
+            f"there is a task {submission.task_id} already; continue it, or choose another id",
+            task_id=submission.task_id,
+        )
 
     async def turn_of(self, request_id: str, principal: str) -> Turn | None:
         """The turn that began with the request of that id; None where the store knows none. Raises StoreError."""
@@ -492,6 +524,7 @@ class TaskService:
             principal=principal,
             run_id=run_id if submission is None else submission.run_id_for(live.fold),
             request_id=submission.request_id if submission is not None else "",
+            expected_sequence=submission.expected_sequence if submission is not None else 0,
             cause=cause,
             scopes=scopes,
             controls=self._controls,

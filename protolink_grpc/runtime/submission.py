@@ -16,7 +16,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.live import Fact
+from protolink_grpc.runtime.live import Fact, unexpected_end_error
 
 Recovery = Literal["auto", "lost", "resume"]
 """What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
@@ -36,6 +36,14 @@ class StopAt(Enum):
     TERMINAL = "terminal"
     INTERRUPTED = "interrupted"
     CURRENT = "current"
+
+
+class TaskTarget(Enum):
+    """Whether a submission begins a task or continues one."""
+
+    CREATE = "create"
+    CONTINUE = "continue"
+    CREATE_OR_CONTINUE = "create_or_continue"
 
 
 @checks_arguments
@@ -109,8 +117,9 @@ class Submission:
     """What a caller contributes to a task.
 
     Args:
-        task_id: The task; empty lets the service choose.
-        must_exist: The task is to be continued, not created.
+        task_id: The task; empty lets the service choose the id of a new one.
+        target: Whether that task is to be created, to be continued, or either.
+        expected_sequence: What the last sequence of a task that is continued has to be; 0 means any.
         messages: New messages; those whose id the log knows are left out.
         request_id: The same id from the same principal is the same request.
         encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
@@ -123,7 +132,8 @@ class Submission:
     messages: list[Message] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     task_id: str = ""
-    must_exist: bool = False
+    target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE
+    expected_sequence: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
     flow_state: dict[str, Any] = field(default_factory=dict)
     session_id: str = ""
@@ -144,12 +154,32 @@ class Submission:
         return found
 
     def known_as(self, principal: str) -> None:
-        """Write into the context who asks and what the credentials allow; what the caller has put there goes."""
+        """Write into the context who asks and what the credentials allow.
+
+        What the caller has put there goes, and so does what it says about a cancellation: that is the log's to say.
+        """
         context, scopes = self.context, tuple(sorted(self.scopes))
         if context is None and scopes:
             context = RunContext(session_id=self.session_id or None)
+        if context is not None and (context.canceled or context.cancel_reason):
+            context = replace(context, canceled=False, cancel_reason=None)
         if context is not None and (scopes or context.principal or context.scopes):
-            self.context = replace(context, principal=principal, scopes=scopes)
+            context = replace(context, principal=principal, scopes=scopes)
+        self.context = context
+
+    def check_target(self) -> None:
+        """Pass when the target, the id and the expected sequence go together. Raises InvalidArgumentError."""
+        if not self.task_id and self.target is TaskTarget.CONTINUE:
+            raise InvalidArgumentError("must name the task to continue", field="input.task_id")
+        if self.expected_sequence and self.target is TaskTarget.CREATE:
+            raise InvalidArgumentError("is for a task that is continued", field="input.expected_sequence")
+        if self.expected_sequence < 0:
+            raise InvalidArgumentError("must not be negative", field="input.expected_sequence")
+
+    def check_sequence(self, task_id: str, last: int) -> None:
+        """Pass when the task ends where the caller expects it. Raises SequenceConflictError."""
+        if self.expected_sequence and self.expected_sequence != last:
+            raise unexpected_end_error(task_id, self.expected_sequence, last)
 
     @classmethod
     def of(cls, task: Task, *, request_id: str = "") -> "Submission":
@@ -273,7 +303,7 @@ def _check_output_schemas(message: Message, index: int) -> None:
             try:
                 OutputCheck.of(part.content["output_schema"])
             except InvalidArgumentError as error:
-                raise error.within(f"task.messages[{index}].parts[{place}]") from None
+                raise error.within(f"input.messages[{index}].parts[{place}]") from None
 
 
 def _changed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

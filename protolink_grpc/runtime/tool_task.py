@@ -9,7 +9,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.runtime.outcome import error_from
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.runtime.submission import Submission, TaskTarget
 from protolink_grpc.tools.toolbox import Toolbox
 
 TOOL_TASK = "plgrpc.tool_call"
@@ -45,6 +45,7 @@ async def run_tool(
     part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
     submission = Submission(
         messages=[Message(role="user", parts=[part])],
+        target=TaskTarget.CREATE,
         metadata={TOOL_TASK: True},
         task_id=task_id,
         session_id=session_id,

@@ -16,7 +16,7 @@ from protolink_grpc.wire.bounds import converted
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import PAGE_BYTES, token_from_cursor
 from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
-from protolink_grpc.wire.tasks import check_id, fold_to_bytes, fold_to_pb
+from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
 
@@ -40,12 +40,12 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         submission = await converted(convert.submission_from_pb, request)
         submission.scopes = caller_scopes()
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
-        if request.return_immediately:
-            turn = await self._service.submit(submission, caller())
-            fold = await self._service.get(turn.task_id, caller())
-        else:
+        if convert.waits_from_pb(request.wait_for):
             take_waiting_runs(context)
             fold = await self._service.send(submission, caller())
+        else:
+            turn = await self._service.submit(submission, caller())
+            fold = await self._service.get(turn.task_id, caller())
         return delimited(TASK_TAG, (fold_to_bytes(fold, view),))
 
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
@@ -53,8 +53,9 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     ) -> AsyncIterator[bytes]:
         submission = await converted(convert.submission_from_pb, request)
         submission.scopes = caller_scopes()
+        deltas = convert.deltas_from_pb(request.deltas)
         take_waiting_runs(context)
-        stream = self._service.stream(submission, caller(), deltas=request.deltas, positions=True)
+        stream = self._service.stream(submission, caller(), deltas=deltas, positions=True)
         async with aclosing(stream) as batches:
             async for frames in batches:
                 yield b"".join(frames)
@@ -67,7 +68,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             caller(),
             after=request.after_sequence,
             stop_at=convert.stop_from_pb(request.stop_at),
-            deltas=request.deltas,
+            deltas=convert.deltas_from_pb(request.deltas),
             positions=True,
         )
         async with aclosing(watch) as batches:
@@ -101,7 +102,6 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         return tasks, page.next
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
-        check_id(request.request_id, "request_id")  # else unused: canceling twice is the same as once
         fold = await self._service.cancel(
             convert.required_id(request.task_id, "task_id"),
             caller(),

@@ -1,14 +1,14 @@
 """Requests of AgentService as the values that the runtime takes. What cannot be right is refused here, naming the field."""
 
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import context_pb2, task_pb2
+from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
 from protolink_grpc.store.port import TaskHead, TaskQuery
-from protolink_grpc.wire.context import context_from_pb
+from protolink_grpc.wire.context import options_from_pb
 from protolink_grpc.wire.pages import cursor_from_token, page_size_of
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
 from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
@@ -21,34 +21,62 @@ _STOPS: dict[int, StopAt] = {
 }
 
 
+_TARGETS: dict[int, TaskTarget] = {
+    task_input_pb2.TASK_TARGET_CREATE: TaskTarget.CREATE,
+    task_input_pb2.TASK_TARGET_CONTINUE: TaskTarget.CONTINUE,
+    task_input_pb2.TASK_TARGET_CREATE_OR_CONTINUE: TaskTarget.CREATE_OR_CONTINUE,
+}
+
+_WAITS: dict[int, bool] = {pb.WAIT_FOR_UNSPECIFIED: True, pb.WAIT_FOR_SETTLED: True, pb.WAIT_FOR_ACCEPTED: False}
+
+_DELTAS: dict[int, bool] = {pb.DELTA_MODE_UNSPECIFIED: False, pb.DELTA_MODE_NONE: False, pb.DELTA_MODE_ALL: True}
+
+
 def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Submission:
     """What a SendTask or StreamTask asks for."""
-    task = request.task
-    task_id, own_id = request.task_id, task.id
-    if task_id and own_id and task_id != own_id:
-        raise InvalidArgumentError(f"names another task than task.id, {own_id}", field="task_id")
-    state = STATES.asked(task.state, "task.state") if task.state else TaskState.SUBMITTED
-    messages, encoded = encoded_messages_from_pb(task.messages, "task.messages")
+    given = request.input
+    task_id, session_id = given.task_id, given.session_id
+    target = _TARGETS.get(given.target)
+    if target is None:
+        if given.target:
+            raise InvalidArgumentError(f"{given.target} is not known", field="input.target")
+        target = TaskTarget.CONTINUE if task_id else TaskTarget.CREATE
+    messages, encoded = encoded_messages_from_pb(given.messages, "input.messages")
     return Submission(
         messages=messages,
         encoded=encoded,
-        artifacts=artifacts_from_pb(task.artifacts, "task.artifacts") if task.artifacts else [],
-        task_id=check_id(task_id or own_id, "task.id") if task_id or own_id else "",
-        must_exist=bool(task_id),
-        metadata=json_object_from_pb(task.metadata_json, "task.metadata_json"),
-        flow_state=json_object_from_pb(task.flow_state_json, "task.flow_state_json"),
-        session_id=check_id(task.session_id, "task.session_id") if task.session_id else "",
-        context=_context_from_pb(task.context) if task.HasField("context") else None,
+        artifacts=artifacts_from_pb(given.artifacts, "input.artifacts") if given.artifacts else [],
+        task_id=check_id(task_id, "input.task_id") if task_id else "",
+        target=target,
+        expected_sequence=given.expected_sequence,
+        metadata=json_object_from_pb(given.metadata_json, "input.metadata_json"),
+        flow_state=json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
+        session_id=check_id(session_id, "input.session_id") if session_id else "",
+        context=_context_from_pb(given) if given.HasField("options") else None,
         request_id=check_id(request.request_id, "request_id") if request.request_id else "",
-        state=state,
-        created_at=timestamp_from_pb(task.create_time, "task.create_time") if task.HasField("create_time") else "",
+        created_at=timestamp_from_pb(given.create_time, "input.create_time") if given.HasField("create_time") else "",
     )
 
 
-def _context_from_pb(pb: context_pb2.RunContext) -> RunContext:
-    context = context_from_pb(pb, "task.context")
-    check_id(context.run_id, "task.context.run_id")
-    return context
+def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
+    check_id(given.options.run_id, "input.options.run_id")
+    return options_from_pb(given.options, given.session_id, "input.options")
+
+
+def waits_from_pb(value: int) -> bool:
+    """Whether a SendTask waits for the end of the turn."""
+    waits = _WAITS.get(value)
+    if waits is None:
+        raise InvalidArgumentError(f"{value} is not known", field="wait_for")
+    return waits
+
+
+def deltas_from_pb(value: int) -> bool:
+    """Whether a stream carries deltas."""
+    deltas = _DELTAS.get(value)
+    if deltas is None:
+        raise InvalidArgumentError(f"{value} is not known", field="deltas")
+    return deltas
 
 
 _VIEWS = frozenset(task_pb2.TaskView.values())

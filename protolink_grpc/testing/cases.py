@@ -29,6 +29,7 @@ CASES = (
     "cancel-in-pause",
     "forgotten-task",
     "mistyped",
+    "expected-sequence",
     "credentials",
     "leak",
     "vectors",

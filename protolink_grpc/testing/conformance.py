@@ -21,6 +21,7 @@ from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     ProtolinkError,
+    SequenceConflictError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnauthenticatedError,
@@ -179,7 +180,7 @@ async def errors(world: World) -> None:
     long.id = "x" * 200
     async with refused_with(InvalidArgumentError) as refused:
         await world.agent.send_task(None, long)
-    expect("the field", refused[0].field, "task.id")
+    expect("the field", refused[0].field, "input.task_id")
     done = await world.agent.send_task(None, Task.create("echo done"))
     async with refused_with(TaskNotCancelableError):
         await world.agent.cancel_task(None, done.id)
@@ -371,6 +372,18 @@ async def mistyped(world: World) -> None:
             pass
 
 
+async def expected_sequence(world: World) -> None:
+    agent = world.agent
+    events = [event async for event in agent.send_task_streaming(None, "ask where")]
+    task_id, last = events[-1].task_id, events[-1].sequence or 0
+    async with refused_with(SequenceConflictError) as refused:
+        await agent.send_task(None, "there", task_id=task_id, expected_sequence=last - 1)
+    expect("metadata last_sequence", refused[0].metadata.get("last_sequence"), str(last))
+    done = await agent.send_task(None, "there", task_id=task_id, expected_sequence=last)
+    expect("the state", done.state, TaskState.COMPLETED)
+    expect("the output", done.get_output(), "there")
+
+
 async def credentials(_world: World) -> None:
     elsewhere, secret = "grpc://agent.example:50051", "never-sent"
     for client in (
@@ -445,6 +458,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "cancel-in-pause": cancel_in_pause,
     "forgotten-task": forgotten_task,
     "mistyped": mistyped,
+    "expected-sequence": expected_sequence,
     "credentials": credentials,
     "leak": leak,
     "vectors": vectors,

@@ -131,11 +131,11 @@ class FaultyService:
         return turn
 
     async def stream(
-        self, submission: Submission, principal: str, *, deltas: bool = False
+        self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
         """As TaskService; it may break off before the first event, or be cut later."""
         directive = self._called(submission)
-        batches = self._service.stream(submission, principal, deltas=deltas)
+        batches = self._service.stream(submission, principal, deltas=deltas, positions=positions)
         with self._opened(directive):
             async with aclosing(self._faulty(batches, submission)) as faulty:
                 async for frames in faulty:
@@ -149,10 +149,13 @@ class FaultyService:
         after: int = 0,
         stop_at: StopAt = StopAt.TERMINAL,
         deltas: bool = False,
+        positions: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
         """As TaskService; it may be cut, unless it shows only what is stored."""
         self._check_known(task_id)
-        watch = self._service.watch(task_id, principal, after=after, stop_at=stop_at, deltas=deltas)
+        watch = self._service.watch(
+            task_id, principal, after=after, stop_at=stop_at, deltas=deltas, positions=positions
+        )
         if stop_at is StopAt.CURRENT:
             async with aclosing(watch) as batches:
                 async for frames in batches:

@@ -20,6 +20,7 @@ from plgrpc.v1 import (
     part_pb2,
     payload_pb2,
     registry_service_pb2,
+    task_input_pb2,
     task_pb2,
     watch_pb2,
 )
@@ -40,6 +41,7 @@ FILES = tuple(
         part_pb2,
         payload_pb2,
         registry_service_pb2,
+        task_input_pb2,
         task_pb2,
         watch_pb2,
     )

@@ -6,6 +6,7 @@ Empty text on the wire is None in the models; points in time come back in the sp
 from typing import Final
 
 from plgrpc.v1 import context_pb2 as pb2
+from plgrpc.v1 import task_input_pb2 as options_pb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage, ContextItem, ContextManifest
@@ -42,7 +43,7 @@ BUDGET_EFFECTS: Final = EnumNumbers(
 
 
 def context_to_pb(context: RunContext) -> pb2.RunContext:
-    """Runs with every request: what is empty is never touched.
+    """What is empty is never touched. Whether the run is canceled is not in there: the task's state says it.
 
     Raises:
         TypeError: `permissions` or `metadata` have no JSON form.
@@ -63,10 +64,6 @@ def context_to_pb(context: RunContext) -> pb2.RunContext:
         out.permissions_json = json_object_to_pb(context.permissions)
     if context.budget != _NO_LIMITS:
         out.budget.CopyFrom(budget_to_pb(context.budget))
-    if context.canceled:
-        out.canceled = True
-    if context.cancel_reason:
-        out.cancel_reason = context.cancel_reason
     if context.metadata:
         out.metadata_json = json_object_to_pb(context.metadata)
     if context.principal:
@@ -97,12 +94,59 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
         chain,
         json_object_from_pb(permissions, f"{field}.permissions_json") if permissions else {},
         budget_from_pb(pb.budget, f"{field}.budget") if pb.HasField("budget") else RunBudget(),
-        pb.canceled,
+        False,
         json_object_from_pb(metadata, f"{field}.metadata_json") if metadata else {},
-        pb.cancel_reason or None,
+        None,
         timestamp_from_pb(pb.create_time, f"{field}.create_time") if pb.HasField("create_time") else utc_now(),
         pb.principal or None,
         tuple(pb.scopes),
+    )
+
+
+def options_to_pb(context: RunContext) -> options_pb.RunOptions:
+    """What a caller says about a run. Its session has a field of its own; the rest of a context is the server's to say.
+
+    Raises:
+        TypeError: `permissions` or `metadata` have no JSON form.
+    """
+    out = options_pb.RunOptions(run_id=context.run_id)
+    out.create_time.CopyFrom(timestamp_to_pb(context.created_at))
+    if context.trace_id:
+        out.trace_id = context.trace_id
+    if context.workspace_uri:
+        out.workspace_uri = context.workspace_uri
+    if context.parent_run_id:
+        out.parent_run_id = context.parent_run_id
+    if context.agent_chain:
+        out.agent_chain.extend(context.agent_chain)
+    if context.permissions:
+        out.permissions_json = json_object_to_pb(context.permissions)
+    if context.budget != _NO_LIMITS:
+        out.budget.CopyFrom(budget_to_pb(context.budget))
+    if context.metadata:
+        out.metadata_json = json_object_to_pb(context.metadata)
+    return out
+
+
+def options_from_pb(pb: options_pb.RunOptions, session_id: str, field: str = "options") -> RunContext:
+    """The context that a caller asks for, in that session; a missing run_id or time is made. Raises as `context_from_pb`."""
+    chain = pb.agent_chain[:]
+    if len(chain) > MAX_AGENT_CHAIN:
+        raise MessageTooLargeError(f"must name at most {MAX_AGENT_CHAIN} agents", field=f"{field}.agent_chain")
+    permissions, metadata = pb.permissions_json, pb.metadata_json
+    return RunContext(
+        run_id=pb.run_id or new_run_id(),
+        session_id=session_id or None,
+        trace_id=pb.trace_id or None,
+        workspace_uri=pb.workspace_uri or None,
+        parent_run_id=pb.parent_run_id or None,
+        agent_chain=chain,
+        permissions=json_object_from_pb(permissions, f"{field}.permissions_json") if permissions else {},
+        budget=budget_from_pb(pb.budget, f"{field}.budget") if pb.HasField("budget") else RunBudget(),
+        metadata=json_object_from_pb(metadata, f"{field}.metadata_json") if metadata else {},
+        created_at=timestamp_from_pb(pb.create_time, f"{field}.create_time")
+        if pb.HasField("create_time")
+        else utc_now(),
     )
 
 

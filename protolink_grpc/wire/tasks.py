@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from time import time_ns
 from typing import Any, Final
 
+from plgrpc.v1 import task_input_pb2 as input_pb
 from plgrpc.v1 import task_pb2 as pb
 from plgrpc.v1.context_pb2 import RunContext as RunContextPb
 
@@ -17,13 +18,19 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.fold import USAGE_KEY, TaskFold
+from protolink_grpc.models.fold import DERIVED_KEYS, USAGE_KEY, TaskFold
 from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task, find_output
-from protolink_grpc.wire.context import attach_context, budget_usage_from_pb, budget_usage_to_pb, context_to_pb
+from protolink_grpc.wire.context import (
+    attach_context,
+    budget_usage_from_pb,
+    budget_usage_to_pb,
+    context_to_pb,
+    options_to_pb,
+)
 from protolink_grpc.wire.parts import check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -45,7 +52,7 @@ MAX_MESSAGES: Final = 1000
 MAX_ARTIFACTS: Final = 1000
 MAX_PARTS: Final = 1000
 MAX_ID_BYTES: Final = 128
-"""Bounds of one request: parts are those of one message or artifact. Source: the comments of task.proto."""
+"""Bounds of one request: parts are those of one message or artifact. Source: the comments of task_input.proto and task.proto."""
 
 MAX_PARTS_IN_ALL: Final = 10_000
 """Parts of all messages of one request together, and of all artifacts: what is read in some 20 ms."""
@@ -227,6 +234,30 @@ def task_to_pb(task: Task) -> pb.Task:
     return out
 
 
+def input_to_pb(
+    task: Task, target: "input_pb.TaskTarget.ValueType", *, expected_sequence: int = 0
+) -> input_pb.TaskInput:
+    """What a task, as its caller has it, contributes: without what is the server's to say, such as its state."""
+    out = input_pb.TaskInput(
+        task_id=task.id,
+        target=target,
+        expected_sequence=expected_sequence,
+        session_id=task.session_id or "",
+        create_time=timestamp_to_pb(task.created_at),
+        messages=[message_to_pb(message) for message in task.messages],
+    )
+    if task.artifacts:
+        out.artifacts.extend([artifact_to_pb(artifact) for artifact in task.artifacts])
+    if CONTEXT_KEY in task.metadata:
+        out.options.CopyFrom(options_to_pb(RunContext.from_task(task)))
+    free = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS}
+    if free:
+        out.metadata_json = to_json(free)
+    if task.flow_state:
+        out.flow_state_json = to_json(task.flow_state)
+    return out
+
+
 def task_header_to_pb(task: Task) -> pb.Task:
     """`task_to_pb` without the messages."""
     out = pb.Task(id=task.id, state=STATES[task.state], create_time=timestamp_to_pb(task.created_at))
@@ -271,6 +302,8 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
             # What is empty is not written back by the reader, so it stays where it is.
             if metadata.get(key) and metadata[key] == getattr(context, key):
                 del metadata[key]
+        if task.state is TaskState.CANCELED and context.canceled:
+            metadata.pop("canceled", None)  # the state says it
         if context.session_id:
             # The session has a field beside the context, and that is where a server looks for it.
             metadata.setdefault("session_id", context.session_id)
@@ -301,7 +334,7 @@ def _error_key(state: TaskState) -> str:
     return "reject_reason" if state is TaskState.REJECTED else "error"
 
 
-_CONTEXT_MIRRORS = ("run_id", "trace_id", "workspace_uri", "parent_run_id", "canceled", "cancel_reason")
+_CONTEXT_MIRRORS = ("run_id", "trace_id", "workspace_uri", "parent_run_id")
 
 
 def _usage_of(written: Any) -> BudgetUsage | None:
@@ -351,6 +384,10 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     )
     if task.HasField("context"):
         attach_context(task.context, out, f"{field}.context")
+        if out.state is TaskState.CANCELED:
+            # The models say it in the context, too; the contract says it once.
+            metadata[CONTEXT_KEY] |= {"canceled": True, "cancel_reason": task.cancel_reason or None}
+            metadata["canceled"] = True
     if task.session_id:
         metadata["session_id"] = task.session_id
     if task.HasField("failure"):

@@ -836,42 +836,42 @@ ERRORS: dict[str, tuple[Callable[[Link], Any], str, dict[str, str]]] = {
     "list from nowhere": (_list_from_nowhere, "INVALID_ARGUMENT", {"field": "page_token"}),
     "list since nonsense": (_list_since_nonsense, "INVALID_ARGUMENT", {"field": "updated_after"}),
     "list unknown states": (_list_unknown_states, "INVALID_ARGUMENT", {"field": "states"}),
-    "no message": (_sending(Task), "INVALID_ARGUMENT", {"field": "task.messages"}),
+    "no message": (_sending(Task), "INVALID_ARGUMENT", {"field": "input.messages"}),
     "a long task id": (
         _sending(lambda: Task(id="x" * 129, messages=[Message.user("x")])),
         "INVALID_ARGUMENT",
-        {"field": "task.id"},
+        {"field": "input.task_id"},
     ),
     "a task id of control characters": (
         _sending(lambda: Task(id="a\nb", messages=[Message.user("x")])),
         "INVALID_ARGUMENT",
-        {"field": "task.id"},
+        {"field": "input.task_id"},
     ),
     "a long session id": (
         _sending(lambda: Task.create("x", session_id="x" * 129)),
         "INVALID_ARGUMENT",
-        {"field": "task.session_id"},
+        {"field": "input.session_id"},
     ),
     "a long message id": (
         _sending(lambda: Task.create(Message(id="x" * 129, parts=[Part.text("x")]))),
         "INVALID_ARGUMENT",
-        {"field": "task.messages[0].id"},
+        {"field": "input.messages[0].id"},
     ),
     "a long artifact id": (
         _sending(lambda: Task(messages=[Message.user("x")], artifacts=[Artifact(id="x" * 129)])),
         "INVALID_ARGUMENT",
-        {"field": "task.artifacts[0].id"},
+        {"field": "input.artifacts[0].id"},
     ),
     "a long request id": (_sending(lambda: Task.create("x"), "r" * 129), "INVALID_ARGUMENT", {"field": "request_id"}),
     "too many messages": (
         _sending(lambda: Task(messages=[Message.user("x") for _ in range(1001)])),
         "MESSAGE_TOO_LARGE",
-        {"field": "task.messages"},
+        {"field": "input.messages"},
     ),
     "too many parts": (
         _sending(lambda: Task.create(Message(parts=[Part.text("x")] * 1001))),
         "MESSAGE_TOO_LARGE",
-        {"field": "task.messages[0].parts"},
+        {"field": "input.messages[0].parts"},
     ),
 }
 

@@ -132,6 +132,7 @@ NAMES: dict[str, list[str]] = {
         "SQLiteStorage",
         "SQLiteStore",
         "ScriptedLLM",
+        "SequenceConflictError",
         "SequenceOutOfRangeError",
         "ServerOptions",
         "SessionNotFoundError",
@@ -144,6 +145,7 @@ NAMES: dict[str, list[str]] = {
         "StoreError",
         "TLSConfig",
         "Task",
+        "TaskAlreadyExistsError",
         "TaskAlreadyRunningError",
         "TaskArtifactUpdated",
         "TaskExecutionError",
@@ -360,6 +362,7 @@ NAMES: dict[str, list[str]] = {
         "StopAt",
         "Submission",
         "TaskService",
+        "TaskTarget",
         "current_run",
     ],
     "protolink_grpc.server": [

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc as rpc
-from plgrpc.v1 import event_pb2, task_pb2
+from plgrpc.v1 import event_pb2, task_input_pb2, task_pb2
 
 
 def told(message: Message) -> Message:
@@ -25,10 +25,10 @@ def told(message: Message) -> Message:
     return message
 
 
-def task(text: str) -> task_pb2.Task:
+def task(text: str) -> task_input_pb2.TaskInput:
     message = task_pb2.Message(role=task_pb2.ROLE_USER)
     message.parts.add(text=text)
-    return task_pb2.Task(messages=[message])
+    return task_input_pb2.TaskInput(messages=[message])
 
 
 def shown(event: event_pb2.RunEvent) -> dict[str, object]:
@@ -49,10 +49,10 @@ def main(target: str) -> None:
     with grpc.insecure_channel(target) as channel:
         agent = rpc.AgentServiceStub(channel)
         card = agent.GetAgentCard(pb.GetAgentCardRequest(), timeout=30).card
-        request = told(pb.SendTaskRequest(task=task("send"), request_id="sent"))
+        request = told(pb.SendTaskRequest(input=task("send"), request_id="sent"))
         sent = agent.SendTask(request, timeout=30).task
         again = agent.SendTask(request, timeout=30).task
-        request = told(pb.StreamTaskRequest(task=task("stream")))
+        request = told(pb.StreamTaskRequest(input=task("stream")))
         events = [event for answer in agent.StreamTask(request, timeout=30) for event in answer.events]
         read = agent.GetTask(told(pb.GetTaskRequest(task_id=events[0].task_id)), timeout=30).task
         document = {

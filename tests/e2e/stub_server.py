@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import grpc
-from plgrpc.v1 import agent_card_pb2, event_pb2, task_pb2
+from plgrpc.v1 import agent_card_pb2, event_pb2, task_input_pb2, task_pb2
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc as rpc
 from stub_client import told
@@ -22,10 +22,14 @@ def artifact(text: str) -> task_pb2.Artifact:
     return made
 
 
+def begun(given: task_input_pb2.TaskInput) -> task_pb2.Task:
+    """The task that an input becomes."""
+    return task_pb2.Task(id=given.task_id or "t1", messages=given.messages)
+
+
 def answered(sent: task_pb2.Task) -> task_pb2.Task:
     done = task_pb2.Task()
     done.CopyFrom(sent)
-    done.id = done.id or "t1"
     done.state = task_pb2.TASK_STATE_COMPLETED
     done.sequence = 4
     done.artifacts.append(artifact("a fixed answer"))
@@ -60,7 +64,7 @@ def log(sent: task_pb2.Task) -> list[event_pb2.RunEvent]:
     ended.task_status.new_state = task_pb2.TASK_STATE_COMPLETED
     events = [submitted, working, *([unheard, said, paused] if NEWER else []), made, ended]
     for sequence, event in enumerate(events, 1):
-        event.task_id, event.sequence = sent.id or "t1", sequence
+        event.task_id, event.sequence = sent.id, sequence
         event.create_time.FromSeconds(1_800_000_000 + sequence)
         told(event)
     return events
@@ -74,10 +78,10 @@ class FixedAgent(rpc.AgentServiceServicer):
         return pb.GetAgentCardResponse(card=told(card))
 
     async def SendTask(self, request: pb.SendTaskRequest, context: object) -> pb.SendTaskResponse:
-        return pb.SendTaskResponse(task=told(answered(request.task)))
+        return pb.SendTaskResponse(task=told(answered(begun(request.input))))
 
     async def StreamTask(self, request: pb.StreamTaskRequest, context: object) -> AsyncIterator[pb.StreamTaskResponse]:
-        for event in log(request.task):
+        for event in log(begun(request.input)):
             yield pb.StreamTaskResponse(events=[event])
 
     async def GetTask(self, request: pb.GetTaskRequest, context: object) -> pb.GetTaskResponse:

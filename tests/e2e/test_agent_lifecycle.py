@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import task_pb2
+from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc import (
     AddressInUseError,
@@ -408,7 +408,7 @@ async def test_a_run_goes_on_when_the_connection_breaks(store: TaskStore, channe
     async with Gated(store=store) as agent:
         broken = channel(agent.card.url)
         message = task_pb2.Message(parts=[{"text": "go"}])
-        request = pb.SendTaskRequest(task=task_pb2.Task(id="mine", messages=[message]))
+        request = pb.SendTaskRequest(input=task_input_pb2.TaskInput(task_id="mine", messages=[message]))
         sending = broken.unary_unary("/plgrpc.v1.AgentService/SendTask")(request.SerializeToString())
         await agent.begun.wait()
         await broken.close()
@@ -512,7 +512,7 @@ async def test_a_draining_agent_takes_no_new_work_and_says_so(process: Start, st
     assert (await anext(health)).status == NOT_SERVING
     message = task_pb2.Message(parts=[{"text": "more"}])
     with pytest.raises(grpc.aio.AioRpcError) as error:
-        await calls.SendTask(pb.SendTaskRequest(task=task_pb2.Task(messages=[message])))
+        await calls.SendTask(pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[message])))
     info = error_details_pb2.ErrorInfo()
     assert rpc_status.from_call(error.value).details[0].Unpack(info)
     assert (error.value.code(), info.reason) == (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE")

@@ -9,7 +9,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import task_pb2
+from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc import (
     Agent,
@@ -55,14 +55,20 @@ class World:
     def request(self, verb: str, task_id: str) -> Any:
         message = task_pb2.Message(parts=[{"text": "further"}])
         match verb:
-            case "SendTask by task_id":
-                return pb.SendTaskRequest(task_id=task_id, task={"messages": [message]})
-            case "SendTask by task.id":
-                return pb.SendTaskRequest(task={"id": task_id, "messages": [message]})
-            case "StreamTask by task_id":
-                return pb.StreamTaskRequest(task_id=task_id, task={"messages": [message]})
-            case "StreamTask by task.id":
-                return pb.StreamTaskRequest(task={"id": task_id, "messages": [message]})
+            case "SendTask to continue":
+                return pb.SendTaskRequest(input={"task_id": task_id, "messages": [message]})
+            case "SendTask to continue from a sequence":
+                return pb.SendTaskRequest(input={"task_id": task_id, "messages": [message], "expected_sequence": 1})
+            case "SendTask to create or continue":
+                return pb.SendTaskRequest(input={"task_id": task_id, "messages": [message], "target": EITHER})
+            case "SendTask to create":
+                return pb.SendTaskRequest(input={"task_id": task_id, "messages": [message], "target": CREATE})
+            case "StreamTask to create":
+                return pb.StreamTaskRequest(input={"task_id": task_id, "messages": [message], "target": CREATE})
+            case "StreamTask to continue":
+                return pb.StreamTaskRequest(input={"task_id": task_id, "messages": [message]})
+            case "StreamTask to create or continue":
+                return pb.StreamTaskRequest(input={"task_id": task_id, "messages": [message], "target": EITHER})
             case "GetTask":
                 return pb.GetTaskRequest(task_id=task_id)
             case "GetTask header":
@@ -110,9 +116,17 @@ async def world(store: TaskStore, stub: Callable[[str], Stub]) -> AsyncIterator[
         yield World(stub(agent.card.url), waiting.id, finished.id)
 
 
+EITHER, CREATE = task_input_pb2.TASK_TARGET_CREATE_OR_CONTINUE, task_input_pb2.TASK_TARGET_CREATE
+CONTINUING = (
+    "SendTask to continue",
+    "SendTask to create or continue",
+    "StreamTask to continue",
+    "StreamTask to create or continue",
+)
 VERBS = (
-    "SendTask by task_id",
-    "StreamTask by task_id",
+    "SendTask to continue",
+    "SendTask to continue from a sequence",
+    "StreamTask to continue",
     "GetTask",
     "GetTask header",
     "SubscribeTask",
@@ -127,7 +141,7 @@ async def test_an_unknown_task_is_not_found(world: World, verb: str) -> None:
     assert await world.reason(verb, "no-such-task", ANN) == NOT_FOUND
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "SendTask by task.id", "StreamTask by task.id"])
+@pytest.mark.parametrize("verb", [*VERBS, *CONTINUING])
 async def test_someone_elses_task_looks_exactly_like_an_unknown_one(world: World, verb: str) -> None:
     for task_id in (world.waiting, world.finished):
         assert await world.reason(verb, task_id, BOB) == NOT_FOUND
@@ -135,6 +149,18 @@ async def test_someone_elses_task_looks_exactly_like_an_unknown_one(world: World
     (answer,) = await world.call("GetTask", world.waiting, ANN)
     assert answer.task.state == task_pb2.TASK_STATE_INPUT_REQUIRED
     assert answer.task.message_count == 2
+
+
+@pytest.mark.parametrize("method", ["SendTask", "StreamTask"])
+async def test_a_task_under_a_taken_id_is_not_created_and_the_answer_does_not_tell_whose_it_is(
+    world: World, method: str
+) -> None:
+    for task_id in (world.waiting, world.finished):
+        refusals = [await world.reason(f"{method} to create", task_id, who) for who in (ANN, BOB)]
+        said = "there is a task T already; continue it, or choose another id"
+        assert refusals == [(grpc.StatusCode.ALREADY_EXISTS, "TASK_ALREADY_EXISTS", said)] * 2
+    (answer,) = await world.call("GetTask", world.waiting, ANN)
+    assert (answer.task.state, answer.task.message_count) == (task_pb2.TASK_STATE_INPUT_REQUIRED, 2)
 
 
 async def test_a_list_shows_the_callers_tasks_only(world: World) -> None:
@@ -150,9 +176,7 @@ async def test_an_unknown_caller_is_unauthenticated(world: World, verb: str) -> 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
 
 
-@pytest.mark.parametrize(
-    "verb", ["SendTask by task_id", "SendTask by task.id", "StreamTask by task_id", "StreamTask by task.id"]
-)
+@pytest.mark.parametrize("verb", CONTINUING)
 async def test_a_finished_task_takes_no_further_message(world: World, verb: str) -> None:
     code, reason, text = await world.reason(verb, world.finished, ANN)
     assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TASK_FINISHED")
@@ -173,9 +197,7 @@ async def test_a_finished_task_can_still_be_read_and_watched(world: World) -> No
     assert [event.sequence for event in events] == list(range(1, answer.task.sequence + 1))
 
 
-@pytest.mark.parametrize(
-    "verb", ["SendTask by task_id", "SendTask by task.id", "StreamTask by task_id", "StreamTask by task.id"]
-)
+@pytest.mark.parametrize("verb", CONTINUING)
 async def test_the_owner_continues_a_waiting_task_whatever_the_method(world: World, verb: str) -> None:
     await world.call(verb, world.waiting, ANN)
     (answer,) = await world.call("GetTask", world.waiting, ANN)
@@ -184,7 +206,7 @@ async def test_the_owner_continues_a_waiting_task_whatever_the_method(world: Wor
 
 async def test_a_request_id_of_someone_else_reveals_nothing(world: World) -> None:
     message = task_pb2.Message(parts=[{"text": "mine"}])
-    request = pb.SendTaskRequest(task={"messages": [message]}, request_id="secret")
+    request = pb.SendTaskRequest(input={"messages": [message]}, request_id="secret")
     by_ann = await world.stub.SendTask(request, metadata=ANN)
     by_bob = await world.stub.SendTask(request, metadata=BOB)
     assert by_ann.task.id != by_bob.task.id

@@ -11,7 +11,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import task_pb2
+from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc import (
     Agent,
@@ -165,7 +165,7 @@ async def test_a_full_queue_answers_resource_exhausted_with_retry_info(
         client = AgentClient(url=agent.card.url)
         await client.submit_task(None, Task.create("first"))
         message = task_pb2.Message(parts=[{"text": "second"}])
-        request = pb.SendTaskRequest(task=task_pb2.Task(messages=[message]))
+        request = pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[message]))
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub(agent.card.url).SendTask(request)
         assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from plgrpc.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_pb2
+from plgrpc.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_input_pb2, task_pb2
 
 from protolink_grpc import Agent, Registry, Task
 from protolink_grpc.wire.pages import token_from_cursor
@@ -99,9 +99,9 @@ def text(content: str) -> part_pb2.Part:
     return part_pb2.Part(text=content)
 
 
-def send(*parts: part_pb2.Part, **task: Any) -> Any:
+def send(*parts: part_pb2.Part, **given: Any) -> Any:
     """A request to either sending method: the two have the same fields under the same numbers."""
-    return pb.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message(parts=parts)], **task))
+    return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[task_pb2.Message(parts=parts)], **given))
 
 
 MALFORMED = {
@@ -124,7 +124,7 @@ async def test_malformed_bytes_to_the_registry_are_the_callers_mistake(registry:
         (await registry.refused(REGISTRY + method, b"\xff\xff\xff\xff")).must_name("request")
 
 
-PARTS = "task.messages[0].parts"
+PARTS = "input.messages[0].parts"
 DEEP = "[" * 1000 + "]" * 1000
 BAD_PARTS = {
     "no content": (part_pb2.Part(), f"{PARTS}[0]"),
@@ -160,14 +160,14 @@ async def test_a_bad_part_is_refused_by_its_path(edge: Edge, method: str, kind: 
 
 
 def many_messages() -> Any:
-    return pb.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message(parts=[text("a")])] * 1001))
+    return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[task_pb2.Message(parts=[text("a")])] * 1001))
 
 
 OVERSIZED = {
     "10,000 parts": (lambda: send(*[text("a")] * 10_000), PARTS),
-    "1,001 messages": (many_messages, "task.messages"),
+    "1,001 messages": (many_messages, "input.messages"),
     "5 MB of text": (lambda: send(text("a" * 5_000_000)), "request"),
-    "an agent chain of 65": (lambda: send(text("a"), context={"agent_chain": ["a"] * 65}), "task.context.agent_chain"),
+    "an agent chain of 65": (lambda: send(text("a"), options={"agent_chain": ["a"] * 65}), "input.options.agent_chain"),
 }
 
 
@@ -195,33 +195,38 @@ LONG = "x" * 129
 def bad_requests() -> Iterator[tuple[str, str, Any, str]]:
     message = task_pb2.Message(parts=[text("a")])
     for method in SENDING:
-        yield "long task id", method, send(text("a"), id=LONG), "task.id"
-        yield "task id with a line break", method, send(text("a"), id="a\nb"), "task.id"
-        yield "long session id", method, send(text("a"), session_id=LONG), "task.session_id"
-        yield "no message", method, pb.SendTaskRequest(), "task.messages"
-        yield "unknown task state", method, send(text("a"), state=99), "task.state"
-        yield "metadata no object", method, send(text("a"), metadata_json="[]"), "task.metadata_json"
-        yield "metadata no JSON", method, send(text("a"), metadata_json="{"), "task.metadata_json"
-        yield "flow state no JSON", method, send(text("a"), flow_state_json="{"), "task.flow_state_json"
+        yield "long task id", method, send(text("a"), task_id=LONG), "input.task_id"
+        yield "task id with a line break", method, send(text("a"), task_id="a\nb"), "input.task_id"
+        yield "long session id", method, send(text("a"), session_id=LONG), "input.session_id"
+        yield "no message", method, pb.SendTaskRequest(), "input.messages"
+        yield "unknown target", method, send(text("a"), target=99), "input.target"
+        yield "no task to continue", method, send(text("a"), target=2), "input.task_id"
+        yield "negative sequence", method, send(text("a"), task_id="a", expected_sequence=-1), "input.expected_sequence"
+        yield "sequence of a new task", method, send(text("a"), expected_sequence=1), "input.expected_sequence"
+        yield "long run id", method, send(text("a"), options={"run_id": LONG}), "input.options.run_id"
+        yield "metadata no object", method, send(text("a"), metadata_json="[]"), "input.metadata_json"
+        yield "metadata no JSON", method, send(text("a"), metadata_json="{"), "input.metadata_json"
+        yield "flow state no JSON", method, send(text("a"), flow_state_json="{"), "input.flow_state_json"
         message = task_pb2.Message(parts=[text("a")], role=99)
-        yield "unknown role", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].role"
+        yield "unknown role", method, pb.SendTaskRequest(input={"messages": [message]}), "input.messages[0].role"
         message = task_pb2.Message(parts=[text("a")], id=LONG)
-        yield "long message id", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].id"
+        yield "long message id", method, pb.SendTaskRequest(input={"messages": [message]}), "input.messages[0].id"
         message = task_pb2.Message(parts=[text("a")], create_time=Timestamp(seconds=1 << 60))
-        yield "no time", method, pb.SendTaskRequest(task={"messages": [message]}), "task.messages[0].create_time"
+        yield "no time", method, pb.SendTaskRequest(input={"messages": [message]}), "input.messages[0].create_time"
         message = task_pb2.Message(parts=[text("a")])
-        request = pb.SendTaskRequest(task={"messages": [message]}, request_id=LONG)
+        request = pb.SendTaskRequest(input={"messages": [message]}, request_id=LONG)
         yield "long request id", method, request, "request_id"
-        request = pb.SendTaskRequest(task={"messages": [message], "id": "a"}, task_id="b")
-        yield "two task ids", method, request, "task_id"
         for limit, amount in (("max_steps", -1), ("max_tool_calls", -(2**63)), ("max_runtime_seconds", float("nan"))):
-            request = send(text("a"), context={"budget": {limit: amount}})
-            yield f"{limit} of {amount}", method, request, f"task.context.budget.{limit}"
+            request = send(text("a"), options={"budget": {limit: amount}})
+            yield f"{limit} of {amount}", method, request, f"input.options.budget.{limit}"
         request = send(text("a"), metadata_json='{"budget": {"max_steps": -1}}')
-        yield "negative budget among the metadata", method, request, "task.metadata.budget.max_steps"
+        yield "negative budget among the metadata", method, request, "input.metadata_json.budget.max_steps"
         infer = part_pb2.Part(infer={"prompt": "a", "output_schema_json": '{"pattern": "(?=a)"}'})
         yield "unusable schema", method, send(infer), f"{PARTS}[0].output_schema"
-    yield "unknown view", "SendTask", pb.SendTaskRequest(task={"messages": [message]}, view=99), "view"
+    yield "unknown view", "SendTask", pb.SendTaskRequest(input={"messages": [message]}, view=99), "view"
+    yield "unknown wait", "SendTask", pb.SendTaskRequest(input={"messages": [message]}, wait_for=99), "wait_for"
+    yield "unknown deltas", "StreamTask", pb.StreamTaskRequest(input={"messages": [message]}, deltas=99), "deltas"
+    yield "unknown deltas", "SubscribeTask", pb.SubscribeTaskRequest(task_id="a", deltas=99), "deltas"
     yield "unknown view", "GetTask", pb.GetTaskRequest(task_id="a", view=99), "view"
     yield "no task id", "GetTask", pb.GetTaskRequest(), "task_id"
     yield "long task id", "GetTask", pb.GetTaskRequest(task_id=LONG), "task_id"
@@ -236,7 +241,6 @@ def bad_requests() -> Iterator[tuple[str, str, Any, str]]:
     )
     yield "no task id", "CancelTask", pb.CancelTaskRequest(), "task_id"
     yield "long task id", "CancelTask", pb.CancelTaskRequest(task_id=LONG), "task_id"
-    yield "long request id", "CancelTask", pb.CancelTaskRequest(task_id="a", request_id=LONG), "request_id"
     yield "metadata no object", "CancelTask", pb.CancelTaskRequest(task_id="a", metadata_json="1"), "metadata_json"
     yield "unknown state", "ListTasks", pb.ListTasksRequest(states=[99]), "states[0]"
     yield "no state", "ListTasks", pb.ListTasksRequest(states=[1, 0]), "states[1]"
@@ -271,7 +275,7 @@ async def test_a_bad_request_is_refused_by_its_field(edge: Edge, method: str, re
 
 async def test_a_refused_request_leaves_no_task_behind(edge: Edge) -> None:
     for part, _ in BAD_PARTS.values():
-        await edge.refused(f"{AGENT}SendTask", send(part, id="mine"))
+        await edge.refused(f"{AGENT}SendTask", send(part, task_id="mine", target=1))
     answer = pb.ListTasksResponse.FromString(await edge.call(f"{AGENT}ListTasks", pb.ListTasksRequest()))
     assert answer.total_size == 0
 

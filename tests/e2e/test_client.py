@@ -250,7 +250,7 @@ class CutAtTheEnd:
         ]
 
     async def stream(
-        self, *_: Any, must_exist: bool = False, deltas: bool = False, timeout_s: float | None
+        self, *_: Any, deltas: bool = False, timeout_s: float | None, **_target: Any
     ) -> AsyncGenerator[list[RunEvent], None]:
         self.looks += 1
         assert self.looks == 1

@@ -13,7 +13,7 @@ import grpc.aio
 import httpx
 import pytest
 from a2a.types import a2a_pb2
-from plgrpc.v1 import agent_card_pb2, part_pb2, registry_service_pb2, task_pb2
+from plgrpc.v1 import agent_card_pb2, part_pb2, registry_service_pb2, task_input_pb2, task_pb2
 from plgrpc.v1 import agent_service_pb2 as pb
 from websockets.asyncio.client import connect
 
@@ -84,12 +84,14 @@ def filled(kind: Any, name: str, item: bytes = b"") -> bytes:
     return one * (BYTES // len(one))
 
 
-def sending(task: bytes) -> bytes:
-    return wrapped(pb.SendTaskRequest, "task", task)
+def sending(given: bytes) -> bytes:
+    return wrapped(pb.SendTaskRequest, "input", given)
 
 
 def with_part(part: part_pb2.Part) -> bytes:
-    return sending(wrapped(task_pb2.Task, "messages", wrapped(task_pb2.Message, "parts", part.SerializeToString())))
+    return sending(
+        wrapped(task_input_pb2.TaskInput, "messages", wrapped(task_pb2.Message, "parts", part.SerializeToString()))
+    )
 
 
 def array(item: str, count: int) -> str:
@@ -120,11 +122,11 @@ LIST, LIST_AGENTS = "/plgrpc.v1.AgentService/ListTasks", "/plgrpc.v1.RegistrySer
 REGISTER = "/plgrpc.v1.RegistryService/RegisterAgent"
 
 REFUSED: list[tuple[str, str, Callable[[], bytes]]] = [
-    ("messages", SEND, lambda: sending(filled(task_pb2.Task, "messages"))),
-    ("parts", SEND, lambda: sending(wrapped(task_pb2.Task, "messages", filled(task_pb2.Message, "parts")))),
-    ("artifacts", SEND, lambda: sending(filled(task_pb2.Task, "artifacts"))),
+    ("messages", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "messages"))),
+    ("parts", SEND, lambda: sending(wrapped(task_input_pb2.TaskInput, "messages", filled(task_pb2.Message, "parts")))),
+    ("artifacts", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "artifacts"))),
     ("JSON within", SEND, lambda: with_part(part_pb2.Part(data_json=array("{}", 1_200_000)))),
-    ("cut off", SEND, lambda: sending(filled(task_pb2.Task, "messages")) + b"\x0a"),
+    ("cut off", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "messages")) + b"\x0a"),
     ("states", LIST, lambda: wrapped(pb.ListTasksRequest, "states", b"\x01" * BYTES)),
     ("A2A parts", A2A_SEND, lambda: wrapped(a2a_pb2.SendMessageRequest, "message", filled(a2a_pb2.Message, "parts"))),
     (

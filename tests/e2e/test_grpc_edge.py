@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import control_service_pb2, task_pb2
+from plgrpc.v1 import control_service_pb2, task_input_pb2, task_pb2
 from plgrpc.v1.agent_service_pb2_grpc import AgentServiceStub
 from plgrpc.v1.control_service_pb2_grpc import ControlServiceStub
 
@@ -94,13 +94,19 @@ async def worker() -> AsyncIterator[Worker]:
         yield running
 
 
-def asking(text: str, task_id: str = "") -> task_pb2.Task:
-    part = {"text": text}
-    return task_pb2.Task(id=task_id, messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part])])
+def asking(text: str, task_id: str = "", **fields: Any) -> task_input_pb2.TaskInput:
+    """The input of a new task, or with `target` of another."""
+    message = task_pb2.Message(role=task_pb2.ROLE_USER, parts=[{"text": text}])
+    given = {"task_id": task_id, "target": task_input_pb2.TASK_TARGET_CREATE} | fields
+    return task_input_pb2.TaskInput(messages=[message], **given)
+
+
+def continuing(text: str, task_id: str, **fields: Any) -> task_input_pb2.TaskInput:
+    return asking(text, task_id, target=task_input_pb2.TASK_TARGET_UNSPECIFIED, **fields)
 
 
 def submitted(text: str, task_id: str = "") -> pb.SendTaskRequest:
-    return pb.SendTaskRequest(task=asking(text, task_id), return_immediately=True)
+    return pb.SendTaskRequest(input=asking(text, task_id), wait_for=pb.WAIT_FOR_ACCEPTED)
 
 
 async def events_of(call: Any) -> list[Any]:
@@ -164,11 +170,11 @@ async def test_a_drain_says_not_serving_first_and_lets_runs_finish(channel: Chan
     health = health_pb2_grpc.HealthStub(channel(url))
     watch = health.Watch(health_pb2.HealthCheckRequest(service=AGENT_SERVICE))
     assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
-    waiting = asyncio.ensure_future(stub(url).SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+    waiting = asyncio.ensure_future(stub(url).SendTask(pb.SendTaskRequest(input=asking("hold on"))))
     await worker.holding.wait()
     closing = asyncio.create_task(worker.aclose())
     assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-    late = await refused(stub(url).SendTask(pb.SendTaskRequest(task=asking("echo too late"))))
+    late = await refused(stub(url).SendTask(pb.SendTaskRequest(input=asking("echo too late"))))
     assert (late.code, late.info.reason) == ("UNAVAILABLE", "UNAVAILABLE")
     worker.release.set()
     assert (await waiting).task.state == task_pb2.TASK_STATE_COMPLETED
@@ -207,7 +213,7 @@ async def test_reflection_lets_a_stranger_list_build_and_call(worker: Worker) ->
 
 
 async def test_buf_curl_sends_a_task_by_reflection(worker: Worker, tmp_path: Path) -> None:
-    request = {"task": {"messages": [{"role": "ROLE_USER", "parts": [{"text": "echo by curl"}]}]}}
+    request = {"input": {"messages": [{"role": "ROLE_USER", "parts": [{"text": "echo by curl"}]}]}}
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("buf")),
         "curl",
@@ -311,11 +317,18 @@ async def test_an_unknown_task_is_not_found_with_its_id(worker: Worker, stub: St
         ("ListTasks", pb.ListTasksRequest(page_size=1001), "page_size"),
         ("ListTasks", pb.ListTasksRequest(page_token="x"), "page_token"),
         ("ListTasks", pb.ListTasksRequest(states=[1, 99]), "states[1]"),
-        ("SendTask", pb.SendTaskRequest(), "task.messages"),
-        ("SendTask", pb.SendTaskRequest(task=asking("x", "one"), task_id="two"), "task_id"),
-        ("SendTask", pb.SendTaskRequest(task={"messages": [{"role": 99}]}), "task.messages[0].role"),
-        ("StreamTask", pb.StreamTaskRequest(task={"metadata_json": "{"}), "task.metadata_json"),
-        ("StreamTask", pb.StreamTaskRequest(task=asking("x"), request_id="r" * 129), "request_id"),
+        ("SendTask", pb.SendTaskRequest(), "input.messages"),
+        ("SendTask", pb.SendTaskRequest(input=asking("x", target=99)), "input.target"),
+        ("StreamTask", pb.StreamTaskRequest(input=asking("x", target=-1)), "input.target"),
+        ("SendTask", pb.SendTaskRequest(input=asking("x", target=2)), "input.task_id"),
+        ("SendTask", pb.SendTaskRequest(input=asking("x", expected_sequence=1)), "input.expected_sequence"),
+        ("SendTask", pb.SendTaskRequest(input=continuing("x", "x", expected_sequence=-1)), "input.expected_sequence"),
+        ("SendTask", pb.SendTaskRequest(input=asking("x"), wait_for=99), "wait_for"),
+        ("StreamTask", pb.StreamTaskRequest(input=asking("x"), deltas=99), "deltas"),
+        ("SubscribeTask", pb.SubscribeTaskRequest(task_id="x", deltas=99), "deltas"),
+        ("SendTask", pb.SendTaskRequest(input={"messages": [{"role": 99}]}), "input.messages[0].role"),
+        ("StreamTask", pb.StreamTaskRequest(input={"metadata_json": "{"}), "input.metadata_json"),
+        ("StreamTask", pb.StreamTaskRequest(input=asking("x"), request_id="r" * 129), "request_id"),
     ],
 )
 async def test_a_wrong_field_is_named(worker: Worker, stub: Stub, method: str, request_: Any, field: str) -> None:
@@ -340,10 +353,10 @@ async def test_a_full_queue_says_when_to_come_back(stub: Stub) -> None:
 async def test_a_request_over_the_limit_is_refused_with_the_limit(stub: Stub) -> None:
     async with serving(server=ServerOptions(max_request_bytes=1000)) as worker:
         agent = stub(worker.card.url)
-        answer = await refused(agent.SendTask(pb.SendTaskRequest(task=asking("echo " + "x" * 1000))))
+        answer = await refused(agent.SendTask(pb.SendTaskRequest(input=asking("echo " + "x" * 1000))))
         assert (answer.code, answer.info.reason) == ("INVALID_ARGUMENT", "MESSAGE_TOO_LARGE")
         assert answer.info.metadata["max_bytes"] == "1000"
-        assert (await agent.SendTask(pb.SendTaskRequest(task=asking("echo x")))).task.message_count == 2
+        assert (await agent.SendTask(pb.SendTaskRequest(input=asking("echo x")))).task.message_count == 2
 
 
 class BrokenStore(MemoryStore):
@@ -374,9 +387,9 @@ async def test_what_nobody_expected_is_internal_with_an_incident_and_nothing_els
 
 async def test_a_turn_shows_what_the_turn_added_and_counts_the_rest(worker: Worker, stub: Stub) -> None:
     agent = stub(worker.card.url)
-    asked = (await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))).task
+    asked = (await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))).task
     assert (asked.state, len(asked.messages)) == (task_pb2.TASK_STATE_INPUT_REQUIRED, 2)
-    done = (await agent.SendTask(pb.SendTaskRequest(task=asking("echo this"), task_id="t"))).task
+    done = (await agent.SendTask(pb.SendTaskRequest(input=continuing("echo this", "t")))).task
     assert (done.message_count, [part.text for message in done.messages for part in message.parts]) == (
         4,
         ["echo this", "this"],
@@ -388,8 +401,8 @@ async def test_a_turn_shows_what_the_turn_added_and_counts_the_rest(worker: Work
 )
 async def test_get_shows_as_much_as_was_asked_for(worker: Worker, stub: Stub, view: str | None, messages: int) -> None:
     agent = stub(worker.card.url)
-    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
-    await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+    await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(input=continuing("echo x", "t")))
     task = (await agent.GetTask(pb.GetTaskRequest(task_id="t", view=view))).task
     assert (len(task.messages), task.message_count, task.id) == (messages, 4, "t")
     (listed,) = (await agent.ListTasks(pb.ListTasksRequest(view=view or "TASK_VIEW_FULL"))).tasks
@@ -399,7 +412,7 @@ async def test_get_shows_as_much_as_was_asked_for(worker: Worker, stub: Stub, vi
 async def test_a_page_of_large_tasks_ends_early_and_the_next_goes_on_right_there(worker: Worker, stub: Stub) -> None:
     agent = stub(worker.card.url)
     for index, kilobytes in enumerate((150, 150, 150, 800, 1)):
-        await agent.SendTask(pb.SendTaskRequest(task=asking(f"echo {'x' * (kilobytes << 10)}", f"t{index}")))
+        await agent.SendTask(pb.SendTaskRequest(input=asking(f"echo {'x' * (kilobytes << 10)}", f"t{index}")))
     pages, token = [], ""
     while token or not pages:
         page = await agent.ListTasks(pb.ListTasksRequest(view="TASK_VIEW_FULL", page_token=token))
@@ -413,7 +426,7 @@ async def test_a_page_of_large_tasks_ends_early_and_the_next_goes_on_right_there
 
 
 async def test_a_task_to_continue_must_exist(worker: Worker, stub: Stub) -> None:
-    answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("x"), task_id="nobody")))
+    answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(input=continuing("x", "nobody"))))
     assert answer.info.reason == "TASK_NOT_FOUND"
 
 
@@ -422,7 +435,7 @@ async def test_a_task_to_continue_must_exist(worker: Worker, stub: Stub) -> None
 
 async def test_a_stored_log_arrives_in_few_messages(worker: Worker, stub: Stub) -> None:
     agent = stub(worker.card.url)
-    done = (await agent.SendTask(pb.SendTaskRequest(task=asking("count 2000", "t")))).task
+    done = (await agent.SendTask(pb.SendTaskRequest(input=asking("count 2000", "t")))).task
     sizes, sequences = [], []
     async for response in agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t")):
         sizes.append(len(response.events))
@@ -436,14 +449,14 @@ async def test_a_stored_log_arrives_in_few_messages(worker: Worker, stub: Stub) 
 async def test_a_batch_has_as_many_events_as_it_is_told_to(stub: Stub) -> None:
     async with serving(limits=Limits(batch_events=10)) as worker:
         agent = stub(worker.card.url)
-        await agent.SendTask(pb.SendTaskRequest(task=asking("count 21", "t")))
+        await agent.SendTask(pb.SendTaskRequest(input=asking("count 21", "t")))
         call = agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t"))
         sizes = [len(response.events) async for response in call]
     assert sizes == [10, 10, 5]
 
 
 async def test_a_streamed_turn_ends_when_the_task_waits(worker: Worker, stub: Stub) -> None:
-    events = await events_of(stub(worker.card.url).StreamTask(pb.StreamTaskRequest(task=asking("ask"))))
+    events = await events_of(stub(worker.card.url).StreamTask(pb.StreamTaskRequest(input=asking("ask"))))
     assert events[-1].task_status.new_state == task_pb2.TASK_STATE_INPUT_REQUIRED
     assert not events[-1].last
 
@@ -465,8 +478,8 @@ async def test_a_subscription_stops_where_it_was_told_to(
     worker: Worker, stub: Stub, stop_at: int, after: int, expected: range
 ) -> None:
     agent = stub(worker.card.url)
-    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
-    await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+    await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(input=continuing("echo x", "t")))
     request = pb.SubscribeTaskRequest(task_id="t", after_sequence=after, stop_at=stop_at)
     async with asyncio.timeout(WAIT_S):
         events = await events_of(agent.SubscribeTask(request))
@@ -475,7 +488,7 @@ async def test_a_subscription_stops_where_it_was_told_to(
 
 async def test_a_subscription_to_what_is_stored_ends_while_the_task_waits(worker: Worker, stub: Stub) -> None:
     agent = stub(worker.card.url)
-    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
     request = pb.SubscribeTaskRequest(task_id="t", stop_at=pb.STOP_AT_CURRENT)
     async with asyncio.timeout(WAIT_S):
         assert len(await events_of(agent.SubscribeTask(request))) == 4
@@ -484,8 +497,8 @@ async def test_a_subscription_to_what_is_stored_ends_while_the_task_waits(worker
 async def test_a_stream_of_a_task_says_once_that_its_reader_has_caught_up(stub: Stub) -> None:
     async with serving(limits=Limits(batch_events=3)) as agent_:
         agent = stub(agent_.card.url)
-        await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
-        await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+        await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
+        await agent.SendTask(pb.SendTaskRequest(input=continuing("echo x", "t")))
 
         async def told(after: int, stop_at: int) -> list[tuple[int, tuple[int, int, bool] | None]]:
             found = []
@@ -509,12 +522,12 @@ async def test_a_reader_at_the_end_of_a_waiting_task_is_told_so_at_once_and_then
     worker: Worker, stub: Stub
 ) -> None:
     agent = stub(worker.card.url)
-    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
     watch = aiter(agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t", after_sequence=4)))
     async with asyncio.timeout(WAIT_S):
         first = await anext(watch)
         assert first == pb.SubscribeTaskResponse(position={"revision": 4, "head": 4, "caught_up": True})
-        await agent.SendTask(pb.SendTaskRequest(task=asking("echo x"), task_id="t"))
+        await agent.SendTask(pb.SendTaskRequest(input=continuing("echo x", "t")))
         rest = [response async for response in watch]
     assert [event.sequence for response in rest for event in response.events] == [5, 6, 7, 8]
     assert not any(response.HasField("position") for response in rest)
@@ -522,7 +535,7 @@ async def test_a_reader_at_the_end_of_a_waiting_task_is_told_so_at_once_and_then
 
 async def test_a_streamed_turn_catches_up_with_what_was_there_when_it_began(worker: Worker, stub: Stub) -> None:
     agent = stub(worker.card.url)
-    responses = [response async for response in agent.StreamTask(pb.StreamTaskRequest(task=asking("ask", "t")))]
+    responses = [response async for response in agent.StreamTask(pb.StreamTaskRequest(input=asking("ask", "t")))]
     assert responses[0].position.caught_up
     assert responses[0].position.revision == responses[0].events[-1].sequence
     assert not any(response.HasField("position") for response in responses[1:])
@@ -531,7 +544,7 @@ async def test_a_streamed_turn_catches_up_with_what_was_there_when_it_began(work
 @pytest.mark.parametrize("after", [5, 2**62])
 async def test_a_position_behind_the_end_is_out_of_range(worker: Worker, stub: Stub, after: int) -> None:
     agent = stub(worker.card.url)
-    await agent.SendTask(pb.SendTaskRequest(task=asking("ask", "t")))
+    await agent.SendTask(pb.SendTaskRequest(input=asking("ask", "t")))
     answer = await refused(agent.SubscribeTask(pb.SubscribeTaskRequest(task_id="t", after_sequence=after)))
     assert (answer.code, answer.info.reason) == ("OUT_OF_RANGE", "SEQUENCE_OUT_OF_RANGE")
     assert dict(answer.info.metadata) == {"after_sequence": str(after), "last_sequence": "4"}
@@ -552,7 +565,7 @@ async def accepted(agent: Any) -> bool:
 
 async def test_calls_beyond_the_limit_are_refused_at_once(stub: Stub) -> None:
     async with serving(server=ServerOptions(max_concurrent_rpcs=1)) as worker:
-        held = asyncio.ensure_future(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+        held = asyncio.ensure_future(stub(worker.card.url).SendTask(pb.SendTaskRequest(input=asking("hold on"))))
         await worker.holding.wait()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub(worker.card.url).GetAgentCard(pb.GetAgentCardRequest())
@@ -568,7 +581,7 @@ async def test_calls_beyond_the_limit_are_refused_at_once(stub: Stub) -> None:
 async def test_the_server_waits_only_as_long_as_it_is_told_to_and_the_task_goes_on(stub: Stub) -> None:
     async with serving(server=ServerOptions(max_wait_s=0.1)) as worker:
         agent = stub(worker.card.url)
-        answer = await refused(agent.SendTask(pb.SendTaskRequest(task=asking("hold on", "t"))))
+        answer = await refused(agent.SendTask(pb.SendTaskRequest(input=asking("hold on", "t"))))
         assert (answer.code, answer.info.reason) == ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED")
         assert dict(answer.info.metadata) == {"max_wait_s": "0.1"}
         client = AgentClient(url=worker.card.url)
@@ -578,7 +591,7 @@ async def test_the_server_waits_only_as_long_as_it_is_told_to_and_the_task_goes_
         # Streams are not waits: this one outlasts the bound.
         watch = client.subscribe("t")
         assert (await anext(watch)).sequence == 1
-        await refused(agent.SendTask(pb.SendTaskRequest(task=asking("hold on"))))
+        await refused(agent.SendTask(pb.SendTaskRequest(input=asking("hold on"))))
         worker.release.set()
         assert [event.sequence async for event in watch] == [2, 3, 4]
 
@@ -591,7 +604,7 @@ async def test_an_own_timeout_of_a_call_is_not_taken_for_the_bound(stub: Stub) -
 
     options = ServerOptions(max_wait_s=WAIT_S, interceptors=(impatient,))
     async with serving(server=options) as worker:
-        answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(task=asking("echo x"))))
+        answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(input=asking("echo x"))))
     assert answer.info.reason == "INTERNAL"
 
 
@@ -626,7 +639,7 @@ async def test_interceptors_run_in_order_around_unary_calls_and_streams_after_au
         if method == "GetAgentCard":
             await agent.GetAgentCard(pb.GetAgentCardRequest())
         else:
-            await events_of(agent.StreamTask(pb.StreamTaskRequest(task=asking("echo x"))))
+            await events_of(agent.StreamTask(pb.StreamTaskRequest(input=asking("echo x"))))
     assert notes == [
         "authenticated",
         f"outer in {method} for ann",
@@ -647,7 +660,7 @@ async def test_an_interceptor_is_left_when_the_caller_hangs_up(stub: Stub) -> No
             left.set()
 
     async with serving(server=ServerOptions(interceptors=(around,))) as worker:
-        call = stub(worker.card.url).StreamTask(pb.StreamTaskRequest(task=asking("hold on")))
+        call = stub(worker.card.url).StreamTask(pb.StreamTaskRequest(input=asking("hold on")))
         await call.read()
         call.cancel()
         async with asyncio.timeout(WAIT_S):
@@ -689,7 +702,7 @@ async def test_a_peer_that_vanished_without_a_word_is_noticed(
 
     async with serving(server=ServerOptions(keepalive_s=1.0, interceptors=(around,))) as worker:
         between = await wire(worker.card.url)
-        call = stub(between.url).StreamTask(pb.StreamTaskRequest(task=asking("hold on")))
+        call = stub(between.url).StreamTask(pb.StreamTaskRequest(input=asking("hold on")))
         await call.read()
         between.fall_silent()
         async with asyncio.timeout(WAIT_S):

@@ -13,7 +13,14 @@ import jwt
 import pytest
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
-from plgrpc.v1 import agent_card_pb2, agent_service_pb2, control_service_pb2, registry_service_pb2, task_pb2
+from plgrpc.v1 import (
+    agent_card_pb2,
+    agent_service_pb2,
+    control_service_pb2,
+    registry_service_pb2,
+    task_input_pb2,
+    task_pb2,
+)
 
 from protolink_grpc import (
     AccessRules,
@@ -176,16 +183,16 @@ async def page() -> AsyncIterator[Page]:
         yield found
 
 
-def said(text: str, **fields: Any) -> task_pb2.Task:
-    return task_pb2.Task(messages=[task_pb2.Message(role="ROLE_USER", parts=[{"text": text}])], **fields)
+def said(text: str, **fields: Any) -> task_input_pb2.TaskInput:
+    return task_input_pb2.TaskInput(messages=[task_pb2.Message(role="ROLE_USER", parts=[{"text": text}])], **fields)
 
 
 def sending(text: str, **fields: Any) -> agent_service_pb2.SendTaskRequest:
-    return agent_service_pb2.SendTaskRequest(task=said(text), **fields)
+    return agent_service_pb2.SendTaskRequest(input=said(text), **fields)
 
 
 def streaming(text: str, **fields: Any) -> agent_service_pb2.StreamTaskRequest:
-    return agent_service_pb2.StreamTaskRequest(task=said(text), **fields)
+    return agent_service_pb2.StreamTaskRequest(input=said(text), **fields)
 
 
 async def whole(stream: AsyncIterator[Answer]) -> Answer:
@@ -306,10 +313,10 @@ async def test_a_stream_that_cannot_begin_is_an_error_without_messages(page: Pag
 
 
 async def test_a_mistake_in_a_field_names_the_field(page: Page) -> None:
-    request = agent_service_pb2.SendTaskRequest(task=said("echo x", id="x" * 200))
+    request = agent_service_pb2.SendTaskRequest(input=said("echo x", task_id="x" * 200))
     answer = await page.call("SendTask", request)
     assert answer.code == code_pb2.INVALID_ARGUMENT
-    assert [each.field for each in answer.detail(error_details_pb2.BadRequest).field_violations] == ["task.id"]
+    assert [each.field for each in answer.detail(error_details_pb2.BadRequest).field_violations] == ["input.task_id"]
 
 
 @pytest.mark.parametrize(

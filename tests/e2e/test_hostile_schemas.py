@@ -88,7 +88,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_there_is_a_task(tm
     async with started(tmp_path / "log.db", []) as (_, client):
         with pytest.raises(InvalidArgumentError, match="look-around or a back-reference") as caught:
             await client.send_task(None, Task.create_infer(prompt="hi", output_schema=LOOK_AROUND))
-        assert caught.value.field == "task.messages[0].parts[0].output_schema"
+        assert caught.value.field == "input.messages[0].parts[0].output_schema"
         assert (await client.list_tasks()).tasks == []
 
 

@@ -110,7 +110,7 @@ async def test_a_run_id_that_is_too_long_or_unprintable_is_refused(world: World,
         await world.client(route).send_task(None, named(run_id))
     if route in NUMBERED:
         assert isinstance(refused.value, InvalidArgumentError)
-        assert refused.value.field == "task.context.run_id"
+        assert refused.value.field == "input.options.run_id"
     assert "run_context.run_id" in str(refused.value) or "context.run_id" in str(refused.value)
     assert world.agents[route].contexts == []
 

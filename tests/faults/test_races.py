@@ -20,7 +20,7 @@ from protolink_grpc import (
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.runtime.submission import Submission, TaskTarget
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import Append, RequestRecord, TaskStore
 from protolink_grpc.wire.events import event_from_frame
@@ -65,7 +65,7 @@ class Asking:
 
 
 def further(task_id: str, text: str) -> Submission:
-    return Submission(messages=[Message.user(text)], task_id=task_id, must_exist=True)
+    return Submission(messages=[Message.user(text)], task_id=task_id, target=TaskTarget.CONTINUE)
 
 
 async def test_of_two_continuations_at_once_one_runs_and_one_is_told_so(store: TaskStore) -> None:

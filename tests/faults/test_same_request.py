@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import task_pb2
+from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Message, SQLiteStore, Task, TaskState
 from protolink_grpc.runtime.run import Run
@@ -59,8 +59,8 @@ async def test_fifty_streams_with_one_request_id_show_the_same_events(
         calls = stub(agent.card.url)
 
         async def stream() -> list[Any]:
-            task = task_pb2.Task(messages=[task_pb2.Message(parts=[{"text": "go"}])])
-            request = pb.StreamTaskRequest(task=task, request_id="same")
+            task = task_input_pb2.TaskInput(messages=[task_pb2.Message(parts=[{"text": "go"}])])
+            request = pb.StreamTaskRequest(input=task, request_id="same")
             return [event async for response in calls.StreamTask(request) for event in response.events]
 
         sent = [asyncio.create_task(stream()) for _ in range(TIMES)]
@@ -205,8 +205,8 @@ async def test_a_refused_request_can_be_sent_again_under_its_id(stub: Callable[[
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await calls.SendTask(pb.SendTaskRequest(request_id="same"))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        task = task_pb2.Task(messages=[task_pb2.Message(parts=[{"text": "go"}])])
-        answer = await calls.SendTask(pb.SendTaskRequest(task=task, request_id="same"))
+        task = task_input_pb2.TaskInput(messages=[task_pb2.Message(parts=[{"text": "go"}])])
+        answer = await calls.SendTask(pb.SendTaskRequest(input=task, request_id="same"))
         assert answer.task.state == task_pb2.TASK_STATE_COMPLETED
 
 

@@ -16,7 +16,7 @@ import grpc.aio
 import httpx
 import pytest
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_pb2
+from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_input_pb2
 from plgrpc.v1 import control_service_pb2 as control_pb
 
 from protolink_grpc import (
@@ -40,7 +40,7 @@ from protolink_grpc.runtime.clock import SystemClock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.runtime.submission import Submission, TaskTarget
 from protolink_grpc.store import database
 from protolink_grpc.store.memory import MemoryStore
 from protolink_grpc.store.port import Append, RequestRecord
@@ -181,13 +181,17 @@ class Desk:
 
     async def grpc(self, verb: str) -> str:
         control = control_service_pb2_grpc.ControlServiceStub(self.channel)
-        new = task_pb2.Task(messages=[{"parts": [{"text": "go"}]}])
-        first = task_pb2.Task(id=self.finished, messages=[{"id": "first message", "parts": [{"text": "go"}]}])
+        new = task_input_pb2.TaskInput(messages=[{"parts": [{"text": "go"}]}])
+        first = task_input_pb2.TaskInput(
+            task_id=self.finished,
+            target=task_input_pb2.TASK_TARGET_CREATE,
+            messages=[{"id": "first message", "parts": [{"text": "go"}]}],
+        )
         calls: dict[str, Callable[[], Any]] = {
-            "send": lambda: self.stub.SendTask(pb.SendTaskRequest(task=new)),
-            "repeat": lambda: self.stub.SendTask(pb.SendTaskRequest(task=first, request_id="first")),
-            "repeat anew": lambda: self.stub.SendTask(pb.SendTaskRequest(task=new, request_id="first")),
-            "stream": lambda: _drained(self.stub.StreamTask(pb.StreamTaskRequest(task=new))),
+            "send": lambda: self.stub.SendTask(pb.SendTaskRequest(input=new)),
+            "repeat": lambda: self.stub.SendTask(pb.SendTaskRequest(input=first, request_id="first")),
+            "repeat anew": lambda: self.stub.SendTask(pb.SendTaskRequest(input=new, request_id="first")),
+            "stream": lambda: _drained(self.stub.StreamTask(pb.StreamTaskRequest(input=new))),
             "subscribe": lambda: _drained(self.stub.SubscribeTask(pb.SubscribeTaskRequest(task_id=self.finished))),
             "get": lambda: self.stub.GetTask(pb.GetTaskRequest(task_id=self.waiting)),
             "list": lambda: self.stub.ListTasks(pb.ListTasksRequest()),
@@ -461,8 +465,8 @@ async def test_an_end_that_comes_late_does_not_end_what_another_process_has_take
 
 
 @pytest.mark.parametrize("request_id", ["same", ""], ids=["repeated", "another request"])
-@pytest.mark.parametrize("must_exist", [False, True])
-async def test_a_task_that_the_store_could_not_take_is_not_called_unknown(request_id: str, must_exist: bool) -> None:
+@pytest.mark.parametrize("target", TaskTarget)
+async def test_a_task_that_the_store_could_not_take_is_not_called_unknown(request_id: str, target: TaskTarget) -> None:
     runs = 0
 
     async def handler(task: Task, run: Run) -> Task:
@@ -479,7 +483,7 @@ async def test_a_task_that_the_store_could_not_take_is_not_called_unknown(reques
     first.cancel()  # it hangs up while the store has not answered
     await asyncio.wait([first])
     again = Submission.of(task, request_id=request_id)
-    again.must_exist = must_exist
+    again.target = target
     second = asyncio.create_task(service.send(again, "ann"))
     await asyncio.sleep(0)  # one turn of the loop: it finds the first under way
     store.gate.set()

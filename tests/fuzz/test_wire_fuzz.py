@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import agent_service_pb2, event_pb2, part_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2, event_pb2, part_pb2, task_input_pb2, task_pb2
 from test_wire_values import any_fields
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, ProtolinkError
@@ -131,12 +131,12 @@ def test_a_message_with_one_wrong_byte_is_read_or_refused(
 @relaxed
 @given(data=st.data())
 def test_messages_of_any_request_are_read_or_refused_and_their_bytes_stay_readable(data: st.DataObject) -> None:
-    sent = agent_service_pb2.SendTaskRequest(task=data.draw(any_message(task_pb2.Task)))
+    sent = agent_service_pb2.SendTaskRequest(input=data.draw(any_message(task_input_pb2.TaskInput)))
     try:
-        values, encoded = tasks.encoded_messages_from_pb(sent.task.messages, "task.messages")
-        tasks.artifacts_from_pb(sent.task.artifacts, "task.artifacts")
+        values, encoded = tasks.encoded_messages_from_pb(sent.input.messages, "input.messages")
+        tasks.artifacts_from_pb(sent.input.artifacts, "input.artifacts")
     except InvalidArgumentError as error:
-        assert error.field.startswith("task.")  # noqa: PT017 -- refusing is as right as reading
+        assert error.field.startswith("input.")  # noqa: PT017 -- refusing is as right as reading
         return
     assert [tasks.message_from_pb(task_pb2.Message.FromString(each)) for each in encoded] == values
 
@@ -145,9 +145,9 @@ def test_messages_of_any_request_are_read_or_refused_and_their_bytes_stay_readab
 @given(text=st.text(max_size=200))
 def test_any_text_is_an_id_or_refused(text: str) -> None:
     try:
-        assert tasks.check_id(text, "task.id") == text
+        assert tasks.check_id(text, "input.task_id") == text
     except InvalidArgumentError as error:
-        assert error.field == "task.id"  # noqa: PT017 -- as above
+        assert error.field == "input.task_id"  # noqa: PT017 -- as above
     else:
         assert len(text.encode()) <= 128
 
@@ -175,11 +175,11 @@ def test_json_that_is_too_deep_or_none_is_refused_wherever_it_stands(text: str) 
 def test_numbers_that_an_enum_has_no_name_for_are_refused_in_requests_and_kept_in_answers(number: int) -> None:
     sent = task_pb2.Task(id="t", state=number, messages=[{"id": "m", "role": number, "parts": [{"text": "x"}]}])
     with pytest.raises(InvalidArgumentError) as refused:
-        submission_from_pb(agent_service_pb2.SendTaskRequest(task=task_pb2.Task(state=number)))
-    assert refused.value.field == "task.state"
+        submission_from_pb(agent_service_pb2.SendTaskRequest(input=task_input_pb2.TaskInput(target=number)))
+    assert refused.value.field == "input.target"
     with pytest.raises(InvalidArgumentError) as refused:
-        tasks.encoded_messages_from_pb(sent.messages, "task.messages")
-    assert refused.value.field == "task.messages[0].role"
+        tasks.encoded_messages_from_pb(sent.messages, "input.messages")
+    assert refused.value.field == "input.messages[0].role"
     kept = tasks.task_to_pb(tasks.task_from_pb(sent))
     assert (kept.state, kept.messages[0].role) == (number, number)
 
@@ -187,11 +187,11 @@ def test_numbers_that_an_enum_has_no_name_for_are_refused_in_requests_and_kept_i
 def test_ten_thousand_parts_are_too_many_for_a_request() -> None:
     sent = task_pb2.Task(messages=[{}, {"parts": [{"text": "x"}] * 10_000}], artifacts=[{"parts": [{}] * 10_000}])
     with pytest.raises(MessageTooLargeError) as refused:
-        tasks.encoded_messages_from_pb(sent.messages, "task.messages")
-    assert refused.value.field == "task.messages[1].parts"
+        tasks.encoded_messages_from_pb(sent.messages, "input.messages")
+    assert refused.value.field == "input.messages[1].parts"
     with pytest.raises(MessageTooLargeError) as refused:
-        tasks.artifacts_from_pb(sent.artifacts, "task.artifacts")
-    assert refused.value.field == "task.artifacts[0].parts"
+        tasks.artifacts_from_pb(sent.artifacts, "input.artifacts")
+    assert refused.value.field == "input.artifacts[0].parts"
 
 
 def test_ten_thousand_messages_are_too_many_for_a_request() -> None:

@@ -123,8 +123,9 @@ def resume(world: World) -> None:
 
 
 def cancel(world: World) -> None:
-    task_id, states = str(uuid.uuid4()), []
-    for event in world.agent.stream(said("wait", task_id)):
+    given, states = said("wait"), []
+    task_id = given.task_id
+    for event in world.agent.stream(given):
         if event.task_status is not None:
             states.append(event.task_status.new_state)
             if event.task_status.new_state == v1.TaskState.WORKING:
@@ -136,9 +137,10 @@ def cancel(world: World) -> None:
 
 
 def deadline(world: World) -> None:
-    task_id, began = str(uuid.uuid4()), time.monotonic()
+    given, began = said("wait"), time.monotonic()
+    task_id = given.task_id
     try:
-        Client(world.url, timeout_s=0.3).send(said("wait", task_id))
+        Client(world.url, timeout_s=0.3).send(given)
     except CallError as error:
         expect("the code", error.code, StatusCode.DEADLINE_EXCEEDED)
     else:
@@ -156,7 +158,7 @@ def errors(world: World) -> None:
     expect("metadata task_id", missing[0].metadata.get("task_id"), unknown_id)
     with refused_with(StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT") as refused:
         world.agent.send(said("echo too long", "x" * 200))
-    expect("the fields", list(refused[0].fields), ["task.id"])
+    expect("the fields", list(refused[0].fields), ["input.task_id"])
     done = world.agent.send(said("echo done"))
     with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_NOT_CANCELABLE"):
         stop(world, done.id, "too late")
@@ -311,7 +313,7 @@ def idle_cuts(world: World) -> None:
     task = said("idle 5 1100 echo here")
     status = list(impatient(world).stream(task))[-1].task_status
     expect("the last state of the stream", status and status.new_state, v1.TaskState.COMPLETED)
-    expect("the output", output(get(world, task.id)), "here")
+    expect("the output", output(get(world, task.task_id)), "here")
 
 
 def impatient(world: World) -> Client:
@@ -324,7 +326,7 @@ def flapping(world: World) -> None:
     task, began = said(f"flap {word}"), time.monotonic()
     with refused_with(StatusCode.UNAVAILABLE, ""):
         list(impatient(world).stream(task))
-    expect_given_up(world, task.id, word, time.monotonic() - began)
+    expect_given_up(world, task.task_id, word, time.monotonic() - began)
 
 
 def retry_bound(world: World) -> None:
@@ -332,7 +334,7 @@ def retry_bound(world: World) -> None:
     task, began = said(f"down {word}"), time.monotonic()
     with refused_with(StatusCode.UNAVAILABLE, ""):
         impatient(world).send(task)
-    expect_given_up(world, task.id, word, time.monotonic() - began)
+    expect_given_up(world, task.task_id, word, time.monotonic() - began)
 
 
 def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
@@ -366,9 +368,19 @@ def forgotten_task(world: World) -> None:
 
 def mistyped(world: World) -> None:
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
-        world.agent.send(said("echo lost", "no-such-task"), continues=True)
+        world.agent.send(said("echo lost", "no-such-task"))
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
-        list(world.agent.stream(said("echo lost", "no-such-task"), continues=True))
+        list(world.agent.stream(said("echo lost", "no-such-task")))
+
+
+def expected_sequence(world: World) -> None:
+    asked = world.agent.send(said("ask where"))
+    with refused_with(StatusCode.ABORTED, "SEQUENCE_CONFLICT") as refused:
+        world.agent.send(said("there", asked.id, asked.sequence - 1))
+    expect("metadata last_sequence", refused[0].metadata.get("last_sequence"), str(asked.sequence))
+    done = world.agent.send(said("there", asked.id, asked.sequence))
+    expect("the state", done.state, v1.TaskState.COMPLETED)
+    expect("the output", output(done), "there")
 
 
 def credentials(_world: World) -> None:
@@ -390,7 +402,7 @@ def leak(world: World) -> None:
     while calls_of(world, word)["open"]:
         expect("whether the stream is still open after 5 s", time.monotonic() > ends, False)
         time.sleep(0.05)  # what another process has open cannot be waited for
-    stop(world, task.id, "seen")
+    stop(world, task.task_id, "seen")
 
 
 def vectors(world: World) -> None:
@@ -499,6 +511,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     cancel_in_pause,
     forgotten_task,
     mistyped,
+    expected_sequence,
     credentials,
     leak,
     vectors,

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import agent_service_pb2_grpc, part_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2_grpc, part_pb2, task_input_pb2, task_pb2
 
 from protolink_grpc import AgentClient, RegistryClient, Task, UnavailableError
 from protolink_grpc.testing import ScriptedAgent, open_stage
@@ -24,8 +24,10 @@ END_S = 60
 """How long a command may take; far more than it needs."""
 
 
-def told(text: str) -> task_pb2.Task:
-    return task_pb2.Task(messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])])
+def told(text: str) -> task_input_pb2.TaskInput:
+    return task_input_pb2.TaskInput(
+        messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])]
+    )
 
 
 def bare(url: str) -> agent_service_pb2_grpc.AgentServiceStub:
@@ -37,7 +39,7 @@ def bare(url: str) -> agent_service_pb2_grpc.AgentServiceStub:
 
 async def test_a_bare_client_sees_the_cut_as_unavailable_after_what_was_sent() -> None:
     async with ScriptedAgent() as agent:
-        responses = bare(agent.card.url).StreamTask(pb.StreamTaskRequest(task=told("cut 40 count 100")))
+        responses = bare(agent.card.url).StreamTask(pb.StreamTaskRequest(input=told("cut 40 count 100")))
         shown: list[int] = []
 
         async def follow() -> None:
@@ -52,9 +54,9 @@ async def test_a_bare_client_sees_the_cut_as_unavailable_after_what_was_sent() -
 async def test_a_bare_client_sees_the_answer_lost() -> None:
     async with ScriptedAgent() as agent:
         with pytest.raises(grpc.aio.AioRpcError) as lost:
-            await bare(agent.card.url).SendTask(pb.SendTaskRequest(task=told("flaky 1 word"), request_id="r-1"))
+            await bare(agent.card.url).SendTask(pb.SendTaskRequest(input=told("flaky 1 word"), request_id="r-1"))
         assert lost.value.code() is grpc.StatusCode.UNAVAILABLE
-        again = await bare(agent.card.url).SendTask(pb.SendTaskRequest(task=told("flaky 1 word"), request_id="r-1"))
+        again = await bare(agent.card.url).SendTask(pb.SendTaskRequest(input=told("flaky 1 word"), request_id="r-1"))
         assert again.task.messages[-1].parts[0].text == "word ran 1 times"
 
 
@@ -83,8 +85,8 @@ async def test_a_bare_client_sees_an_outage_and_its_end() -> None:
 
 async def test_a_task_is_down_at_the_hostile_address_only() -> None:
     async with open_stage("") as stage:
-        request = pb.SendTaskRequest(task=told("down word"), request_id="r-1")
-        request.task.id = "t-1"
+        request = pb.SendTaskRequest(input=told("down word"), request_id="r-1")
+        request.input.task_id, request.input.target = "t-1", task_input_pb2.TASK_TARGET_CREATE
         hostile, agent, read = bare(stage.hostile), bare(stage.agent), pb.GetTaskRequest(task_id="t-1")
         calls: list[tuple[Any, Any]] = [
             (hostile.SendTask, request),
@@ -97,7 +99,7 @@ async def test_a_task_is_down_at_the_hostile_address_only() -> None:
             assert (cut.value.code(), rpc_status.from_call(cut.value)) == (grpc.StatusCode.UNAVAILABLE, None)
         assert (await agent.GetTask(read)).task.state == task_pb2.TASK_STATE_WORKING
         await hostile.CancelTask(pb.CancelTaskRequest(task_id="t-1"))
-        said = await agent.SendTask(pb.SendTaskRequest(task=told("calls word")))
+        said = await agent.SendTask(pb.SendTaskRequest(input=told("calls word")))
         assert json.loads(said.task.messages[-1].parts[0].text) == {"calls": 2, "runs": 1, "open": 0}
 
 
@@ -105,7 +107,7 @@ async def broken(stub: agent_service_pb2_grpc.AgentServiceStub, text: str) -> tu
     """The sequences that a stream shows before it breaks, and how it does."""
     shown: list[int] = []
     try:
-        async for response in stub.StreamTask(pb.StreamTaskRequest(task=told(text))):
+        async for response in stub.StreamTask(pb.StreamTaskRequest(input=told(text))):
             shown.extend(event.sequence for event in response.events)
     except grpc.aio.AioRpcError as error:
         return shown, error

@@ -14,7 +14,7 @@ from protolink_grpc.client.protolink_agent import ProtolinkAgent, ProtolinkPeer,
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.runtime.submission import StopAt, TaskTarget
 from protolink_grpc.wire.address import WebAddress
 
 
@@ -62,7 +62,7 @@ async def test_a_turn_brings_all_that_such_an_agent_needs_and_the_caller_only_th
     agent = Scripted(asked.to_dict(), done.to_dict())
     await agent.send(Task(id=asked.id, messages=asked.messages[:1]), "r1", wait=True, timeout_s=None)
     news = Task(id=asked.id, state=asked.state, messages=[Message.user("Rome")], metadata={"color": "red"})
-    sent = await agent.send(news, "r2", must_exist=True, wait=True, timeout_s=None)
+    sent = await agent.send(news, "r2", target=TaskTarget.CONTINUE, wait=True, timeout_s=None)
     (_, first, first_key), (_, second, second_key) = agent.asked
     assert (len(first["messages"]), first_key, second_key) == (1, "r1", "r2")
     assert [each["parts"][0]["content"] for each in second["messages"]] == ["book", "Which city?", "Rome"]
@@ -73,7 +73,7 @@ async def test_a_turn_brings_all_that_such_an_agent_needs_and_the_caller_only_th
 async def test_what_this_client_has_lost_is_not_begun_anew() -> None:
     agent = Scripted()
     with pytest.raises(errors.TaskNotFoundError):
-        await agent.send(Task.create("go"), "r", must_exist=True, wait=True, timeout_s=None)
+        await agent.send(Task.create("go"), "r", target=TaskTarget.CONTINUE, wait=True, timeout_s=None)
     assert agent.asked == []
 
 

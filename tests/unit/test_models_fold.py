@@ -268,12 +268,12 @@ def test_a_task_has_the_typed_facts_in_its_metadata() -> None:
     task = fold.to_task()
     assert (task.id, task.state, task.created_at) == ("task", TaskState.FAILED, "1970-01-01T00:00:01.000000+00:00")
     assert RunContext.from_dict(task.metadata["run_context"]) == replace(FULL_CONTEXT, session_id="task")
-    assert {key: task.metadata[key] for key in ("own", "run_id", "session_id", "error", "canceled")} == {
+    assert {key: task.metadata[key] for key in ("own", "run_id", "session_id", "error", "trace_id")} == {
         "own": 1,
         "run_id": "run",
         "session_id": "task",  # the task's, whatever the context says
         "error": "broken",
-        "canceled": True,
+        "trace_id": FULL_CONTEXT.trace_id,
     }
     assert task.metadata["state_history"] == [
         {"previous_state": "submitted", "new_state": "working", "timestamp": "1970-01-01T00:00:02.000000+00:00"},

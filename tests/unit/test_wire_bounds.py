@@ -9,7 +9,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import part_pb2, task_pb2
+from plgrpc.v1 import part_pb2, task_input_pb2, task_pb2
 
 from protolink_grpc.models.json_value import json_complexity
 from protolink_grpc.wire.bounds import message_complexity
@@ -22,7 +22,7 @@ def complexity(message: Message, most: int = MOST) -> int:
 
 
 def sending(*parts: part_pb2.Part) -> pb.SendTaskRequest:
-    return pb.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message(parts=parts)]))
+    return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[task_pb2.Message(parts=parts)]))
 
 
 def struct(value: dict[str, Any]) -> Struct:

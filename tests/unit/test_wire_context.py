@@ -62,9 +62,7 @@ contexts = st.builds(
     agent_chain=st.lists(st.text(), max_size=4),
     permissions=objects,
     budget=budgets,
-    canceled=st.booleans(),
     metadata=objects,
-    cancel_reason=maybe_names,
     created_at=times,
 )
 usages = st.builds(
@@ -122,9 +120,7 @@ FULL_CONTEXT = RunContext(
     agent_chain=["planner", "writer"],
     permissions={"shell": "deny"},
     budget=FULL_BUDGET,
-    canceled=True,
     metadata={"tenant": 7},
-    cancel_reason="enough",
     created_at=NOON,
     principal="alice",
     scopes=("pay", "read"),
@@ -155,10 +151,22 @@ class Pair(NamedTuple):
     arbitrary: st.SearchStrategy[Any]
     to_pb: Callable[[Any], Any]
     from_pb: Callable[..., Any]
+    elsewhere: tuple[str, ...] = ()
+    """Fields of the model that the message has no place for."""
+
+
+def options_from_pb(pb: Any, field: str = "options") -> RunContext:
+    return wire.options_from_pb(pb, "session", field)
+
+
+OF_THE_SERVER = ("canceled", "cancel_reason", "principal", "scopes")
+FULL_OPTIONS = dataclasses.replace(FULL_CONTEXT, principal=None, scopes=())
+options = contexts.map(lambda context: dataclasses.replace(context, session_id="session"))
 
 
 PAIRS = {
-    "context": Pair(FULL_CONTEXT, contexts, wire.context_to_pb, wire.context_from_pb),
+    "context": Pair(FULL_CONTEXT, contexts, wire.context_to_pb, wire.context_from_pb, OF_THE_SERVER[:2]),
+    "options": Pair(FULL_OPTIONS, options, wire.options_to_pb, options_from_pb, OF_THE_SERVER),
     "budget": Pair(FULL_BUDGET, budgets, wire.budget_to_pb, wire.budget_from_pb),
     "budget_usage": Pair(FULL_USAGE, usages, wire.budget_usage_to_pb, wire.budget_usage_from_pb),
     "budget_decision": Pair(FULL_DECISION, decisions, wire.budget_decision_to_pb, wire.budget_decision_from_pb),
@@ -187,7 +195,8 @@ def test_a_full_value_sets_every_field_of_its_message(pair: Pair) -> None:
 @each_pair
 def test_a_full_value_leaves_no_field_of_its_model_empty(pair: Pair) -> None:
     # Otherwise a field that the wire forgets could come back equal by its default.
-    assert [each.name for each in dataclasses.fields(pair.full) if not getattr(pair.full, each.name)] == []
+    empty = [each.name for each in dataclasses.fields(pair.full) if not getattr(pair.full, each.name)]
+    assert sorted(empty) == sorted(pair.elsewhere)
     assert pair.from_pb(pair.to_pb(pair.full)) == pair.full
 
 
@@ -201,7 +210,7 @@ def test_metadata_that_is_no_json_object_is_refused_by_its_path(pair: Pair, text
     assert caught.value.field == "outer[3].metadata_json"
 
 
-@pytest.mark.parametrize("name", ["context", "budget_decision", "context_manifest"])
+@pytest.mark.parametrize("name", ["context", "options", "budget_decision", "context_manifest"])
 def test_a_time_outside_the_calendar_is_refused_by_its_path(name: str) -> None:
     pair = PAIRS[name]
     pb = pair.to_pb(pair.full)
@@ -279,6 +288,9 @@ def test_a_chain_may_be_as_long_as_the_contract_says_and_no_longer() -> None:
     with pytest.raises(MessageTooLargeError) as caught:
         wire.context_from_pb(wire.context_to_pb(longest.with_agent("b")), "task.context")
     assert caught.value.field == "task.context.agent_chain"
+    with pytest.raises(MessageTooLargeError) as caught:
+        wire.options_from_pb(wire.options_to_pb(longest.with_agent("b")), "", "input.options")
+    assert caught.value.field == "input.options.agent_chain"
 
 
 def test_permissions_that_are_no_json_object_are_refused_by_their_path() -> None:

@@ -143,7 +143,7 @@ def test_the_first_instant_of_1970_is_a_time_like_any_other() -> None:
 def test_typed_facts_travel_in_their_own_fields_and_not_in_the_metadata() -> None:
     out = task_to_pb(full_task())
     assert out.metadata_json == '{"fact":[1,2.5,null,{"deep":true}]}'
-    assert (out.context.run_id, out.context.cancel_reason) == ("run", "enough")
+    assert (out.context.run_id, out.context.trace_id) == ("run", "trace")
     assert (out.session_id, out.failure.message) == ("session", "broken")
     assert len(out.state_history) == 1
 
@@ -157,6 +157,22 @@ def test_the_reason_is_kept_under_the_key_of_its_state(state: TaskState, key: st
     out = task_to_pb(task)
     assert (out.failure.message, out.metadata_json) == ("because", "")
     assert task_from_pb(out).metadata == {key: "because"}
+
+
+def test_that_a_run_was_canceled_is_said_by_the_state_of_its_task_alone() -> None:
+    task = Task("task", TaskState.CANCELED)
+    RunContext("run", "session", created_at=NOON).cancel("enough").attach_to_task(task)
+    out = task_to_pb(task)
+    assert (out.state, out.cancel_reason, out.metadata_json) == (pb.TASK_STATE_CANCELED, "enough", "")
+    assert travelled(task) == task
+
+
+def test_a_cancellation_that_the_state_does_not_say_stays_among_the_metadata() -> None:
+    task = Task("task")
+    RunContext("run", "session", created_at=NOON).cancel("enough").attach_to_task(task)
+    out = travelled(task)
+    assert (out.metadata["canceled"], out.metadata["cancel_reason"]) == (True, "enough")
+    assert RunContext.from_task(out) == RunContext.from_task(task)
 
 
 def test_a_loose_error_of_a_rejected_task_is_no_reject_reason() -> None:
@@ -281,8 +297,8 @@ def test_an_id_may_have_as_many_bytes_as_the_contract_says(text: str) -> None:
 )
 def test_an_id_that_is_too_long_or_not_printable_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
-        check_id(text, "task.id")
-    assert refused.value.field == "task.id"
+        check_id(text, "input.task_id")
+    assert refused.value.field == "input.task_id"
 
 
 FULL = pb.TASK_VIEW_FULL
@@ -336,21 +352,21 @@ printable_ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_
 @relaxed
 @given(sent=st.lists(st.builds(replace, messages, id=printable_ids), max_size=2))
 def test_messages_of_a_request_and_their_bytes_say_the_same(sent: list[Message]) -> None:
-    values, encoded = encoded_messages_from_pb([message_to_pb(message) for message in sent], "task.messages")
+    values, encoded = encoded_messages_from_pb([message_to_pb(message) for message in sent], "input.messages")
     assert values == sent
     assert [message_from_pb(pb.Message.FromString(each)) for each in encoded] == sent
 
 
 def test_what_a_sender_leaves_out_is_the_same_in_the_message_and_in_its_bytes() -> None:
     call = part_pb2.Part(tool_call=part_pb2.ToolCall(tool_name="search"))
-    values, encoded = encoded_messages_from_pb([pb.Message(parts=[call, *WORDS]), pb.Message()], "task.messages")
+    values, encoded = encoded_messages_from_pb([pb.Message(parts=[call, *WORDS]), pb.Message()], "input.messages")
     for _ in range(2):  # each reading is the same reading
         assert [message_from_pb(pb.Message.FromString(each)) for each in encoded] == values
 
 
 def test_bytes_of_a_message_keep_fields_of_a_newer_version() -> None:
     newer = pb.Message(id="m").SerializeToString() + b"\xc2\x3e\x03new"  # field 1000, three bytes
-    _, encoded = encoded_messages_from_pb([pb.Message.FromString(newer)], "task.messages")
+    _, encoded = encoded_messages_from_pb([pb.Message.FromString(newer)], "input.messages")
     assert b"\xc2\x3e\x03new" in encoded[0]
 
 

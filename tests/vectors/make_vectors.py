@@ -23,6 +23,7 @@ from plgrpc.v1 import (
     event_pb2,
     part_pb2,
     registry_service_pb2,
+    task_input_pb2,
     task_pb2,
 )
 
@@ -248,7 +249,9 @@ def length_delimited(number: int, data: bytes) -> bytes:
 def empty_ones() -> Iterator[Vector]:
     yield Vector("empty.task", task_pb2.Task(), ["id", "state", "sequence", "messages.size", "context", "create_time"])
     yield Vector("empty.run_event", event_pb2.RunEvent(), ["event_type", "sequence", "last", "payload", "create_time"])
-    yield Vector("empty.send_task_request", agent_service_pb2.SendTaskRequest(), ["task", "request_id", "view"])
+    yield Vector(
+        "empty.send_task_request", agent_service_pb2.SendTaskRequest(), ["input", "request_id", "view", "wait_for"]
+    )
     yield Vector("empty.list_agents_response", registry_service_pb2.ListAgentsResponse(), ["agents.size", "revision"])
     # Set, to what is the default: not the same as unset.
     artifact = task_pb2.Artifact(id="a-1", name="", media_type="")
@@ -270,8 +273,8 @@ def empty_ones() -> Iterator[Vector]:
     yield Vector("presence.file_data", part_pb2.FileContent(data=b""), ["source", "data"])
     custom = event_pb2.RunEvent(event_type="custom", custom=event_pb2.CustomEvent())
     yield Vector("presence.run_event_custom", custom, ["payload", "custom.payload_json"])
-    deepest = agent_service_pb2.SendTaskRequest(task=task_pb2.Task(messages=[task_pb2.Message()]))
-    yield Vector("presence.empty_message_in_list", deepest, ["task.messages.size", "task.messages.0.id"])
+    deepest = agent_service_pb2.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[task_pb2.Message()]))
+    yield Vector("presence.empty_message_in_list", deepest, ["input.messages.size", "input.messages.0.id"])
 
 
 def numbers() -> Iterator[Vector]:
@@ -302,9 +305,8 @@ def texts() -> Iterator[Vector]:
     yield Vector("text.strange_in_json", strange_json, ["data_json"])
     escaped = part_pb2.Part(data_json=json.dumps({"lone": "\ud83e", "text": STRANGE}))
     yield Vector("text.escaped_in_json", escaped, ["data_json"])
-    yield Vector(
-        "text.big", agent_service_pb2.SendTaskRequest(task=task_pb2.Task(messages=[said(BIG)])), ["task.messages.0.id"]
-    )
+    big = agent_service_pb2.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[said(BIG)]))
+    yield Vector("text.big", big, ["input.messages.0.id"])
     everything = part_pb2.FileContent(data=bytes(range(256)), name=STRANGE)
     yield Vector("bytes.all", everything, ["data", "name"])
     card = agent_card_pb2.AgentCard(name="世界", description=STRANGE, metadata={"ключ": "значение"})

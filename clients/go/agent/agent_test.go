@@ -172,7 +172,7 @@ func (w *watched) Send(response *pb.SubscribeTaskResponse) error {
 func TestAWatchSaysOnceThatItsReaderHasCaughtUp(t *testing.T) {
 	card := &pb.AgentCard{Name: "scripted", MaxConcurrency: 1}
 	s := newService(card, scripted, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	sent, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text("count 1000")})
+	sent, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Input: plgrpc.Text("count 1000")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestACanceledTaskHearsNothingMore(t *testing.T) {
 func TestADeadlineBoundsTheWait(t *testing.T) {
 	client, _ := start(t, scripted)
 	task := plgrpc.Text("wait")
-	task.Id = "patient"
+	task.TaskId, task.Target = "patient", pb.TaskTarget_TASK_TARGET_CREATE
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := client.Send(ctx, task)
@@ -297,13 +297,15 @@ func TestEndingsOfATurn(t *testing.T) {
 func TestWrongRequestsNameTheField(t *testing.T) {
 	client, _ := start(t, scripted)
 	long := plgrpc.Text("echo")
-	long.Id = strings.Repeat("x", 200)
-	for field, task := range map[string]*pb.Task{
-		"task.id":                   long,
-		"task.messages":             {},
-		"task.messages[0].parts[0]": {Messages: []*pb.Message{{Parts: []*pb.Part{{}}}}},
+	long.TaskId = strings.Repeat("x", 200)
+	for field, input := range map[string]*pb.TaskInput{
+		"input.task_id":              long,
+		"input.messages":             {},
+		"input.messages[0].parts[0]": {Messages: []*pb.Message{{Parts: []*pb.Part{{}}}}},
+		"input.target":               {Target: 99, Messages: plgrpc.Text("echo").Messages},
+		"input.expected_sequence":    {ExpectedSequence: 1, Messages: plgrpc.Text("echo").Messages},
 	} {
-		_, err := client.Send(t.Context(), task)
+		_, err := client.Send(t.Context(), input)
 		failure := plgrpc.FromError(err)
 		if !errors.Is(err, plgrpc.ErrInvalidArgument) || len(failure.Violations) != 1 || failure.Violations[0].Field != field {
 			t.Errorf("%s: %v, %v", field, err, failure)
@@ -311,6 +313,24 @@ func TestWrongRequestsNameTheField(t *testing.T) {
 	}
 	_, err := client.Get(t.Context(), "unknown")
 	expect(t, "task_id", plgrpc.FromError(err).Metadata["task_id"], "unknown")
+}
+
+func TestATaskIsCreatedOrContinuedAsTheTargetSays(t *testing.T) {
+	client, _ := start(t, scripted)
+	asked := send(t, client, "ask where")
+	again := &pb.TaskInput{TaskId: asked.GetId(), Target: pb.TaskTarget_TASK_TARGET_CREATE, Messages: plgrpc.Text("there").Messages}
+	_, err := client.Send(t.Context(), again)
+	expect(t, "taken", errors.Is(err, plgrpc.ErrTaskAlreadyExists), true)
+	_, err = client.Send(t.Context(), plgrpc.Text("there"), plgrpc.ContinueTask("unknown"))
+	expect(t, "unknown", errors.Is(err, plgrpc.ErrTaskNotFound), true)
+	_, err = client.Send(t.Context(), plgrpc.Text("there"), plgrpc.ContinueTask(asked.GetId()), plgrpc.ExpectedSequence(asked.GetSequence()-1))
+	expect(t, "conflict", errors.Is(err, plgrpc.ErrSequenceConflict), true)
+	again.Target, again.ExpectedSequence = pb.TaskTarget_TASK_TARGET_CREATE_OR_CONTINUE, asked.GetSequence()
+	done, err := client.Send(t.Context(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "state", done.GetState(), pb.TaskState_TASK_STATE_COMPLETED)
 }
 
 func TestALargeTextComesBackWhole(t *testing.T) {
@@ -368,7 +388,7 @@ func TestAnAgentThatStopsRecordsWhatItDidNotFinish(t *testing.T) {
 func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
 	s := newService(&pb.AgentCard{MaxConcurrency: 1}, scripted, slog.Default())
 	ask := func(text string) *pb.Task {
-		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text(text), RequestId: newID()})
+		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Input: plgrpc.Text(text), RequestId: newID()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +408,7 @@ func TestOnlySoManyEndedTasksAreKept(t *testing.T) {
 func TestARequestIsKnownWhenItsTaskIsForgotten(t *testing.T) {
 	s := newService(&pb.AgentCard{MaxConcurrency: 1}, scripted, slog.Default())
 	ask := func(request string) (string, error) {
-		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Task: plgrpc.Text("echo"), RequestId: request})
+		response, err := s.SendTask(t.Context(), &pb.SendTaskRequest{Input: plgrpc.Text("echo"), RequestId: request})
 		s.runs.Wait()
 		return response.GetTask().GetId(), err
 	}
@@ -442,7 +462,7 @@ func TestToolsAnswerWithTheirResultOrWhyNot(t *testing.T) {
 		`{`:                    `FAILED no JSON`,
 	} {
 		call := &pb.ToolCall{ToolName: "add", ArgsJson: arguments}
-		task, err := client.Send(t.Context(), plgrpc.NewTask(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}}))
+		task, err := client.Send(t.Context(), plgrpc.Input(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -469,7 +489,7 @@ func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
 			call.ToolName = "break"
 		}
 		var outcome, cause string
-		for event, err := range client.Stream(t.Context(), plgrpc.NewTask(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})) {
+		for event, err := range client.Stream(t.Context(), plgrpc.Input(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -58,9 +58,9 @@ func (c *control) CallTool(ctx context.Context, request *pb.CallToolRequest) (*p
 	if len(request.GetTaskId()) > maxIDBytes {
 		return nil, invalid("task_id", "must be at most 128 bytes")
 	}
-	task := plgrpc.NewTask(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})
-	task.Id, task.SessionId = request.GetTaskId(), request.GetSessionId()
-	began, err := c.service.accept(&pb.SendTaskRequest{Task: task, RequestId: request.GetRequestId()}, c.tools.handle)
+	input := plgrpc.Input(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})
+	input.TaskId, input.Target, input.SessionId = request.GetTaskId(), pb.TaskTarget_TASK_TARGET_CREATE, request.GetSessionId()
+	began, err := c.service.accept(input, request.GetRequestId(), c.tools.handle)
 	if err != nil {
 		return nil, err
 	}

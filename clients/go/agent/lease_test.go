@@ -26,7 +26,7 @@ type directory struct {
 	// What the agent says of itself.
 	instances []string
 	reports   chan *pb.RenewLeaseRequest
-	again chan struct{} // closed when somebody registers a second time
+	again     chan struct{} // closed when somebody registers a second time
 }
 
 func (d *directory) note(what string) int {

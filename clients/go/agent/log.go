@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -41,26 +43,35 @@ func newLog(agent, taskID, sessionID string) *taskLog {
 	return &taskLog{agent: agent, task: task, artifacts: map[string]int{}, changed: make(chan struct{})}
 }
 
-// begin opens a turn with what the caller sent. It fails where the task has ended, or is at work.
-func (l *taskLog) begin(request *pb.SendTaskRequest, cancel context.CancelFunc) (turn, error) {
+// begin opens a turn with what the caller sent. It fails where the task has ended, is at work, or ends elsewhere than the caller expects.
+func (l *taskLog) begin(input *pb.TaskInput, id string, cancel context.CancelFunc) (turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sent, id, cause := filledIn(request.GetTask()), request.GetRequestId(), pb.RunCause_RUN_CAUSE_CONTINUED
+	given, cause := filledIn(input), pb.RunCause_RUN_CAUSE_CONTINUED
 	var opening *pb.RunEvent
+	last, expected := int64(len(l.events)), input.GetExpectedSequence()
 	switch state := l.task.State; {
+	case expected != 0 && expected != last:
+		sentence := fmt.Sprintf("the last sequence of task %s is %d, not %d", l.task.Id, last, expected)
+		return turn{}, failure(codes.Aborted, plgrpc.ErrSequenceConflict, sentence, "task_id", l.task.Id,
+			"expected_sequence", strconv.FormatInt(expected, 10), "last_sequence", strconv.FormatInt(last, 10))
 	case len(l.events) == 0:
 		cause = pb.RunCause_RUN_CAUSE_SUBMITTED
-		sent.Id, sent.SessionId, sent.State = l.task.Id, l.task.SessionId, pb.TaskState_TASK_STATE_SUBMITTED
-		submitted := &pb.TaskSubmitted{Task: sent, Principal: anonymous, RequestId: id}
+		task := &pb.Task{
+			Id: l.task.Id, State: pb.TaskState_TASK_STATE_SUBMITTED, Messages: given.Messages, Artifacts: given.Artifacts,
+			MetadataJson: given.MetadataJson, FlowStateJson: given.FlowStateJson, CreateTime: given.CreateTime,
+			SessionId: l.task.SessionId, Context: contextOf(given),
+		}
+		submitted := &pb.TaskSubmitted{Task: task, Principal: anonymous, RequestId: id}
 		opening = &pb.RunEvent{EventType: "task.submitted", Payload: &pb.RunEvent_TaskSubmitted{TaskSubmitted: submitted}}
 	case ended(state):
 		return turn{}, failure(codes.FailedPrecondition, plgrpc.ErrTaskFinished, "task "+l.task.Id+" has ended", "task_id", l.task.Id)
 	case !settled(state):
 		return turn{}, failure(codes.FailedPrecondition, plgrpc.ErrTaskAlreadyRunning, "task "+l.task.Id+" is at work", "task_id", l.task.Id)
 	default:
-		opening = messagesAdded(id, sent.GetMessages())
+		opening = messagesAdded(id, given.GetMessages())
 	}
-	l.turn = turn{newID(), int64(len(l.events)), len(l.task.Messages), len(l.task.Artifacts), len(l.task.StateHistory)}
+	l.turn = turn{newID(), last, len(l.task.Messages), len(l.task.Artifacts), len(l.task.StateHistory)}
 	l.task.RunId, l.cancel = l.turn.runID, cancel
 	l.attempt++
 	l.append(opening)

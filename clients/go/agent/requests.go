@@ -54,27 +54,51 @@ func detailed(err error, detail protoadapt.MessageV1) error {
 	return s.Err()
 }
 
+// known refuses a value of an enum that this version does not know.
+func known[Enum ~int32](field string, value Enum, names map[int32]string) error {
+	if _, ok := names[int32(value)]; !ok {
+		return invalid(field, fmt.Sprintf("%d is not known", value))
+	}
+	return nil
+}
+
+// targetOf is the target of an input, also where the id alone says it.
+func targetOf(input *pb.TaskInput) pb.TaskTarget {
+	switch {
+	case input.GetTarget() != pb.TaskTarget_TASK_TARGET_UNSPECIFIED:
+		return input.GetTarget()
+	case input.GetTaskId() != "":
+		return pb.TaskTarget_TASK_TARGET_CONTINUE
+	default:
+		return pb.TaskTarget_TASK_TARGET_CREATE
+	}
+}
+
 // check refuses what no repetition makes right.
-func check(request *pb.SendTaskRequest) error {
-	task := request.GetTask()
+func check(input *pb.TaskInput, requestID string) error {
 	for field, id := range map[string]string{
-		"request_id": request.GetRequestId(), "task_id": request.GetTaskId(), "task.id": task.GetId(), "task.session_id": task.GetSessionId(),
+		"request_id": requestID, "input.task_id": input.GetTaskId(), "input.session_id": input.GetSessionId(),
 	} {
 		if len(id) > maxIDBytes {
 			return invalid(field, fmt.Sprintf("must be at most %d bytes long", maxIDBytes))
 		}
 	}
-	if own := task.GetId(); own != "" && request.GetTaskId() != "" && own != request.GetTaskId() {
-		return invalid("task_id", "names another task than task.id, "+own)
+	if err := known("input.target", input.GetTarget(), pb.TaskTarget_name); err != nil {
+		return err
 	}
-	if len(task.GetMessages()) == 0 && request.GetTaskId() == "" {
-		return invalid("task.messages", "a new task has a message")
+	switch target := targetOf(input); {
+	case input.GetExpectedSequence() < 0:
+		return invalid("input.expected_sequence", "must not be negative")
+	case input.GetExpectedSequence() != 0 && target == pb.TaskTarget_TASK_TARGET_CREATE:
+		return invalid("input.expected_sequence", "is for a task that is continued")
+	case input.GetTaskId() == "" && target == pb.TaskTarget_TASK_TARGET_CONTINUE:
+		return invalid("input.task_id", "must name the task to continue")
 	}
-	if len(task.GetMessages()) > maxItems {
-		return invalid("task.messages", fmt.Sprintf("there may be at most %d", maxItems))
+	if len(input.GetMessages()) > maxItems {
+		return invalid("input.messages", fmt.Sprintf("there may be at most %d", maxItems))
 	}
-	for m, message := range task.GetMessages() {
-		field := fmt.Sprintf("task.messages[%d]", m)
+	for m, message := range input.GetMessages() {
+		field := fmt.Sprintf("input.messages[%d]", m)
 		if len(message.GetId()) > maxIDBytes {
 			return invalid(field+".id", fmt.Sprintf("must be at most %d bytes long", maxIDBytes))
 		}
@@ -91,21 +115,32 @@ func check(request *pb.SendTaskRequest) error {
 }
 
 // filledIn is a copy of what a caller sent, with what it has left to the server.
-func filledIn(sent *pb.Task) *pb.Task {
-	task := proto.CloneOf(sent)
-	if task == nil {
-		task = &pb.Task{}
-	}
-	task.CreateTime = cmp.Or(task.CreateTime, timestamppb.Now())
-	for _, message := range task.Messages {
+func filledIn(sent *pb.TaskInput) *pb.TaskInput {
+	input := &pb.TaskInput{}
+	proto.Merge(input, sent)
+	input.CreateTime = cmp.Or(input.CreateTime, timestamppb.Now())
+	for _, message := range input.Messages {
 		message.Id = cmp.Or(message.Id, newID())
 		message.Role = cmp.Or(message.Role, pb.Role_ROLE_USER)
-		message.CreateTime = cmp.Or(message.CreateTime, task.CreateTime)
+		message.CreateTime = cmp.Or(message.CreateTime, input.CreateTime)
 		for _, part := range message.Parts {
 			if call := part.GetToolCall(); call != nil {
 				call.CallId = cmp.Or(call.CallId, newID())
 			}
 		}
 	}
-	return task
+	return input
+}
+
+// contextOf is the envelope that the options of a caller make; nil without options.
+func contextOf(input *pb.TaskInput) *pb.RunContext {
+	options := input.GetOptions()
+	if options == nil {
+		return nil
+	}
+	return &pb.RunContext{
+		RunId: options.RunId, SessionId: input.SessionId, TraceId: options.TraceId, WorkspaceUri: options.WorkspaceUri,
+		ParentRunId: options.ParentRunId, AgentChain: options.AgentChain, PermissionsJson: options.PermissionsJson,
+		Budget: options.Budget, MetadataJson: options.MetadataJson, CreateTime: cmp.Or(options.CreateTime, input.CreateTime),
+	}
 }

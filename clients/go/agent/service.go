@@ -74,11 +74,14 @@ func (s *service) GetAgentCard(context.Context, *pb.GetAgentCardRequest) (*pb.Ge
 }
 
 func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*pb.SendTaskResponse, error) {
-	task, err := s.accept(request, s.handler)
+	if err := known("wait_for", request.GetWaitFor(), pb.WaitFor_name); err != nil {
+		return nil, err
+	}
+	task, err := s.accept(request.GetInput(), request.GetRequestId(), s.handler)
 	if err != nil {
 		return nil, err
 	}
-	if !request.GetReturnImmediately() {
+	if request.GetWaitFor() != pb.WaitFor_WAIT_FOR_ACCEPTED {
 		discard := func([]*pb.RunEvent, *pb.WatchPosition) error { return nil }
 		if err := s.watch(ctx, task.taskLog, task.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, discard); err != nil {
 			return nil, err
@@ -88,7 +91,10 @@ func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*p
 }
 
 func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStreamingServer[pb.StreamTaskResponse]) error {
-	task, err := s.accept(&pb.SendTaskRequest{Task: request.GetTask(), RequestId: request.GetRequestId(), TaskId: request.GetTaskId()}, s.handler)
+	if err := known("deltas", request.GetDeltas(), pb.DeltaMode_name); err != nil {
+		return err
+	}
+	task, err := s.accept(request.GetInput(), request.GetRequestId(), s.handler)
 	if err != nil {
 		return err
 	}
@@ -98,6 +104,9 @@ func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerSt
 }
 
 func (s *service) SubscribeTask(request *pb.SubscribeTaskRequest, stream grpc.ServerStreamingServer[pb.SubscribeTaskResponse]) error {
+	if err := known("deltas", request.GetDeltas(), pb.DeltaMode_name); err != nil {
+		return err
+	}
 	task, err := s.find(request.GetTaskId())
 	if err != nil {
 		return err
@@ -222,13 +231,13 @@ func (s *service) find(id string) (*taskLog, error) {
 }
 
 // accept begins the turn that a request asks for, or finds the one that it began the first time.
-func (s *service) accept(request *pb.SendTaskRequest, handler Handler) (accepted, error) {
-	if err := check(request); err != nil {
+func (s *service) accept(input *pb.TaskInput, requestID string, handler Handler) (accepted, error) {
+	if err := check(input, requestID); err != nil {
 		return accepted{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.requests[request.GetRequestId()]; ok {
+	if known, ok := s.requests[requestID]; ok {
 		if known.taskLog == nil {
 			return accepted{}, notFound(known.taskID)
 		}
@@ -237,14 +246,17 @@ func (s *service) accept(request *pb.SendTaskRequest, handler Handler) (accepted
 	if s.draining {
 		return accepted{}, goingDown
 	}
-	id := cmp.Or(request.GetTaskId(), request.GetTask().GetId(), newID())
+	id, target := cmp.Or(input.GetTaskId(), newID()), targetOf(input)
 	task, isNew := s.tasks[id], false
-	if task == nil {
-		if request.GetTaskId() != "" {
-			return accepted{}, notFound(id)
-		}
-		session := cmp.Or(request.GetTask().GetSessionId(), request.GetTask().GetContext().GetSessionId(), id)
-		task, isNew = newLog(s.card.GetName(), id, session), true
+	switch {
+	case task != nil && target == pb.TaskTarget_TASK_TARGET_CREATE:
+		return accepted{}, failure(codes.AlreadyExists, plgrpc.ErrTaskAlreadyExists, "there is a task "+id+" already", "task_id", id)
+	case task == nil && target == pb.TaskTarget_TASK_TARGET_CONTINUE:
+		return accepted{}, notFound(id)
+	case task == nil && len(input.GetMessages()) == 0:
+		return accepted{}, invalid("input.messages", "a new task has a message")
+	case task == nil:
+		task, isNew = newLog(s.card.GetName(), id, cmp.Or(input.GetSessionId(), id)), true
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -252,7 +264,7 @@ func (s *service) accept(request *pb.SendTaskRequest, handler Handler) (accepted
 		return accepted{}, busy
 	}
 	ctx, cancel := context.WithCancel(s.stopping)
-	began, err := task.begin(request, cancel)
+	began, err := task.begin(input, requestID, cancel)
 	if err != nil {
 		cancel()
 		<-s.slots
@@ -264,7 +276,7 @@ func (s *service) accept(request *pb.SendTaskRequest, handler Handler) (accepted
 		s.forget()
 	}
 	this := accepted{task, id, began}
-	s.remember(request.GetRequestId(), this)
+	s.remember(requestID, this)
 	s.runs.Add(1)
 	go s.run(ctx, cancel, this, handler)
 	return this, nil

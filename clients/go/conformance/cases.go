@@ -97,7 +97,7 @@ func cancel(ctx context.Context, s *stage) error {
 
 func deadline(ctx context.Context, s *stage) error {
 	task := plgrpc.Text("wait")
-	task.Id = uuid.NewString()
+	task.TaskId, task.Target = uuid.NewString(), pb.TaskTarget_TASK_TARGET_CREATE
 	hasty, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -111,14 +111,14 @@ func deadline(ctx context.Context, s *stage) error {
 	if took := time.Since(began); took > 3*time.Second {
 		return fmt.Errorf("the deadline was noticed after %s", took)
 	}
-	now, err := s.agent.Get(ctx, task.GetId())
+	now, err := s.agent.Get(ctx, task.GetTaskId())
 	if err != nil {
 		return err
 	}
 	if err := expect("the state", now.GetState(), pb.TaskState_TASK_STATE_WORKING); err != nil {
 		return err
 	}
-	_, err = s.agent.Cancel(ctx, task.GetId(), "seen")
+	_, err = s.agent.Cancel(ctx, task.GetTaskId(), "seen")
 	return err
 }
 
@@ -133,7 +133,7 @@ func typedErrors(ctx context.Context, s *stage) error {
 	}
 
 	long := plgrpc.Text("echo too long")
-	long.Id = strings.Repeat("x", 200)
+	long.TaskId = strings.Repeat("x", 200)
 	_, err = s.agent.Send(ctx, long)
 	if err := refused(err, plgrpc.ErrInvalidArgument); err != nil {
 		return err
@@ -142,7 +142,7 @@ func typedErrors(ctx context.Context, s *stage) error {
 	if !errors.As(err, &invalid) || len(invalid.Violations) != 1 {
 		return fmt.Errorf("%v has no violation", err)
 	}
-	if err := expect("the field", invalid.Violations[0].Field, "task.id"); err != nil {
+	if err := expect("the field", invalid.Violations[0].Field, "input.task_id"); err != nil {
 		return err
 	}
 

@@ -175,6 +175,30 @@ func mistyped(ctx context.Context, s *stage) error {
 	return errors.New("the stream ended without an error")
 }
 
+func expectedSequence(ctx context.Context, s *stage) error {
+	asked, err := s.agent.Send(ctx, plgrpc.Text("ask where"))
+	if err != nil {
+		return err
+	}
+	id, last := asked.GetId(), asked.GetSequence()
+	_, err = s.agent.Send(ctx, plgrpc.Text("there"), plgrpc.ContinueTask(id), plgrpc.ExpectedSequence(last-1))
+	if err := refused(err, plgrpc.ErrSequenceConflict); err != nil {
+		return err
+	}
+	told := plgrpc.FromError(err).Metadata["last_sequence"]
+	if err := expect("metadata last_sequence", told, strconv.FormatInt(last, 10)); err != nil {
+		return err
+	}
+	done, err := s.agent.Send(ctx, plgrpc.Text("there"), plgrpc.ContinueTask(id), plgrpc.ExpectedSequence(last))
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		expect("the state", done.GetState(), pb.TaskState_TASK_STATE_COMPLETED),
+		expect("the output", plgrpc.Output(done), "there"),
+	)
+}
+
 func credentials(ctx context.Context, _ *stage) error {
 	const elsewhere = "grpc://agent.example:50051"
 	for name, option := range map[string]plgrpc.Option{

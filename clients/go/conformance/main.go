@@ -66,6 +66,7 @@ var cases = []struct {
 	{"cancel-in-pause", cancelInPause},
 	{"forgotten-task", forgottenTask},
 	{"mistyped", mistyped},
+	{"expected-sequence", expectedSequence},
 	{"credentials", credentials},
 	{"leak", leak},
 	{"vectors", vectors},

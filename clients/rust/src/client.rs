@@ -12,9 +12,10 @@ use crate::events::Events;
 use crate::v1::agent_service_client::AgentServiceClient;
 use crate::v1::control_service_client::ControlServiceClient;
 use crate::v1::{
-    AgentCard, Approval, ApprovalDecision, CallToolRequest, CallToolResponse, CancelTaskRequest, GetAgentCardRequest,
-    GetTaskRequest, ListApprovalsRequest, ListTasksRequest, ListToolsRequest, RespondApprovalRequest,
-    RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task, TaskView, Tool,
+    AgentCard, Approval, ApprovalDecision, CallToolRequest, CallToolResponse, CancelTaskRequest, DeltaMode,
+    GetAgentCardRequest, GetTaskRequest, ListApprovalsRequest, ListTasksRequest, ListToolsRequest,
+    RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
+    TaskView, Tool, WaitFor,
 };
 use crate::{Builder, Error, Feed, Submission, Transport, Update};
 
@@ -89,7 +90,7 @@ impl Client {
     ///
     /// What the agent answers; `DeadlineExceeded` when the timeout is over first, and the task goes on.
     pub async fn send(&self, submission: impl Into<Submission>) -> Result<Task, Error> {
-        self.deliver(submission.into(), false).await
+        self.deliver(submission.into(), WaitFor::Settled).await
     }
 
     /// As [`send`](Self::send), and returns as soon as the agent has accepted the task. Follow it with
@@ -99,17 +100,16 @@ impl Client {
     ///
     /// As [`send`](Self::send).
     pub async fn submit(&self, submission: impl Into<Submission>) -> Result<Task, Error> {
-        self.deliver(submission.into(), true).await
+        self.deliver(submission.into(), WaitFor::Accepted).await
     }
 
-    async fn deliver(&self, submission: Submission, return_immediately: bool) -> Result<Task, Error> {
+    async fn deliver(&self, submission: Submission, wait_for: WaitFor) -> Result<Task, Error> {
         let about = submission.task_id().to_owned();
         let request = SendTaskRequest {
-            task: Some(submission.task),
+            input: Some(submission.input),
             request_id: submission.request_id,
-            task_id: submission.continued,
             view: submission.view.into(),
-            return_immediately,
+            wait_for: wait_for.into(),
         };
         let answer = self.connection.unary(request, method!(self.agent(), send_task)).await;
         let answer = answer.map_err(|error| error.about(&about))?;
@@ -122,13 +122,13 @@ impl Client {
     /// Sequences follow each other without a gap, and none is shown twice, whatever happens to the connection. Dropping
     /// the feed ends the watch and not the task.
     pub fn stream(&self, submission: impl Into<Submission>) -> Feed<RunEvent> {
-        self.follow(self.turn(submission.into(), false))
+        self.follow(self.turn(submission.into(), DeltaMode::None))
             .picked(Update::into_event)
     }
 
     /// As [`stream`](Self::stream), with the text of models while it is produced.
     pub fn stream_with_deltas(&self, submission: impl Into<Submission>) -> Feed<Update> {
-        self.follow(self.turn(submission.into(), true))
+        self.follow(self.turn(submission.into(), DeltaMode::All))
     }
 
     /// Yields the events of a task after a sequence (0: from the beginning): first what is stored, then what comes,
@@ -143,13 +143,12 @@ impl Client {
         self.follow(Events::after(self.agent(), task_id.into(), after, stop_at).with_deltas())
     }
 
-    fn turn(&self, submission: Submission, deltas: bool) -> Events {
+    fn turn(&self, submission: Submission, deltas: DeltaMode) -> Events {
         let about = submission.task_id().to_owned();
         let request = StreamTaskRequest {
-            task: Some(submission.task),
+            input: Some(submission.input),
             request_id: submission.request_id,
-            task_id: submission.continued,
-            deltas,
+            deltas: deltas.into(),
         };
         Events::of_turn(self.agent(), about, request)
     }
@@ -214,7 +213,6 @@ impl Client {
         let request = CancelTaskRequest {
             task_id: task_id.into(),
             reason: reason.into(),
-            request_id: Uuid::new_v4().to_string(),
             ..Default::default()
         };
         let about = request.task_id.clone();

@@ -10,7 +10,7 @@ use crate::client::Agent;
 use crate::feed::{Batches, Source};
 use crate::v1::run_event::Payload;
 use crate::v1::{
-    Delta, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState, TaskView,
+    Delta, DeltaMode, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState, TaskView,
 };
 
 /// What a task shows while it runs.
@@ -43,7 +43,7 @@ pub(crate) struct Events {
     /// The last sequence shown.
     seen: i64,
     stop_at: StopAt,
-    deltas: bool,
+    deltas: DeltaMode,
     has_shown: bool,
     is_complete: bool,
 }
@@ -65,7 +65,7 @@ impl Source for Events {
             task_id: self.task_id.clone(),
             after_sequence: self.seen,
             stop_at: self.stop_at.into(),
-            deltas: self.deltas,
+            deltas: self.deltas.into(),
         };
         let answers = self.agent.subscribe_task(request).await?.into_inner();
         Ok(answers
@@ -120,7 +120,7 @@ impl Events {
     /// Those of the turn that a request begins.
     pub(crate) fn of_turn(agent: Agent, task_id: String, request: StreamTaskRequest) -> Self {
         Self {
-            deltas: request.deltas,
+            deltas: request.deltas(),
             begin: Some(request),
             ..Self::after(agent, task_id, 0, StopAt::Interrupted)
         }
@@ -134,7 +134,7 @@ impl Events {
             task_id,
             seen,
             stop_at,
-            deltas: false,
+            deltas: DeltaMode::None,
             has_shown: false,
             is_complete: false,
         }
@@ -142,7 +142,7 @@ impl Events {
 
     /// Shows text, too, while it is produced.
     pub(crate) fn with_deltas(mut self) -> Self {
-        self.deltas = true;
+        self.deltas = DeltaMode::All;
         self
     }
 

@@ -188,7 +188,9 @@ pub const STORE_VERSION: &str = "STORE_VERSION";
 /// FAILED_PRECONDITION.
 pub const LOG_TOO_NEW: &str = "LOG_TOO_NEW";
 
-/// Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+/// The task's log does not end where the request expects it: another writer appended first, or
+/// `expected_sequence` is not the last sequence. Read the task, then decide whether to send the
+/// request for what it is now. gRPC code: ABORTED.
 pub const SEQUENCE_CONFLICT: &str = "SEQUENCE_CONFLICT";
 
 /// Another process runs the task now. Repeat the request. gRPC code: ABORTED.
@@ -226,3 +228,7 @@ pub const INVALID_AGENT_RESPONSE: &str = "INVALID_AGENT_RESPONSE";
 /// or read the rest of the log from the metadata's `first_sequence`. A repetition does not help.
 /// gRPC code: OUT_OF_RANGE.
 pub const POSITION_COMPACTED: &str = "POSITION_COMPACTED";
+
+/// A new task was asked for under an id that is taken, by whatever principal. Continue that task,
+/// or choose another id. gRPC code: ALREADY_EXISTS.
+pub const TASK_ALREADY_EXISTS: &str = "TASK_ALREADY_EXISTS";

@@ -3,9 +3,9 @@
 use uuid::Uuid;
 
 use crate::parts;
-use crate::v1::{Message, Part, Role, Task, TaskView, ToolOutput, infer_output, part::Content};
+use crate::v1::{Message, Part, Role, Task, TaskInput, TaskTarget, TaskView, ToolOutput, infer_output, part::Content};
 
-/// What a caller sends: a task, and how the request is to be understood. Texts and tasks become one by themselves.
+/// What a caller sends: an input, and how the request is to be understood. Texts and inputs become one by themselves.
 ///
 /// It is one request: a clone that is sent again is the same request, and no second run.
 ///
@@ -15,10 +15,8 @@ use crate::v1::{Message, Part, Role, Task, TaskView, ToolOutput, infer_output, p
 /// ```
 #[derive(Clone, Debug)]
 pub struct Submission {
-    pub(crate) task: Task,
+    pub(crate) input: TaskInput,
     pub(crate) request_id: String,
-    /// The task to continue; empty for a new one.
-    pub(crate) continued: String,
     pub(crate) view: TaskView,
 }
 
@@ -45,22 +43,22 @@ impl Submission {
             parts: parts.into_iter().collect(),
             ..Default::default()
         };
-        Task {
+        TaskInput {
             messages: vec![message],
             ..Default::default()
         }
         .into()
     }
 
-    /// Chooses the id of a new task, instead of a random one. 1 to 128 bytes.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.task.id = id.into();
-        self
+    /// Chooses the id of a new task, instead of a random one. 1 to 128 bytes. Where the id is taken, the request fails
+    /// with [`TASK_ALREADY_EXISTS`](crate::reason::TASK_ALREADY_EXISTS).
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.aimed(id, TaskTarget::Create)
     }
 
     /// Names the request, for a repetition from another process: the same id from the same caller is the same request
-    /// for at least 24 hours, and is answered with the task of the first one. At most 128 bytes. Without it, each
-    /// request gets an id of its own.
+    /// for at least 24 hours, and is answered with the task of the first one, whatever else the repetition says. At
+    /// most 128 bytes. Without it, each request gets an id of its own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = id.into();
         self
@@ -68,9 +66,25 @@ impl Submission {
 
     /// Sends the messages to a task that exists already, for instance one that waits for input. Where the agent does
     /// not know it, the request fails with [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND) and begins no other one.
-    pub fn continuing(mut self, task_id: impl Into<String>) -> Self {
-        self.continued = task_id.into();
-        self.task.id.clear();
+    pub fn continuing(self, task_id: impl Into<String>) -> Self {
+        self.aimed(task_id, TaskTarget::Continue)
+    }
+
+    /// Sends the messages to the task of that id if it exists, and begins it otherwise.
+    pub fn creating_or_continuing(self, task_id: impl Into<String>) -> Self {
+        self.aimed(task_id, TaskTarget::CreateOrContinue)
+    }
+
+    fn aimed(mut self, task_id: impl Into<String>, target: TaskTarget) -> Self {
+        self.input.task_id = task_id.into();
+        self.input.target = target.into();
+        self
+    }
+
+    /// Continues a task only where its last event has this sequence: that of the last event that the caller has seen.
+    /// Otherwise the request fails with [`SEQUENCE_CONFLICT`](crate::reason::SEQUENCE_CONFLICT), and nothing is added.
+    pub fn expected_sequence(mut self, sequence: i64) -> Self {
+        self.input.expected_sequence = sequence;
         self
     }
 
@@ -83,27 +97,23 @@ impl Submission {
     /// The task that it begins or continues. It is known before anything is sent, so that a task whose answer did not
     /// come in time can be looked up, and canceled.
     pub fn task_id(&self) -> &str {
-        if self.continued.is_empty() {
-            &self.task.id
-        } else {
-            &self.continued
-        }
+        &self.input.task_id
     }
 }
 
-/// A task that an agent has returned is continued; any other one is new, and gets an id if it has none.
-impl From<Task> for Submission {
-    fn from(mut task: Task) -> Self {
-        let mut continued = String::new();
-        if task.sequence > 0 {
-            continued = std::mem::take(&mut task.id);
-        } else if task.id.is_empty() {
-            task.id = Uuid::now_v7().to_string();
+/// An input with an id continues that task, unless its target says otherwise; one without begins a task, whose id is
+/// made here.
+impl From<TaskInput> for Submission {
+    fn from(mut input: TaskInput) -> Self {
+        if input.task_id.is_empty() && input.target() != TaskTarget::Continue {
+            input.task_id = Uuid::now_v7().to_string();
+            if input.target() == TaskTarget::Unspecified {
+                input.target = TaskTarget::Create.into();
+            }
         }
         Self {
-            task,
+            input,
             request_id: Uuid::new_v4().to_string(),
-            continued,
             view: TaskView::Unspecified,
         }
     }
@@ -179,31 +189,49 @@ mod tests {
     #[test]
     fn each_submission_is_a_request_of_its_own() {
         let (first, second) = (Submission::text("a"), Submission::text("a"));
-        assert_eq!(first.task.messages, second.task.messages);
+        assert_eq!(first.input.messages, second.input.messages);
         assert_ne!(first.request_id, second.request_id);
         assert_ne!(first.task_id(), second.task_id());
         assert_eq!(first.request_id("mine").request_id, "mine");
     }
 
     #[test]
-    fn a_new_task_has_an_id_and_a_continued_one_is_named_by_the_request_alone() {
+    fn a_submission_says_whether_to_create_or_to_continue() {
         let new = Submission::text("a");
-        assert!(Uuid::parse_str(&new.task.id).is_ok() && new.continued.is_empty());
-        assert_eq!(Submission::text("a").id("mine").task_id(), "mine");
-        let answer = Submission::text("a").continuing("theirs");
-        assert_eq!((answer.task.id.as_str(), answer.task_id()), ("", "theirs"));
-        let returned = Task {
-            id: "theirs".into(),
-            sequence: 4,
+        assert!(Uuid::parse_str(new.task_id()).is_ok());
+        assert_eq!(new.input.target(), TaskTarget::Create);
+        for (submission, target) in [
+            (Submission::text("a").id("t"), TaskTarget::Create),
+            (Submission::text("a").continuing("t"), TaskTarget::Continue),
+            (
+                Submission::text("a").creating_or_continuing("t"),
+                TaskTarget::CreateOrContinue,
+            ),
+        ] {
+            assert_eq!((submission.task_id(), submission.input.target()), ("t", target));
+        }
+        let input = TaskInput {
+            task_id: "t".into(),
+            expected_sequence: 7,
             ..Default::default()
         };
-        let answer = Submission::from(returned);
-        assert_eq!((answer.task.id.as_str(), answer.task_id()), ("", "theirs"));
+        assert_eq!(Submission::from(input.clone()).input, input); // read as continue
+        assert_eq!(
+            Submission::text("a")
+                .continuing("t")
+                .expected_sequence(7)
+                .input
+                .expected_sequence,
+            7
+        );
     }
 
     #[test]
     fn the_output_is_the_newest_thing_that_the_agent_produced() {
-        let mut task = Submission::text("question").task;
+        let mut task = Task {
+            messages: Submission::text("question").input.messages,
+            ..Default::default()
+        };
         assert_eq!(output(&task), None);
         let data = Part {
             content: Some(Content::DataJson("1".into())),

@@ -83,7 +83,7 @@ async fn a_call_that_was_cut_is_repeated_as_it_was() {
     let Asked::Send(first) = place.next().await else {
         panic!()
     };
-    assert!(!first.request_id.is_empty() && !first.task.as_ref().unwrap().id.is_empty());
+    assert!(!first.request_id.is_empty() && !first.input.as_ref().unwrap().task_id.is_empty());
     for _ in cuts {
         assert!(matches!(place.next().await, Asked::Send(again) if again == first));
     }
@@ -251,29 +251,35 @@ async fn submitting_returns_at_once_and_views_are_asked_for() {
     let Asked::Send(sent) = place.next().await else {
         panic!()
     };
-    assert!(sent.return_immediately);
+    assert_eq!(sent.wait_for(), WaitFor::Accepted);
     assert_eq!(sent.view(), TaskView::Header);
     assert!(matches!(place.next().await, Asked::Get(asked) if asked.view() == TaskView::Turn));
     client.cancel("t", "enough").await.unwrap();
-    assert!(matches!(place.next().await, Asked::Cancel(asked) if !asked.request_id.is_empty()));
+    assert!(matches!(place.next().await, Asked::Cancel(asked) if asked.reason == "enough"));
 }
 
 #[tokio::test]
-async fn a_task_is_continued_by_the_request_and_not_by_its_own_id() {
+async fn a_task_is_continued_only_where_it_exists() {
     let mut place = serve(Script {
         sent: [Ok(task("t", TaskState::InputRequired, 4)), Ok(Task::default())].into(),
         ..Default::default()
     })
     .await;
     let client = Client::connect(&place.url).unwrap();
-    let mut returned = client.send("Book a room").await.unwrap();
-    returned.messages.push(Message::default());
-    client.send(returned).await.unwrap();
+    let asked = client.send("Book a room").await.unwrap();
+    let answer = Submission::text("With a view")
+        .continuing(asked.id)
+        .expected_sequence(asked.sequence);
+    client.send(answer).await.unwrap();
     place.next().await;
     let Asked::Send(sent) = place.next().await else {
         panic!()
     };
-    assert_eq!((sent.task_id.as_str(), sent.task.unwrap().id.as_str()), ("t", ""));
+    let input = sent.input.unwrap();
+    assert_eq!(
+        (input.task_id.as_str(), input.target(), input.expected_sequence),
+        ("t", TaskTarget::Continue, 4)
+    );
 }
 
 #[tokio::test]
@@ -298,8 +304,8 @@ async fn deltas_come_beside_the_events() {
     let events = [event(1, 2), event(2, 2)].map(Update::Event);
     assert_eq!(updates[0], Update::Delta(delta));
     assert_eq!(updates[1..], events);
-    assert!(matches!(place.next().await, Asked::Stream(asked) if asked.deltas));
-    assert!(matches!(place.next().await, Asked::Subscribe(asked) if asked.deltas));
+    assert!(matches!(place.next().await, Asked::Stream(asked) if asked.deltas() == DeltaMode::All));
+    assert!(matches!(place.next().await, Asked::Subscribe(asked) if asked.deltas() == DeltaMode::All));
 }
 
 fn approval(id: &str, state: ApprovalState) -> Approval {

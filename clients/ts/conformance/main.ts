@@ -21,7 +21,7 @@ import {
 } from "@protolink-grpc/client";
 import { connect, connectRegistry } from "@protolink-grpc/client/node";
 import { connect as connectWeb } from "@protolink-grpc/client/web";
-import { AgentChangeKind, InstanceState, type RunEvent, type Task, TaskState } from "@protolink-grpc/protocol";
+import { AgentChangeKind, InstanceState, type RunEvent, type TaskInput, TaskState } from "@protolink-grpc/protocol";
 
 import { checkVectors } from "./vectors.js";
 
@@ -131,15 +131,15 @@ async function countedThroughDoor(stage: Stage, text: string): Promise<void> {
 }
 
 /** Checks that something gave up when its patience had run out, and that it neither spun nor ran the task again. */
-async function checkGaveUp({ agent }: Stage, waiting: Task, of: string, call: Promise<unknown>): Promise<void> {
+async function checkGaveUp({ agent }: Stage, waiting: TaskInput, of: string, call: Promise<unknown>): Promise<void> {
   const began = performance.now();
   const { taskId } = await refused(call, Code.Unavailable);
   const tookMs = performance.now() - began;
-  assert.equal(taskId, waiting.id);
+  assert.equal(taskId, waiting.taskId);
   assert.ok(tookMs >= PATIENCE_MS && tookMs <= 9_000, `it took ${tookMs} ms`);
-  const found = await agent.get(waiting.id);
-  assert.equal(found.id, waiting.id);
-  await agent.cancel(waiting.id, "seen");
+  const found = await agent.get(waiting.taskId);
+  assert.equal(found.id, waiting.taskId);
+  await agent.cancel(waiting.taskId, "seen");
   const { calls, runs } = await callsOf(agent, of);
   assert.ok(calls >= 3 && calls <= 20, `${calls} calls`);
   assert.equal(runs, 1, `${runs} runs`);
@@ -169,12 +169,12 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     for await (const event of agent.stream(waiting)) {
       last = event;
       if (stateOf(event) === TaskState.WORKING) {
-        canceled = agent.cancel(waiting.id, "enough");
+        canceled = agent.cancel(waiting.taskId, "enough");
       }
     }
     await canceled;
     assert.equal(last && stateOf(last), TaskState.CANCELED);
-    const now = await agent.get(waiting.id);
+    const now = await agent.get(waiting.taskId);
     assert.equal(now.state, TaskState.CANCELED);
     assert.equal(now.cancelReason, "enough");
   },
@@ -184,8 +184,8 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     const began = performance.now();
     await refused(agent.send(waiting, { timeoutMs: 300 }), Code.DeadlineExceeded);
     assert.ok(performance.now() - began < 3000, "the deadline was noticed after more than 3 s");
-    assert.equal((await agent.get(waiting.id)).state, TaskState.WORKING);
-    await agent.cancel(waiting.id, "seen");
+    assert.equal((await agent.get(waiting.taskId)).state, TaskState.WORKING);
+    await agent.cancel(waiting.taskId, "seen");
   },
 
   async errors({ agent }) {
@@ -193,11 +193,11 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     const missing = await refused(agent.get(unknown), Code.NotFound);
     assert.equal(missing.reason, "TASK_NOT_FOUND");
     assert.equal(missing.metadata["task_id"], unknown);
-    const long = { ...newTask("echo too long"), id: "x".repeat(200) };
+    const long = { ...newTask("echo too long"), taskId: "x".repeat(200) };
     const wrong = await refused(agent.send(long), Code.InvalidArgument);
     assert.deepEqual(
       wrong.violations.map(({ field }) => field),
-      ["task.id"],
+      ["input.task_id"],
     );
     const done = await agent.send("echo done");
     const late = await refused(agent.cancel(done.id), Code.FailedPrecondition);
@@ -242,16 +242,16 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       const asking = newTask("approve it");
       for await (const event of agent.stream(asking)) {
         if (event.payload.case === "approvalRequired") {
-          const waiting = await agent.approvals({ taskId: asking.id });
+          const waiting = await agent.approvals({ taskId: asking.taskId });
           assert.equal(waiting.length, 1);
-          for await (const watched of agent.watchApprovals({ taskId: asking.id })) {
+          for await (const watched of agent.watchApprovals({ taskId: asking.taskId })) {
             assert.deepEqual(watched, waiting[0]);
             break;
           }
           assert.equal((await agent.respond(waiting[0]!, approved)).alreadyDecided, false);
         }
       }
-      const done = await agent.get(asking.id);
+      const done = await agent.get(asking.taskId);
       assert.equal(done.state, TaskState.COMPLETED);
       assert.equal(outputText(done), said);
     }
@@ -379,7 +379,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       const controller = new AbortController();
       const enough = new Error("enough");
       const events = client.stream(waiting, { signal: controller.signal });
-      assert.equal((await events.next()).value?.taskId, waiting.id);
+      assert.equal((await events.next()).value?.taskId, waiting.taskId);
       let abortedAt = 0;
       setTimeout(() => {
         abortedAt = performance.now();
@@ -389,7 +389,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       const tookMs = performance.now() - abortedAt;
       assert.ok(abortedAt && tookMs < 500, `it took ${tookMs} ms`);
     });
-    await stage.agent.cancel(waiting.id, "seen");
+    await stage.agent.cancel(waiting.taskId, "seen");
   },
 
   async "forgotten-task"(stage) {
@@ -414,6 +414,17 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     }
   },
 
+  async "expected-sequence"({ agent }) {
+    const { id: taskId, sequence: last } = await agent.send("ask where");
+    const stale = agent.send("there", { taskId, expectedSequence: last - 1n });
+    const { reason, metadata } = await refused(stale, Code.Aborted);
+    assert.equal(reason, "SEQUENCE_CONFLICT");
+    assert.equal(metadata["last_sequence"], String(last));
+    const done = await agent.send("there", { taskId, expectedSequence: last });
+    assert.equal(done.state, TaskState.COMPLETED);
+    assert.equal(outputText(done), "there");
+  },
+
   async credentials() {
     for (const who of [{ apiKey: "secret" }, { headers: { authorization: "Bearer secret" } }]) {
       const making = async () => connect("grpc://agent.example:50051", who);
@@ -427,7 +438,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     const waiting = newTask(`hold ${of}`);
     await throughDoor(stage, {}, async (client) => {
       for await (const event of client.stream(waiting)) {
-        assert.equal(event.taskId, waiting.id);
+        assert.equal(event.taskId, waiting.taskId);
         break;
       }
       const end = performance.now() + 5_000;
@@ -437,7 +448,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       } while (open > 0 && performance.now() < end);
       assert.equal(open, 0, `${open} streams are open`);
     });
-    await stage.agent.cancel(waiting.id, "seen");
+    await stage.agent.cancel(waiting.taskId, "seen");
   },
 
   async vectors({ vectors }) {

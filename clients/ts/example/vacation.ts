@@ -9,15 +9,15 @@ import {
   type Client,
   connect,
   connectRegistry,
+  type Input,
   jsonPart,
   outputText,
-  type TaskInput,
   urlOf,
 } from "@protolink-grpc/client/node";
 import { type RunEvent, TaskState } from "@protolink-grpc/protocol";
 
 /** The wish, in words for the model and as data for those who can read it. */
-function wish(destination: string): TaskInput {
+function wish(destination: string): Input {
   const text = `Plan and book a vacation in ${destination}: 5 nights for 2 guests.`;
   return [text, jsonPart({ to: destination, nights: 5, guests: 2, budget: null, start: null })];
 }

@@ -27,6 +27,10 @@ import {
   TaskView,
   type Tool,
   type Delta,
+  DeltaMode,
+  type TaskInput,
+  TaskTarget,
+  WaitFor,
 } from "@protolink-grpc/protocol";
 
 import { idOf, KnownApprovals } from "./approvals.js";
@@ -35,16 +39,25 @@ import { ProtolinkError } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, toolCall } from "./parts.js";
-import { contribution, newTask, randomId, type TaskInput } from "./tasks.js";
+import { type Input, inputOf, randomId } from "./tasks.js";
 
 /** What {@link Client.submit} can be told. */
 export interface SubmitOptions extends CallOptions {
   /**
-   * The task to continue. It must exist: the call fails with TASK_NOT_FOUND otherwise, and never begins a new one. Default: a new
-   * task, whose id is that of the input, or one that is made here.
+   * The task to continue. It must exist: the call fails with TASK_NOT_FOUND otherwise, and never begins a new one. Default: what the
+   * input says. One without an id begins a new task, whose id is made here; one with an id continues that task, unless its `target`
+   * is `TaskTarget.CREATE` or `TaskTarget.CREATE_OR_CONTINUE`.
    */
   taskId?: string;
-  /** Identifies the request: the same id is never a second run, from another process either. Default: a new random one. */
+  /**
+   * Sequence of the last event of the task that the caller has seen. Where the task has gone on since, the call fails with
+   * SEQUENCE_CONFLICT, and nothing is added to the task. Default: any.
+   */
+  expectedSequence?: bigint;
+  /**
+   * Identifies the request: the same id is never a second run, from another process either. The first answer counts, whatever else a
+   * repetition says. Default: a new random one.
+   */
   requestId?: string;
 }
 
@@ -158,22 +171,22 @@ export class Client {
    * Starts or continues a task, and waits until it ends or waits for someone. A task that failed is returned, too: look at its
    * `state`. An error says the `taskId`, also of a new task: it may run, and can be looked up and canceled.
    */
-  async send(input: TaskInput, options: SendOptions = {}): Promise<Task> {
+  async send(input: Input, options: SendOptions = {}): Promise<Task> {
     return this.#send({ ...this.#submission(input, options), view: options.view }, options);
   }
 
   /** Starts or continues a task, and returns its latest turn as soon as the agent has accepted it. See {@link subscribe}. */
-  async submit(input: TaskInput, options: SubmitOptions = {}): Promise<Task> {
-    return this.#send({ ...this.#submission(input, options), returnImmediately: true }, options);
+  async submit(input: Input, options: SubmitOptions = {}): Promise<Task> {
+    return this.#send({ ...this.#submission(input, options), waitFor: WaitFor.ACCEPTED }, options);
   }
 
   /**
    * Starts or continues a task, and yields the events of this turn as they happen, until the task ends or waits for someone.
    * It survives cuts: each event comes once, in order, without a gap. Leaving it early leaves the run alone.
    */
-  stream(input: TaskInput, options: StreamOptions = {}): Stream<RunEvent> {
-    const request = { ...this.#submission(input, options), deltas: !!options.onDelta };
-    const position = new LogPosition(StopAt.INTERRUPTED, request.taskId || request.task.id);
+  stream(input: Input, options: StreamOptions = {}): Stream<RunEvent> {
+    const request = { ...this.#submission(input, options), deltas: deltaMode(options) };
+    const position = new LogPosition(StopAt.INTERRUPTED, request.input.taskId);
     return this.#events(position, options, (call) =>
       position.seen === undefined
         ? this.agent.streamTask(request, call)
@@ -184,7 +197,7 @@ export class Client {
   /** Yields the events of a task after a sequence: stored ones, then live ones. It survives cuts as {@link stream} does. */
   subscribe(taskId: string, options: SubscribeOptions = {}): Stream<RunEvent> {
     const position = new LogPosition(options.stopAt ?? StopAt.TERMINAL, taskId, options.after ?? 0n);
-    return this.#events(position, options, (call) => this.#subscribed(position, !!options.onDelta, call));
+    return this.#events(position, options, (call) => this.#subscribed(position, deltaMode(options), call));
   }
 
   /** A task as it is now. Default: all of it. */
@@ -200,7 +213,7 @@ export class Client {
 
   /** Asks the agent to cancel a task, and returns its header afterwards. */
   async cancel(taskId: string, reason = "", options?: CallOptions): Promise<Task> {
-    const request = { taskId, reason, requestId: this.#newRequestId() };
+    const request = { taskId, reason };
     return taskOf(await this.#caller.answer((call) => this.agent.cancelTask(request, call), options));
   }
 
@@ -282,16 +295,26 @@ export class Client {
     return this.#caller.answer((call) => this.control.respondApproval(request, call), options);
   }
 
-  /** What sends a task. A new one has its id before it is sent; one that is continued is named by `taskId` alone. */
-  #submission(input: TaskInput, { taskId = "", requestId = this.#newRequestId() }: SubmitOptions) {
-    return { task: taskId ? contribution(input) : newTask(input), taskId, requestId };
+  /** What sends a task. A new one has its id before it is sent. */
+  #submission(input: Input, options: SubmitOptions) {
+    const { taskId, expectedSequence, requestId = this.#newRequestId() } = options;
+    let given = inputOf(input);
+    if (taskId) {
+      given = { ...given, taskId, target: TaskTarget.CONTINUE };
+    } else if (!given.taskId && given.target !== TaskTarget.CONTINUE) {
+      given = { ...given, taskId: randomId(), target: given.target || TaskTarget.CREATE };
+    }
+    if (expectedSequence !== undefined) {
+      given = { ...given, expectedSequence };
+    }
+    return { input: given, requestId };
   }
 
   async #send(request: Submission, options: CallOptions): Promise<Task> {
     try {
       return taskOf(await this.#caller.answer((call) => this.agent.sendTask(request, call), options));
     } catch (error) {
-      throw aboutTask(error, request.taskId || request.task.id);
+      throw aboutTask(error, request.input.taskId);
     }
   }
 
@@ -338,7 +361,7 @@ export class Client {
     return task !== undefined && task.sequence <= position.seen && isOver(task.state, position.stopAt);
   }
 
-  #subscribed({ taskId, seen = 0n, stopAt }: LogPosition, deltas: boolean, call: ConnectOptions) {
+  #subscribed({ taskId, seen = 0n, stopAt }: LogPosition, deltas: DeltaMode, call: ConnectOptions) {
     return this.agent.subscribeTask({ taskId, afterSequence: seen, stopAt, deltas }, call);
   }
 
@@ -381,11 +404,14 @@ export class Client {
 
 /** What starts or continues a task. */
 interface Submission {
-  task: Task;
-  taskId: string;
+  input: TaskInput;
   requestId: string;
   view?: TaskView;
-  returnImmediately?: boolean;
+  waitFor?: WaitFor;
+}
+
+function deltaMode({ onDelta }: StreamOptions | SubscribeOptions): DeltaMode {
+  return onDelta ? DeltaMode.ALL : DeltaMode.NONE;
 }
 
 function taskOf(response: { task?: Task }): Task {

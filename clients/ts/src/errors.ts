@@ -24,7 +24,7 @@ const IMPLIED: Partial<Record<Code, Reason>> = {
 
 /** One field of a request that is wrong. */
 export interface Violation {
-  /** Path of the field, for instance `task.id`. */
+  /** Path of the field, for instance `input.task_id`. */
   readonly field: string;
   /** What is wrong with it, one sentence. */
   readonly description: string;

@@ -37,4 +37,4 @@ export {
   toolOutputsOf,
 } from "./parts.js";
 export { type AgentFilter, Registry, urlOf } from "./registry.js";
-export { type Content, newTask, outputText, type TaskInput, userMessage } from "./tasks.js";
+export { type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";

@@ -2,15 +2,24 @@
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { type Message, MessageSchema, type Part, Role, type Task, TaskSchema } from "@protolink-grpc/protocol";
+import {
+  type Message,
+  MessageSchema,
+  type Part,
+  Role,
+  type Task,
+  type TaskInput,
+  TaskInputSchema,
+  TaskTarget,
+} from "@protolink-grpc/protocol";
 
 import { textOf, textPart } from "./parts.js";
 
 /** What a user says: a text, or texts and parts. */
 export type Content = string | readonly (string | Part)[];
 
-/** What is sent to an agent: what the user says, or a whole task with context, metadata or an id of the caller's own. */
-export type TaskInput = Content | MessageInitShape<typeof TaskSchema>;
+/** What is sent to an agent: what the user says, or a whole input with options, metadata or an id of the caller's own. */
+export type Input = Content | MessageInitShape<typeof TaskInputSchema>;
 
 /** A message of the user. */
 export function userMessage(content: Content): Message {
@@ -19,17 +28,20 @@ export function userMessage(content: Content): Message {
   return create(MessageSchema, { role: Role.USER, parts });
 }
 
-/** A new task, with an id by which it can be found and canceled, whatever becomes of the call that sends it. */
-export function newTask(input: TaskInput): Task {
-  const task = contribution(input);
-  // A copy: the caller's own task stays as it is.
-  return task.id ? task : { ...task, id: randomId() };
+/**
+ * What begins a new task, with an id by which the task can be found and canceled, whatever becomes of the call that sends it.
+ * Sending it fails with TASK_ALREADY_EXISTS where an id of the caller's own is taken.
+ */
+export function newTask(input: Input): TaskInput {
+  const given = inputOf(input);
+  // A copy: the caller's own input stays as it is.
+  return { ...given, taskId: given.taskId || randomId(), target: TaskTarget.CREATE };
 }
 
 /** What the caller contributes to a task, new or not. */
-export function contribution(input: TaskInput): Task {
+export function inputOf(input: Input): TaskInput {
   const isContent = typeof input === "string" || isList(input);
-  return create(TaskSchema, isContent ? { messages: [userMessage(input)] } : input);
+  return create(TaskInputSchema, isContent ? { messages: [userMessage(input)] } : input);
 }
 
 function isList(input: object): input is readonly unknown[] {

@@ -13,6 +13,9 @@ import {
   StopAt,
   TaskSchema,
   TaskState,
+  DeltaMode,
+  TaskTarget,
+  WaitFor,
 } from "@protolink-grpc/protocol";
 
 import {
@@ -23,6 +26,7 @@ import {
   ProtolinkError,
   type SendOptions,
   type StreamOptions,
+  userMessage,
 } from "../src/index.js";
 
 type Agent = Partial<ServiceImpl<typeof AgentService>>;
@@ -119,8 +123,8 @@ test("a gap is an error", async () => {
 test("a stream that ends with OK before its last event was cut", async () => {
   const asked: unknown[] = [];
   const client = clientOf({
-    async *streamTask({ task, requestId }) {
-      asked.push([task?.id, requestId]);
+    async *streamTask({ input, requestId }) {
+      asked.push([input?.taskId, requestId]);
       if (asked.length === 2) {
         yield { events: [event(1), event(2)] };
       }
@@ -131,7 +135,7 @@ test("a stream that ends with OK before its last event was cut", async () => {
     },
     getTask: () => ({ task: { sequence: 2n, state: TaskState.WORKING } }),
   });
-  assert.deepEqual(await sequences(client.stream({ id: "t-1" }, { requestId: "r-1" })), [1, 2, 3]);
+  assert.deepEqual(await sequences(client.stream({ taskId: "t-1" }, { requestId: "r-1" })), [1, 2, 3]);
   assert.deepEqual(asked, [["t-1", "r-1"], ["t-1", "r-1"], 2n]);
 });
 
@@ -291,9 +295,9 @@ test("a new task has its id before it is sent, the same in each attempt, and err
     throw ids.length % 2 ? cut() : new ConnectError("no", Code.FailedPrecondition);
   };
   const client = clientOf({
-    sendTask: ({ task }) => refusing(task?.id),
-    async *streamTask({ task }) {
-      refusing(task?.id);
+    sendTask: ({ input }) => refusing(input?.taskId),
+    async *streamTask({ input }) {
+      refusing(input?.taskId);
     },
   });
   const isRefused = ({ code, taskId }: ProtolinkError) => code === Code.FailedPrecondition && taskId === ids.at(-1);
@@ -303,32 +307,44 @@ test("a new task has its id before it is sent, the same in each attempt, and err
   assert.equal(ids[0], ids[1]);
   assert.equal(ids[2], ids[3]);
   assert.notEqual(ids[0], ids[2]);
-  const own = { id: "my-own", messages: [] };
+  const own = { taskId: "my-own", messages: [] };
   await assert.rejects(client.send(own), isRefused);
   assert.equal(ids.at(-1), "my-own");
 });
 
-test("a task is continued by the field task_id alone", async () => {
+test("the input says whether a task is created or continued", async () => {
   const asked: unknown[] = [];
   const client = clientOf({
-    sendTask({ task, taskId, returnImmediately }) {
-      asked.push([task?.id, task?.messages.length, taskId, returnImmediately]);
-      return { task: { id: taskId } };
+    sendTask({ input, waitFor }) {
+      asked.push([input?.taskId, input?.target, input?.expectedSequence, input?.messages.length, waitFor]);
+      return { task: { id: input?.taskId } };
     },
-    async *streamTask({ task, taskId }) {
-      asked.push([task?.id, task?.messages.length, taskId]);
+    async *streamTask({ input, deltas }) {
+      asked.push([input?.taskId, input?.target, input?.expectedSequence, input?.messages.length, deltas]);
       yield { events: [event(9, { last: true })] };
     },
   });
   const taskId = "t-1";
   await client.send("x", { taskId });
   await client.submit(["x", "y"], { taskId });
-  await sequences(client.stream("x", { taskId }));
+  await sequences(client.stream("x", { taskId, expectedSequence: 7n }));
+  await sequences(client.stream("x", { taskId, onDelta: () => {} }));
+  await client.send({ taskId });
+  await client.send({ taskId, target: TaskTarget.CREATE_OR_CONTINUE });
+  await client.send(newTask({ taskId }));
+  const { CREATE, CONTINUE, CREATE_OR_CONTINUE, UNSPECIFIED } = TaskTarget;
   assert.deepEqual(asked, [
-    ["", 1, taskId, false],
-    ["", 1, taskId, true],
-    ["", 1, taskId],
+    [taskId, CONTINUE, 0n, 1, WaitFor.UNSPECIFIED],
+    [taskId, CONTINUE, 0n, 1, WaitFor.ACCEPTED],
+    [taskId, CONTINUE, 7n, 1, DeltaMode.NONE],
+    [taskId, CONTINUE, 0n, 1, DeltaMode.ALL],
+    [taskId, UNSPECIFIED, 0n, 0, WaitFor.UNSPECIFIED], // read as continue
+    [taskId, CREATE_OR_CONTINUE, 0n, 0, WaitFor.UNSPECIFIED],
+    [taskId, CREATE, 0n, 0, WaitFor.UNSPECIFIED],
   ]);
+  const { id } = await client.send("x");
+  assert.ok(id);
+  assert.deepEqual(asked.at(-1), [id, CREATE, 0n, 1, WaitFor.UNSPECIFIED]);
 });
 
 test("a deadline bounds all attempts and pauses together, and says why it was not kept", async () => {
@@ -343,7 +359,7 @@ test("a deadline bounds all attempts and pauses together, and says why it was no
   const isLate = ({ code, reason, taskId, message }: ProtolinkError) =>
     code === Code.DeadlineExceeded && reason === "DEADLINE_EXCEEDED" && taskId === "t-1" && message.endsWith(": cut");
   const began = performance.now();
-  await assert.rejects(client.send({ id: "t-1" }, { timeoutMs: 250 }), isLate);
+  await assert.rejects(client.send({ taskId: "t-1" }, { timeoutMs: 250 }), isLate);
   await assert.rejects(sequences(client.subscribe("t-1", { timeoutMs: 250 })), isLate);
   const tookMs = performance.now() - began;
   assert.ok(tookMs >= 490 && tookMs < 1000, `it took ${tookMs} ms`);
@@ -503,7 +519,7 @@ test("the output of a task is its newest result", () => {
   const time = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
   const artifact = { parts: text("made"), createTime: time(2) };
   const answer = { role: 2, parts: text("said"), createTime: time(1) };
-  assert.equal(outputText(newTask("question")), "");
+  assert.equal(outputText(create(TaskSchema, { messages: [userMessage("question")] })), "");
   assert.equal(outputText(create(TaskSchema, { messages: [answer], artifacts: [artifact] })), "made");
   assert.equal(
     outputText(create(TaskSchema, { messages: [{ ...answer, createTime: time(3) }], artifacts: [artifact] })),

@@ -40,7 +40,7 @@ test("the details of a status are read", () => {
     [99, 7],
   ]);
   const violation = encoded([
-    [1, "task.id"],
+    [1, "input.task_id"],
     [2, "is too long"],
   ]);
   const delay = encoded([
@@ -59,7 +59,7 @@ test("the details of a status are read", () => {
   assert.equal(error.message, "said the server");
   assert.equal(error.reason, "TASK_NOT_FOUND");
   assert.deepEqual(error.metadata, { task_id: "t-1" });
-  assert.deepEqual(error.violations, [{ field: "task.id", description: "is too long" }]);
+  assert.deepEqual(error.violations, [{ field: "input.task_id", description: "is too long" }]);
   assert.equal(error.retryAfterMs, 2500);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { create } from "@bufbuild/protobuf";
-import { ArtifactSchema, type Part, PartSchema, TaskSchema } from "@protolink-grpc/protocol";
+import { ArtifactSchema, type Part, PartSchema, TaskInputSchema, TaskTarget } from "@protolink-grpc/protocol";
 
 import { composedId } from "../src/tasks.js";
 import {
@@ -35,18 +35,19 @@ test("a message is made of texts and parts, in order", () => {
   assert.deepEqual(userMessage("x"), userMessage(["x"]));
 });
 
-test("a new task has an id, and the caller's own task stays as it is", () => {
-  const given = create(TaskSchema, { messages: [userMessage("x")], sessionId: "s" });
+test("a new task has an id, and the caller's own input stays as it is", () => {
+  const given = create(TaskInputSchema, { messages: [userMessage("x")], sessionId: "s" });
   const made = newTask(given);
-  assert.ok(made.id);
-  assert.equal(given.id, "");
-  assert.deepEqual({ ...made, id: "" }, { ...given });
-  assert.equal(newTask({ id: "my-own" }).id, "my-own");
+  assert.ok(made.taskId);
+  assert.equal(given.taskId, "");
+  assert.deepEqual({ ...made, taskId: "", target: TaskTarget.UNSPECIFIED }, { ...given });
+  const { taskId, target } = newTask({ taskId: "my-own" });
+  assert.deepEqual([taskId, target], ["my-own", TaskTarget.CREATE]);
 });
 
 test("ids are random UUIDs, also where the platform makes none", () => {
   const form = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-  for (const made of [() => composedId(), () => newTask("x").id]) {
+  for (const made of [() => composedId(), () => newTask("x").taskId]) {
     const ids = Array.from({ length: 100 }, made);
     ids.forEach((id) => assert.match(id, form));
     assert.equal(new Set(ids).size, 100);

@@ -164,7 +164,7 @@ test("@grpc/grpc-js calls an agent through the generated services", { skip: stag
     const Agent = grpc.makeGenericClientConstructor(DEFINITION, "AgentService");
     const client = new Agent(agent.replace("grpc://", ""), grpc.credentials.createInsecure());
     const { task } = await new Promise<SendTaskResponse>((resolve, reject) => {
-      const request = create(SendTaskRequestSchema, { task: newTask("echo héllo 世界") });
+      const request = create(SendTaskRequestSchema, { input: newTask("echo héllo 世界") });
       client["sendTask"]!(request, (error: Error | null, response: SendTaskResponse) =>
         error ? reject(error) : resolve(response),
       );

@@ -149,7 +149,7 @@ pub async fn errors(world: &World) -> Outcome {
         .await;
     let invalid = refused(long, Code::InvalidArgument, reason::INVALID_ARGUMENT)?;
     let fields: Vec<_> = invalid.violations().iter().map(|each| each.field.as_str()).collect();
-    expect("the list of fields", fields, ["task.id"])?;
+    expect("the list of fields", fields, ["input.task_id"])?;
 
     let done = world.agent.send("echo done").await?;
     let late = world.agent.cancel(done.id, "too late").await;

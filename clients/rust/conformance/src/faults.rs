@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use plgrpc_client::v1::RunEvent;
+use plgrpc_client::v1::{RunEvent, TaskState};
 use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -144,6 +144,26 @@ pub async fn mistyped(world: &World) -> Outcome {
     let streamed = world.agent.stream(answer()).try_next().await;
     refused(streamed, Code::NotFound, reason::TASK_NOT_FOUND)?;
     Ok(())
+}
+
+pub async fn expected_sequence(world: &World) -> Outcome {
+    let asked = world.agent.send("ask where").await?;
+    let answer = |sequence| {
+        Submission::text("there")
+            .continuing(&asked.id)
+            .expected_sequence(sequence)
+    };
+    let stale = world.agent.send(answer(asked.sequence - 1)).await;
+    let error = refused(stale, Code::Aborted, reason::SEQUENCE_CONFLICT)?;
+    let last = asked.sequence.to_string();
+    expect(
+        "metadata last_sequence",
+        error.metadata().get("last_sequence"),
+        Some(&last),
+    )?;
+    let done = world.agent.send(answer(asked.sequence)).await?;
+    expect("the state", done.state(), TaskState::Completed)?;
+    expect("the output", output(&done).as_deref(), Some("there"))
 }
 
 pub async fn credentials(_: &World) -> Outcome {

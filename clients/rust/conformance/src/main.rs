@@ -108,6 +108,7 @@ async fn main() -> ExitCode {
     passed &= outcome("cancel-in-pause", faults::cancel_in_pause(world)).await;
     passed &= outcome("forgotten-task", faults::forgotten_task(world)).await;
     passed &= outcome("mistyped", faults::mistyped(world)).await;
+    passed &= outcome("expected-sequence", faults::expected_sequence(world)).await;
     passed &= outcome("credentials", faults::credentials(world)).await;
     passed &= outcome("leak", faults::leak(world)).await;
     if world.vectors.is_empty() {

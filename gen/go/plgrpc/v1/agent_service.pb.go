@@ -24,6 +24,112 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// WaitFor says when SendTask answers. A server refuses a value that it does not know.
+type WaitFor int32
+
+const (
+	// Not set; read as settled.
+	WaitFor_WAIT_FOR_UNSPECIFIED WaitFor = 0
+	// As soon as the input is in the log.
+	WaitFor_WAIT_FOR_ACCEPTED WaitFor = 1
+	// When the task is terminal, or waits for someone.
+	WaitFor_WAIT_FOR_SETTLED WaitFor = 2
+)
+
+// Enum value maps for WaitFor.
+var (
+	WaitFor_name = map[int32]string{
+		0: "WAIT_FOR_UNSPECIFIED",
+		1: "WAIT_FOR_ACCEPTED",
+		2: "WAIT_FOR_SETTLED",
+	}
+	WaitFor_value = map[string]int32{
+		"WAIT_FOR_UNSPECIFIED": 0,
+		"WAIT_FOR_ACCEPTED":    1,
+		"WAIT_FOR_SETTLED":     2,
+	}
+)
+
+func (x WaitFor) Enum() *WaitFor {
+	p := new(WaitFor)
+	*p = x
+	return p
+}
+
+func (x WaitFor) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WaitFor) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_agent_service_proto_enumTypes[0].Descriptor()
+}
+
+func (WaitFor) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_agent_service_proto_enumTypes[0]
+}
+
+func (x WaitFor) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WaitFor.Descriptor instead.
+func (WaitFor) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{0}
+}
+
+// DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+type DeltaMode int32
+
+const (
+	// Not set; read as none.
+	DeltaMode_DELTA_MODE_UNSPECIFIED DeltaMode = 0
+	// Events only.
+	DeltaMode_DELTA_MODE_NONE DeltaMode = 1
+	// All deltas, of every kind.
+	DeltaMode_DELTA_MODE_ALL DeltaMode = 2
+)
+
+// Enum value maps for DeltaMode.
+var (
+	DeltaMode_name = map[int32]string{
+		0: "DELTA_MODE_UNSPECIFIED",
+		1: "DELTA_MODE_NONE",
+		2: "DELTA_MODE_ALL",
+	}
+	DeltaMode_value = map[string]int32{
+		"DELTA_MODE_UNSPECIFIED": 0,
+		"DELTA_MODE_NONE":        1,
+		"DELTA_MODE_ALL":         2,
+	}
+)
+
+func (x DeltaMode) Enum() *DeltaMode {
+	p := new(DeltaMode)
+	*p = x
+	return p
+}
+
+func (x DeltaMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeltaMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_agent_service_proto_enumTypes[1].Descriptor()
+}
+
+func (DeltaMode) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_agent_service_proto_enumTypes[1]
+}
+
+func (x DeltaMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeltaMode.Descriptor instead.
+func (DeltaMode) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{1}
+}
+
 // StopAt says where a subscription ends by itself.
 type StopAt int32
 
@@ -65,11 +171,11 @@ func (x StopAt) String() string {
 }
 
 func (StopAt) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_agent_service_proto_enumTypes[0].Descriptor()
+	return file_plgrpc_v1_agent_service_proto_enumTypes[2].Descriptor()
 }
 
 func (StopAt) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_agent_service_proto_enumTypes[0]
+	return &file_plgrpc_v1_agent_service_proto_enumTypes[2]
 }
 
 func (x StopAt) Number() protoreflect.EnumNumber {
@@ -78,7 +184,7 @@ func (x StopAt) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopAt.Descriptor instead.
 func (StopAt) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{0}
+	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{2}
 }
 
 // GetAgentCardRequest asks for the card.
@@ -164,23 +270,21 @@ func (x *GetAgentCardResponse) GetCard() *AgentCard {
 	return nil
 }
 
-// SendTaskRequest submits a new task, or adds messages to one.
+// SendTaskRequest begins a task, or continues one.
 type SendTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-	// whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
-	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-	// empty means that a repetition is a new request. At most 128 bytes.
+	// What to begin, or to add. Set by the caller. Required.
+	Input *TaskInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+	// task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+	// most 128 bytes.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// How much of the task to return. Set by the caller. Default: turn.
-	View TaskView `protobuf:"varint,4,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
-	// Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
-	ReturnImmediately bool `protobuf:"varint,5,opt,name=return_immediately,json=returnImmediately,proto3" json:"return_immediately,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	View TaskView `protobuf:"varint,3,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
+	// When to answer. Set by the caller. Default: settled.
+	WaitFor       WaitFor `protobuf:"varint,4,opt,name=wait_for,json=waitFor,proto3,enum=plgrpc.v1.WaitFor" json:"wait_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendTaskRequest) Reset() {
@@ -213,9 +317,9 @@ func (*SendTaskRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *SendTaskRequest) GetTask() *Task {
+func (x *SendTaskRequest) GetInput() *TaskInput {
 	if x != nil {
-		return x.Task
+		return x.Input
 	}
 	return nil
 }
@@ -227,13 +331,6 @@ func (x *SendTaskRequest) GetRequestId() string {
 	return ""
 }
 
-func (x *SendTaskRequest) GetTaskId() string {
-	if x != nil {
-		return x.TaskId
-	}
-	return ""
-}
-
 func (x *SendTaskRequest) GetView() TaskView {
 	if x != nil {
 		return x.View
@@ -241,11 +338,11 @@ func (x *SendTaskRequest) GetView() TaskView {
 	return TaskView_TASK_VIEW_UNSPECIFIED
 }
 
-func (x *SendTaskRequest) GetReturnImmediately() bool {
+func (x *SendTaskRequest) GetWaitFor() WaitFor {
 	if x != nil {
-		return x.ReturnImmediately
+		return x.WaitFor
 	}
-	return false
+	return WaitFor_WAIT_FOR_UNSPECIFIED
 }
 
 // SendTaskResponse carries the task after the turn.
@@ -298,13 +395,11 @@ func (x *SendTaskResponse) GetTask() *Task {
 type StreamTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in SendTaskRequest.
-	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Input *TaskInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
 	// As in SendTaskRequest. A repetition shows the events of the first request's turn again.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// As in SendTaskRequest.
-	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-	Deltas        bool `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"`
+	// Which deltas to send. Set by the caller. Default: none.
+	Deltas        DeltaMode `protobuf:"varint,3,opt,name=deltas,proto3,enum=plgrpc.v1.DeltaMode" json:"deltas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,9 +434,9 @@ func (*StreamTaskRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *StreamTaskRequest) GetTask() *Task {
+func (x *StreamTaskRequest) GetInput() *TaskInput {
 	if x != nil {
-		return x.Task
+		return x.Input
 	}
 	return nil
 }
@@ -353,18 +448,11 @@ func (x *StreamTaskRequest) GetRequestId() string {
 	return ""
 }
 
-func (x *StreamTaskRequest) GetTaskId() string {
-	if x != nil {
-		return x.TaskId
-	}
-	return ""
-}
-
-func (x *StreamTaskRequest) GetDeltas() bool {
+func (x *StreamTaskRequest) GetDeltas() DeltaMode {
 	if x != nil {
 		return x.Deltas
 	}
-	return false
+	return DeltaMode_DELTA_MODE_UNSPECIFIED
 }
 
 // StreamTaskResponse carries whatever was ready.
@@ -442,8 +530,8 @@ type SubscribeTaskRequest struct {
 	AfterSequence int64 `protobuf:"varint,2,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"`
 	// Where to end. Set by the caller. Default: terminal.
 	StopAt StopAt `protobuf:"varint,3,opt,name=stop_at,json=stopAt,proto3,enum=plgrpc.v1.StopAt" json:"stop_at,omitempty"`
-	// Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-	Deltas        bool `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"`
+	// Which deltas to send. Set by the caller. Default: none.
+	Deltas        DeltaMode `protobuf:"varint,4,opt,name=deltas,proto3,enum=plgrpc.v1.DeltaMode" json:"deltas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,11 +587,11 @@ func (x *SubscribeTaskRequest) GetStopAt() StopAt {
 	return StopAt_STOP_AT_UNSPECIFIED
 }
 
-func (x *SubscribeTaskRequest) GetDeltas() bool {
+func (x *SubscribeTaskRequest) GetDeltas() DeltaMode {
 	if x != nil {
 		return x.Deltas
 	}
-	return false
+	return DeltaMode_DELTA_MODE_UNSPECIFIED
 }
 
 // SubscribeTaskResponse carries whatever was ready.
@@ -827,7 +915,7 @@ func (x *ListTasksResponse) GetTotalSize() int64 {
 	return 0
 }
 
-// CancelTaskRequest names a task to cancel.
+// CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
 type CancelTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to cancel. Set by the caller. Required.
@@ -835,9 +923,7 @@ type CancelTaskRequest struct {
 	// Why, one sentence. Set by the caller. Empty means not stated.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Facts for the log, a JSON object. Set by the caller. Empty means none.
-	MetadataJson string `protobuf:"bytes,3,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// Identifies the request. Set by the caller. Canceling twice is the same as once.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	MetadataJson  string `protobuf:"bytes,3,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,13 +979,6 @@ func (x *CancelTaskRequest) GetMetadataJson() string {
 	return ""
 }
 
-func (x *CancelTaskRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 // CancelTaskResponse carries the task after the attempt.
 type CancelTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -950,34 +1029,32 @@ var File_plgrpc_v1_agent_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/watch.proto\"\x15\n" +
+	"\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"\x15\n" +
 	"\x13GetAgentCardRequest\"@\n" +
 	"\x14GetAgentCardResponse\x12(\n" +
-	"\x04card\x18\x01 \x01(\v2\x14.plgrpc.v1.AgentCardR\x04card\"\xc6\x01\n" +
-	"\x0fSendTaskRequest\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1d\n" +
+	"\x04card\x18\x01 \x01(\v2\x14.plgrpc.v1.AgentCardR\x04card\"\xb4\x01\n" +
+	"\x0fSendTaskRequest\x12*\n" +
+	"\x05input\x18\x01 \x01(\v2\x14.plgrpc.v1.TaskInputR\x05input\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x17\n" +
-	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12'\n" +
-	"\x04view\x18\x04 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\x12-\n" +
-	"\x12return_immediately\x18\x05 \x01(\bR\x11returnImmediately\"7\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12'\n" +
+	"\x04view\x18\x03 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\x12-\n" +
+	"\bwait_for\x18\x04 \x01(\x0e2\x12.plgrpc.v1.WaitForR\awaitFor\"7\n" +
 	"\x10SendTaskResponse\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\"\x88\x01\n" +
-	"\x11StreamTaskRequest\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1d\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\"\x8c\x01\n" +
+	"\x11StreamTaskRequest\x12*\n" +
+	"\x05input\x18\x01 \x01(\v2\x14.plgrpc.v1.TaskInputR\x05input\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x17\n" +
-	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xa1\x01\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12,\n" +
+	"\x06deltas\x18\x03 \x01(\x0e2\x14.plgrpc.v1.DeltaModeR\x06deltas\"\xa1\x01\n" +
 	"\x12StreamTaskResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12(\n" +
 	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\x124\n" +
-	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"\x9a\x01\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"\xb0\x01\n" +
 	"\x14SubscribeTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12%\n" +
 	"\x0eafter_sequence\x18\x02 \x01(\x03R\rafterSequence\x12*\n" +
-	"\astop_at\x18\x03 \x01(\x0e2\x11.plgrpc.v1.StopAtR\x06stopAt\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xa4\x01\n" +
+	"\astop_at\x18\x03 \x01(\x0e2\x11.plgrpc.v1.StopAtR\x06stopAt\x12,\n" +
+	"\x06deltas\x18\x04 \x01(\x0e2\x14.plgrpc.v1.DeltaModeR\x06deltas\"\xa4\x01\n" +
 	"\x15SubscribeTaskResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12(\n" +
 	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\x124\n" +
@@ -1000,15 +1077,21 @@ const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\x05tasks\x18\x01 \x03(\v2\x0f.plgrpc.v1.TaskR\x05tasks\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
-	"total_size\x18\x03 \x01(\x03R\ttotalSize\"\x88\x01\n" +
+	"total_size\x18\x03 \x01(\x03R\ttotalSize\"i\n" +
 	"\x11CancelTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
-	"\rmetadata_json\x18\x03 \x01(\tR\fmetadataJson\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"9\n" +
+	"\rmetadata_json\x18\x03 \x01(\tR\fmetadataJson\"9\n" +
 	"\x12CancelTaskResponse\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task*e\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task*P\n" +
+	"\aWaitFor\x12\x18\n" +
+	"\x14WAIT_FOR_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11WAIT_FOR_ACCEPTED\x10\x01\x12\x14\n" +
+	"\x10WAIT_FOR_SETTLED\x10\x02*P\n" +
+	"\tDeltaMode\x12\x1a\n" +
+	"\x16DELTA_MODE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fDELTA_MODE_NONE\x10\x01\x12\x12\n" +
+	"\x0eDELTA_MODE_ALL\x10\x02*e\n" +
 	"\x06StopAt\x12\x17\n" +
 	"\x13STOP_AT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10STOP_AT_TERMINAL\x10\x01\x12\x17\n" +
@@ -1038,72 +1121,78 @@ func file_plgrpc_v1_agent_service_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_agent_service_proto_rawDescData
 }
 
-var file_plgrpc_v1_agent_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_plgrpc_v1_agent_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_plgrpc_v1_agent_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_plgrpc_v1_agent_service_proto_goTypes = []any{
-	(StopAt)(0),                   // 0: plgrpc.v1.StopAt
-	(*GetAgentCardRequest)(nil),   // 1: plgrpc.v1.GetAgentCardRequest
-	(*GetAgentCardResponse)(nil),  // 2: plgrpc.v1.GetAgentCardResponse
-	(*SendTaskRequest)(nil),       // 3: plgrpc.v1.SendTaskRequest
-	(*SendTaskResponse)(nil),      // 4: plgrpc.v1.SendTaskResponse
-	(*StreamTaskRequest)(nil),     // 5: plgrpc.v1.StreamTaskRequest
-	(*StreamTaskResponse)(nil),    // 6: plgrpc.v1.StreamTaskResponse
-	(*SubscribeTaskRequest)(nil),  // 7: plgrpc.v1.SubscribeTaskRequest
-	(*SubscribeTaskResponse)(nil), // 8: plgrpc.v1.SubscribeTaskResponse
-	(*GetTaskRequest)(nil),        // 9: plgrpc.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 10: plgrpc.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),      // 11: plgrpc.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 12: plgrpc.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),     // 13: plgrpc.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),    // 14: plgrpc.v1.CancelTaskResponse
-	(*AgentCard)(nil),             // 15: plgrpc.v1.AgentCard
-	(*Task)(nil),                  // 16: plgrpc.v1.Task
-	(TaskView)(0),                 // 17: plgrpc.v1.TaskView
-	(*RunEvent)(nil),              // 18: plgrpc.v1.RunEvent
-	(*Delta)(nil),                 // 19: plgrpc.v1.Delta
-	(*WatchPosition)(nil),         // 20: plgrpc.v1.WatchPosition
-	(TaskState)(0),                // 21: plgrpc.v1.TaskState
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(WaitFor)(0),                  // 0: plgrpc.v1.WaitFor
+	(DeltaMode)(0),                // 1: plgrpc.v1.DeltaMode
+	(StopAt)(0),                   // 2: plgrpc.v1.StopAt
+	(*GetAgentCardRequest)(nil),   // 3: plgrpc.v1.GetAgentCardRequest
+	(*GetAgentCardResponse)(nil),  // 4: plgrpc.v1.GetAgentCardResponse
+	(*SendTaskRequest)(nil),       // 5: plgrpc.v1.SendTaskRequest
+	(*SendTaskResponse)(nil),      // 6: plgrpc.v1.SendTaskResponse
+	(*StreamTaskRequest)(nil),     // 7: plgrpc.v1.StreamTaskRequest
+	(*StreamTaskResponse)(nil),    // 8: plgrpc.v1.StreamTaskResponse
+	(*SubscribeTaskRequest)(nil),  // 9: plgrpc.v1.SubscribeTaskRequest
+	(*SubscribeTaskResponse)(nil), // 10: plgrpc.v1.SubscribeTaskResponse
+	(*GetTaskRequest)(nil),        // 11: plgrpc.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 12: plgrpc.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),      // 13: plgrpc.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 14: plgrpc.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),     // 15: plgrpc.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),    // 16: plgrpc.v1.CancelTaskResponse
+	(*AgentCard)(nil),             // 17: plgrpc.v1.AgentCard
+	(*TaskInput)(nil),             // 18: plgrpc.v1.TaskInput
+	(TaskView)(0),                 // 19: plgrpc.v1.TaskView
+	(*Task)(nil),                  // 20: plgrpc.v1.Task
+	(*RunEvent)(nil),              // 21: plgrpc.v1.RunEvent
+	(*Delta)(nil),                 // 22: plgrpc.v1.Delta
+	(*WatchPosition)(nil),         // 23: plgrpc.v1.WatchPosition
+	(TaskState)(0),                // 24: plgrpc.v1.TaskState
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_plgrpc_v1_agent_service_proto_depIdxs = []int32{
-	15, // 0: plgrpc.v1.GetAgentCardResponse.card:type_name -> plgrpc.v1.AgentCard
-	16, // 1: plgrpc.v1.SendTaskRequest.task:type_name -> plgrpc.v1.Task
-	17, // 2: plgrpc.v1.SendTaskRequest.view:type_name -> plgrpc.v1.TaskView
-	16, // 3: plgrpc.v1.SendTaskResponse.task:type_name -> plgrpc.v1.Task
-	16, // 4: plgrpc.v1.StreamTaskRequest.task:type_name -> plgrpc.v1.Task
-	18, // 5: plgrpc.v1.StreamTaskResponse.events:type_name -> plgrpc.v1.RunEvent
-	19, // 6: plgrpc.v1.StreamTaskResponse.deltas:type_name -> plgrpc.v1.Delta
-	20, // 7: plgrpc.v1.StreamTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
-	0,  // 8: plgrpc.v1.SubscribeTaskRequest.stop_at:type_name -> plgrpc.v1.StopAt
-	18, // 9: plgrpc.v1.SubscribeTaskResponse.events:type_name -> plgrpc.v1.RunEvent
-	19, // 10: plgrpc.v1.SubscribeTaskResponse.deltas:type_name -> plgrpc.v1.Delta
-	20, // 11: plgrpc.v1.SubscribeTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
-	17, // 12: plgrpc.v1.GetTaskRequest.view:type_name -> plgrpc.v1.TaskView
-	16, // 13: plgrpc.v1.GetTaskResponse.task:type_name -> plgrpc.v1.Task
-	21, // 14: plgrpc.v1.ListTasksRequest.states:type_name -> plgrpc.v1.TaskState
-	22, // 15: plgrpc.v1.ListTasksRequest.updated_after:type_name -> google.protobuf.Timestamp
-	17, // 16: plgrpc.v1.ListTasksRequest.view:type_name -> plgrpc.v1.TaskView
-	16, // 17: plgrpc.v1.ListTasksResponse.tasks:type_name -> plgrpc.v1.Task
-	16, // 18: plgrpc.v1.CancelTaskResponse.task:type_name -> plgrpc.v1.Task
-	1,  // 19: plgrpc.v1.AgentService.GetAgentCard:input_type -> plgrpc.v1.GetAgentCardRequest
-	3,  // 20: plgrpc.v1.AgentService.SendTask:input_type -> plgrpc.v1.SendTaskRequest
-	5,  // 21: plgrpc.v1.AgentService.StreamTask:input_type -> plgrpc.v1.StreamTaskRequest
-	7,  // 22: plgrpc.v1.AgentService.SubscribeTask:input_type -> plgrpc.v1.SubscribeTaskRequest
-	9,  // 23: plgrpc.v1.AgentService.GetTask:input_type -> plgrpc.v1.GetTaskRequest
-	11, // 24: plgrpc.v1.AgentService.ListTasks:input_type -> plgrpc.v1.ListTasksRequest
-	13, // 25: plgrpc.v1.AgentService.CancelTask:input_type -> plgrpc.v1.CancelTaskRequest
-	2,  // 26: plgrpc.v1.AgentService.GetAgentCard:output_type -> plgrpc.v1.GetAgentCardResponse
-	4,  // 27: plgrpc.v1.AgentService.SendTask:output_type -> plgrpc.v1.SendTaskResponse
-	6,  // 28: plgrpc.v1.AgentService.StreamTask:output_type -> plgrpc.v1.StreamTaskResponse
-	8,  // 29: plgrpc.v1.AgentService.SubscribeTask:output_type -> plgrpc.v1.SubscribeTaskResponse
-	10, // 30: plgrpc.v1.AgentService.GetTask:output_type -> plgrpc.v1.GetTaskResponse
-	12, // 31: plgrpc.v1.AgentService.ListTasks:output_type -> plgrpc.v1.ListTasksResponse
-	14, // 32: plgrpc.v1.AgentService.CancelTask:output_type -> plgrpc.v1.CancelTaskResponse
-	26, // [26:33] is the sub-list for method output_type
-	19, // [19:26] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	17, // 0: plgrpc.v1.GetAgentCardResponse.card:type_name -> plgrpc.v1.AgentCard
+	18, // 1: plgrpc.v1.SendTaskRequest.input:type_name -> plgrpc.v1.TaskInput
+	19, // 2: plgrpc.v1.SendTaskRequest.view:type_name -> plgrpc.v1.TaskView
+	0,  // 3: plgrpc.v1.SendTaskRequest.wait_for:type_name -> plgrpc.v1.WaitFor
+	20, // 4: plgrpc.v1.SendTaskResponse.task:type_name -> plgrpc.v1.Task
+	18, // 5: plgrpc.v1.StreamTaskRequest.input:type_name -> plgrpc.v1.TaskInput
+	1,  // 6: plgrpc.v1.StreamTaskRequest.deltas:type_name -> plgrpc.v1.DeltaMode
+	21, // 7: plgrpc.v1.StreamTaskResponse.events:type_name -> plgrpc.v1.RunEvent
+	22, // 8: plgrpc.v1.StreamTaskResponse.deltas:type_name -> plgrpc.v1.Delta
+	23, // 9: plgrpc.v1.StreamTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
+	2,  // 10: plgrpc.v1.SubscribeTaskRequest.stop_at:type_name -> plgrpc.v1.StopAt
+	1,  // 11: plgrpc.v1.SubscribeTaskRequest.deltas:type_name -> plgrpc.v1.DeltaMode
+	21, // 12: plgrpc.v1.SubscribeTaskResponse.events:type_name -> plgrpc.v1.RunEvent
+	22, // 13: plgrpc.v1.SubscribeTaskResponse.deltas:type_name -> plgrpc.v1.Delta
+	23, // 14: plgrpc.v1.SubscribeTaskResponse.position:type_name -> plgrpc.v1.WatchPosition
+	19, // 15: plgrpc.v1.GetTaskRequest.view:type_name -> plgrpc.v1.TaskView
+	20, // 16: plgrpc.v1.GetTaskResponse.task:type_name -> plgrpc.v1.Task
+	24, // 17: plgrpc.v1.ListTasksRequest.states:type_name -> plgrpc.v1.TaskState
+	25, // 18: plgrpc.v1.ListTasksRequest.updated_after:type_name -> google.protobuf.Timestamp
+	19, // 19: plgrpc.v1.ListTasksRequest.view:type_name -> plgrpc.v1.TaskView
+	20, // 20: plgrpc.v1.ListTasksResponse.tasks:type_name -> plgrpc.v1.Task
+	20, // 21: plgrpc.v1.CancelTaskResponse.task:type_name -> plgrpc.v1.Task
+	3,  // 22: plgrpc.v1.AgentService.GetAgentCard:input_type -> plgrpc.v1.GetAgentCardRequest
+	5,  // 23: plgrpc.v1.AgentService.SendTask:input_type -> plgrpc.v1.SendTaskRequest
+	7,  // 24: plgrpc.v1.AgentService.StreamTask:input_type -> plgrpc.v1.StreamTaskRequest
+	9,  // 25: plgrpc.v1.AgentService.SubscribeTask:input_type -> plgrpc.v1.SubscribeTaskRequest
+	11, // 26: plgrpc.v1.AgentService.GetTask:input_type -> plgrpc.v1.GetTaskRequest
+	13, // 27: plgrpc.v1.AgentService.ListTasks:input_type -> plgrpc.v1.ListTasksRequest
+	15, // 28: plgrpc.v1.AgentService.CancelTask:input_type -> plgrpc.v1.CancelTaskRequest
+	4,  // 29: plgrpc.v1.AgentService.GetAgentCard:output_type -> plgrpc.v1.GetAgentCardResponse
+	6,  // 30: plgrpc.v1.AgentService.SendTask:output_type -> plgrpc.v1.SendTaskResponse
+	8,  // 31: plgrpc.v1.AgentService.StreamTask:output_type -> plgrpc.v1.StreamTaskResponse
+	10, // 32: plgrpc.v1.AgentService.SubscribeTask:output_type -> plgrpc.v1.SubscribeTaskResponse
+	12, // 33: plgrpc.v1.AgentService.GetTask:output_type -> plgrpc.v1.GetTaskResponse
+	14, // 34: plgrpc.v1.AgentService.ListTasks:output_type -> plgrpc.v1.ListTasksResponse
+	16, // 35: plgrpc.v1.AgentService.CancelTask:output_type -> plgrpc.v1.CancelTaskResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_agent_service_proto_init() }
@@ -1114,13 +1203,14 @@ func file_plgrpc_v1_agent_service_proto_init() {
 	file_plgrpc_v1_agent_card_proto_init()
 	file_plgrpc_v1_event_proto_init()
 	file_plgrpc_v1_task_proto_init()
+	file_plgrpc_v1_task_input_proto_init()
 	file_plgrpc_v1_watch_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_agent_service_proto_rawDesc), len(file_plgrpc_v1_agent_service_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      3,
 			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -46,8 +46,8 @@ type AgentServiceClient interface {
 	//
 	// The run does not end with the call: a deadline bounds the wait only.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-	// FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+	// FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	SendTask(ctx context.Context, in *SendTaskRequest, opts ...grpc.CallOption) (*SendTaskResponse, error)
 	// StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
 	//
@@ -186,8 +186,8 @@ type AgentServiceServer interface {
 	//
 	// The run does not end with the call: a deadline bounds the wait only.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-	// FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+	// FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	SendTask(context.Context, *SendTaskRequest) (*SendTaskResponse, error)
 	// StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
 	//

@@ -94,11 +94,12 @@ func (BudgetEffect) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{0}
 }
 
-// RunContext is the envelope of one run. What a caller puts here can narrow what the agent may do, never widen it.
+// RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
+// canceled, the state of its task says.
 type RunContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-	// replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+	// Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+	// default.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Groups runs of one conversation. Set by the caller, else by the server.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -114,17 +115,13 @@ type RunContext struct {
 	PermissionsJson string `protobuf:"bytes,7,opt,name=permissions_json,json=permissionsJson,proto3" json:"permissions_json,omitempty"`
 	// Limits of the run. Set by the caller. Unset means no limit.
 	Budget *RunBudget `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Whether the run was canceled. Set by the server.
-	Canceled bool `protobuf:"varint,9,opt,name=canceled,proto3" json:"canceled,omitempty"`
-	// Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-	CancelReason string `protobuf:"bytes,10,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
 	// Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
 	MetadataJson string `protobuf:"bytes,11,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// When the context came into being, UTC, microseconds. Set by whoever made it.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Output only. Authenticated principal that started the run. Set by the server.
+	// Authenticated principal that started the run. Set by the server.
 	Principal string `protobuf:"bytes,13,opt,name=principal,proto3" json:"principal,omitempty"`
-	// Output only. What the credentials of that principal allow. Set by the server.
+	// What the credentials of that principal allow. Set by the server.
 	Scopes        []string `protobuf:"bytes,14,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,20 +211,6 @@ func (x *RunContext) GetBudget() *RunBudget {
 		return x.Budget
 	}
 	return nil
-}
-
-func (x *RunContext) GetCanceled() bool {
-	if x != nil {
-		return x.Canceled
-	}
-	return false
-}
-
-func (x *RunContext) GetCancelReason() string {
-	if x != nil {
-		return x.CancelReason
-	}
-	return ""
 }
 
 func (x *RunContext) GetMetadataJson() string {
@@ -816,7 +799,7 @@ var File_plgrpc_v1_context_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x03\n" +
+	"\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x03\n" +
 	"\n" +
 	"RunContext\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
@@ -828,10 +811,7 @@ const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\vagent_chain\x18\x06 \x03(\tR\n" +
 	"agentChain\x12)\n" +
 	"\x10permissions_json\x18\a \x01(\tR\x0fpermissionsJson\x12,\n" +
-	"\x06budget\x18\b \x01(\v2\x14.plgrpc.v1.RunBudgetR\x06budget\x12\x1a\n" +
-	"\bcanceled\x18\t \x01(\bR\bcanceled\x12#\n" +
-	"\rcancel_reason\x18\n" +
-	" \x01(\tR\fcancelReason\x12#\n" +
+	"\x06budget\x18\b \x01(\v2\x14.plgrpc.v1.RunBudgetR\x06budget\x12#\n" +
 	"\rmetadata_json\x18\v \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x1c\n" +

@@ -143,7 +143,8 @@ const (
 	ErrorReason_ERROR_REASON_STORE_VERSION ErrorReason = 47
 	// The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_LOG_TOO_NEW ErrorReason = 48
-	// Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+	// The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+	// sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_SEQUENCE_CONFLICT ErrorReason = 49
 	// Another process runs the task now. Repeat the request. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_LEASE_LOST ErrorReason = 50
@@ -165,6 +166,9 @@ const (
 	// Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
 	// `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
 	ErrorReason_ERROR_REASON_POSITION_COMPACTED ErrorReason = 58
+	// A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+	// ALREADY_EXISTS.
+	ErrorReason_ERROR_REASON_TASK_ALREADY_EXISTS ErrorReason = 59
 )
 
 // Enum value maps for ErrorReason.
@@ -229,6 +233,7 @@ var (
 		56: "ERROR_REASON_VERSION_NOT_SUPPORTED",
 		57: "ERROR_REASON_INVALID_AGENT_RESPONSE",
 		58: "ERROR_REASON_POSITION_COMPACTED",
+		59: "ERROR_REASON_TASK_ALREADY_EXISTS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -290,6 +295,7 @@ var (
 		"ERROR_REASON_VERSION_NOT_SUPPORTED":              56,
 		"ERROR_REASON_INVALID_AGENT_RESPONSE":             57,
 		"ERROR_REASON_POSITION_COMPACTED":                 58,
+		"ERROR_REASON_TASK_ALREADY_EXISTS":                59,
 	}
 )
 
@@ -324,7 +330,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xa7\x10\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xcd\x10\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -385,7 +391,8 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"'ERROR_REASON_EXTENSION_SUPPORT_REQUIRED\x107\x12&\n" +
 	"\"ERROR_REASON_VERSION_NOT_SUPPORTED\x108\x12'\n" +
 	"#ERROR_REASON_INVALID_AGENT_RESPONSE\x109\x12#\n" +
-	"\x1fERROR_REASON_POSITION_COMPACTED\x10:Bc\n" +
+	"\x1fERROR_REASON_POSITION_COMPACTED\x10:\x12$\n" +
+	" ERROR_REASON_TASK_ALREADY_EXISTS\x10;Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

@@ -29,7 +29,7 @@ const (
 type TaskState int32
 
 const (
-	// Not set. A request may leave it so: a new task is submitted.
+	// Not set; never sent.
 	TaskState_TASK_STATE_UNSPECIFIED TaskState = 0
 	// Accepted, not begun.
 	TaskState_TASK_STATE_SUBMITTED TaskState = 1
@@ -420,18 +420,16 @@ func (x *Artifact) GetActionId() string {
 	return ""
 }
 
-// Task is a reading of a task's log: the state that its events add up to.
-//
-// In a request it carries what the caller contributes: the id that it chose, new messages, context and metadata.
+// Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Where it stands. Set by the server.
 	State TaskState `protobuf:"varint,2,opt,name=state,proto3,enum=plgrpc.v1.TaskState" json:"state,omitempty"`
-	// Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+	// Communication, oldest first. Set by callers and the agent.
 	Messages []*Message `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+	// Results, oldest first, after those that callers have brought along. Set by callers and the agent.
 	Artifacts []*Artifact `protobuf:"bytes,4,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
 	MetadataJson string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
@@ -449,7 +447,7 @@ type Task struct {
 	Sequence int64 `protobuf:"varint,11,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Agent that owns the task. Set by the server.
 	AgentName string `protobuf:"bytes,12,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Envelope of the latest run. Set by the caller, completed by the server.
+	// Envelope of the latest run. Set by the server, from the caller's RunOptions.
 	Context *RunContext `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
 	// State changes, oldest first. Set by the server.
 	StateHistory []*StateChange `protobuf:"bytes,14,rep,name=state_history,json=stateHistory,proto3" json:"state_history,omitempty"`

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import agent_card_pb2 as _agent_card_pb2
 from plgrpc.v1 import event_pb2 as _event_pb2
+from plgrpc.v1 import task_input_pb2 as _task_input_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
 from plgrpc.v1 import watch_pb2 as _watch_pb2
 import builtins as _builtins
@@ -23,6 +24,54 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _WaitFor:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WAIT_FOR_UNSPECIFIED: _WaitFor.ValueType  # 0
+    """Not set; read as settled."""
+    WAIT_FOR_ACCEPTED: _WaitFor.ValueType  # 1
+    """As soon as the input is in the log."""
+    WAIT_FOR_SETTLED: _WaitFor.ValueType  # 2
+    """When the task is terminal, or waits for someone."""
+
+class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
+    """WaitFor says when SendTask answers. A server refuses a value that it does not know."""
+
+WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0
+"""Not set; read as settled."""
+WAIT_FOR_ACCEPTED: WaitFor.ValueType  # 1
+"""As soon as the input is in the log."""
+WAIT_FOR_SETTLED: WaitFor.ValueType  # 2
+"""When the task is terminal, or waits for someone."""
+Global___WaitFor: _TypeAlias = WaitFor  # noqa: Y015
+
+class _DeltaMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DeltaModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeltaMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DELTA_MODE_UNSPECIFIED: _DeltaMode.ValueType  # 0
+    """Not set; read as none."""
+    DELTA_MODE_NONE: _DeltaMode.ValueType  # 1
+    """Events only."""
+    DELTA_MODE_ALL: _DeltaMode.ValueType  # 2
+    """All deltas, of every kind."""
+
+class DeltaMode(_DeltaMode, metaclass=_DeltaModeEnumTypeWrapper):
+    """DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know."""
+
+DELTA_MODE_UNSPECIFIED: DeltaMode.ValueType  # 0
+"""Not set; read as none."""
+DELTA_MODE_NONE: DeltaMode.ValueType  # 1
+"""Events only."""
+DELTA_MODE_ALL: DeltaMode.ValueType  # 2
+"""All deltas, of every kind."""
+Global___DeltaMode: _TypeAlias = DeltaMode  # noqa: Y015
 
 class _StopAt:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -95,43 +144,38 @@ Global___GetAgentCardResponse: _TypeAlias = GetAgentCardResponse  # noqa: Y015
 
 @_typing.final
 class SendTaskRequest(_message.Message):
-    """SendTaskRequest submits a new task, or adds messages to one."""
+    """SendTaskRequest begins a task, or continues one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TASK_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    TASK_ID_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
-    RETURN_IMMEDIATELY_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-    empty means that a repetition is a new request. At most 128 bytes.
+    """Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+    task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+    most 128 bytes.
     """
-    task_id: _builtins.str
-    """Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides."""
     view: _task_pb2.TaskView.ValueType
     """How much of the task to return. Set by the caller. Default: turn."""
-    return_immediately: _builtins.bool
-    """Whether to answer as soon as the task is accepted. Set by the caller. Default: wait."""
+    wait_for: Global___WaitFor.ValueType
+    """When to answer. Set by the caller. Default: settled."""
     @_builtins.property
-    def task(self) -> _task_pb2.Task:
-        """What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-        whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
-        """
+    def input(self) -> _task_input_pb2.TaskInput:
+        """What to begin, or to add. Set by the caller. Required."""
 
     def __init__(
         self,
         *,
-        task: _task_pb2.Task | None = ...,
+        input: _task_input_pb2.TaskInput | None = ...,
         request_id: _builtins.str = ...,
-        task_id: _builtins.str = ...,
         view: _task_pb2.TaskView.ValueType = ...,
-        return_immediately: _builtins.bool = ...,
+        wait_for: Global___WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "return_immediately", b"return_immediately", "task", b"task", "task_id", b"task_id", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "request_id", b"request_id", "view", b"view", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,31 +211,27 @@ class StreamTaskRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TASK_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    TASK_ID_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """As in SendTaskRequest. A repetition shows the events of the first request's turn again."""
-    task_id: _builtins.str
-    """As in SendTaskRequest."""
-    deltas: _builtins.bool
-    """Whether to send deltas of the text that models produce. Set by the caller. Default: events only."""
+    deltas: Global___DeltaMode.ValueType
+    """Which deltas to send. Set by the caller. Default: none."""
     @_builtins.property
-    def task(self) -> _task_pb2.Task:
+    def input(self) -> _task_input_pb2.TaskInput:
         """As in SendTaskRequest."""
 
     def __init__(
         self,
         *,
-        task: _task_pb2.Task | None = ...,
+        input: _task_input_pb2.TaskInput | None = ...,
         request_id: _builtins.str = ...,
-        task_id: _builtins.str = ...,
-        deltas: _builtins.bool = ...,
+        deltas: Global___DeltaMode.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "request_id", b"request_id", "task", b"task", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deltas", b"deltas", "input", b"input", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -253,15 +293,15 @@ class SubscribeTaskRequest(_message.Message):
     """
     stop_at: Global___StopAt.ValueType
     """Where to end. Set by the caller. Default: terminal."""
-    deltas: _builtins.bool
-    """Whether to send deltas of the text that models produce. Set by the caller. Default: events only."""
+    deltas: Global___DeltaMode.ValueType
+    """Which deltas to send. Set by the caller. Default: none."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
         stop_at: Global___StopAt.ValueType = ...,
-        deltas: _builtins.bool = ...,
+        deltas: Global___DeltaMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -439,33 +479,29 @@ Global___ListTasksResponse: _TypeAlias = ListTasksResponse  # noqa: Y015
 
 @_typing.final
 class CancelTaskRequest(_message.Message):
-    """CancelTaskRequest names a task to cancel."""
+    """CancelTaskRequest names a task to cancel. Canceling twice is the same as once."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task to cancel. Set by the caller. Required."""
     reason: _builtins.str
     """Why, one sentence. Set by the caller. Empty means not stated."""
     metadata_json: _builtins.str
     """Facts for the log, a JSON object. Set by the caller. Empty means none."""
-    request_id: _builtins.str
-    """Identifies the request. Set by the caller. Canceling twice is the same as once."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         reason: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
-        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata_json", b"metadata_json", "reason", b"reason", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata_json", b"metadata_json", "reason", b"reason", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

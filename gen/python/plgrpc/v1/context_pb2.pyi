@@ -64,7 +64,9 @@ Global___BudgetEffect: _TypeAlias = BudgetEffect  # noqa: Y015
 
 @_typing.final
 class RunContext(_message.Message):
-    """RunContext is the envelope of one run. What a caller puts here can narrow what the agent may do, never widen it."""
+    """RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
+    canceled, the state of its task says.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -76,15 +78,13 @@ class RunContext(_message.Message):
     AGENT_CHAIN_FIELD_NUMBER: _builtins.int
     PERMISSIONS_JSON_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
-    CANCELED_FIELD_NUMBER: _builtins.int
-    CANCEL_REASON_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-    replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+    """Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+    default.
     """
     session_id: _builtins.str
     """Groups runs of one conversation. Set by the caller, else by the server."""
@@ -96,14 +96,10 @@ class RunContext(_message.Message):
     """Run that delegated this one. Set by the delegating agent. Empty means none."""
     permissions_json: _builtins.str
     """Capability rules, a JSON object. Set by the caller. Empty means none."""
-    canceled: _builtins.bool
-    """Whether the run was canceled. Set by the server."""
-    cancel_reason: _builtins.str
-    """Why the run was canceled. Set by whoever canceled it. Empty means not stated."""
     metadata_json: _builtins.str
     """Facts that travel with the run, a JSON object. Set by the caller. Empty means none."""
     principal: _builtins.str
-    """Output only. Authenticated principal that started the run. Set by the server."""
+    """Authenticated principal that started the run. Set by the server."""
     @_builtins.property
     def agent_chain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the agents that the work has passed through, first one first. Set by each agent. At most 64."""
@@ -118,7 +114,7 @@ class RunContext(_message.Message):
 
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Output only. What the credentials of that principal allow. Set by the server."""
+        """What the credentials of that principal allow. Set by the server."""
 
     def __init__(
         self,
@@ -131,8 +127,6 @@ class RunContext(_message.Message):
         agent_chain: _abc.Iterable[_builtins.str] | None = ...,
         permissions_json: _builtins.str = ...,
         budget: Global___RunBudget | None = ...,
-        canceled: _builtins.bool = ...,
-        cancel_reason: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         principal: _builtins.str = ...,
@@ -140,7 +134,7 @@ class RunContext(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "cancel_reason", b"cancel_reason", "canceled", b"canceled", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "principal", b"principal", "run_id", b"run_id", "scopes", b"scopes", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "principal", b"principal", "run_id", b"run_id", "scopes", b"scopes", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

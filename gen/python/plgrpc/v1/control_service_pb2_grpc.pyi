@@ -88,8 +88,9 @@ class ControlServiceStub:
 
     A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
     wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-    FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 @_typing.type_check_only
@@ -152,8 +153,9 @@ class ControlServiceAsyncStub(ControlServiceStub):
 
     A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
     wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-    FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -273,8 +275,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
 
         A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
         wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-        FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+        PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
 def add_ControlServiceServicer_to_server(servicer: ControlServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

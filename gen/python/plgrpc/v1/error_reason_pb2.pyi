@@ -149,7 +149,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_LOG_TOO_NEW: _ErrorReason.ValueType  # 48
     """The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_SEQUENCE_CONFLICT: _ErrorReason.ValueType  # 49
-    """Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED."""
+    """The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+    sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+    """
     ERROR_REASON_LEASE_LOST: _ErrorReason.ValueType  # 50
     """Another process runs the task now. Repeat the request. gRPC code: ABORTED."""
     ERROR_REASON_UNSUPPORTED_OPERATION: _ErrorReason.ValueType  # 51
@@ -170,6 +172,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
     Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
     `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+    """
+    ERROR_REASON_TASK_ALREADY_EXISTS: _ErrorReason.ValueType  # 59
+    """A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+    ALREADY_EXISTS.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -307,7 +313,9 @@ FAILED_PRECONDITION.
 ERROR_REASON_LOG_TOO_NEW: ErrorReason.ValueType  # 48
 """The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_SEQUENCE_CONFLICT: ErrorReason.ValueType  # 49
-"""Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED."""
+"""The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+"""
 ERROR_REASON_LEASE_LOST: ErrorReason.ValueType  # 50
 """Another process runs the task now. Repeat the request. gRPC code: ABORTED."""
 ERROR_REASON_UNSUPPORTED_OPERATION: ErrorReason.ValueType  # 51
@@ -328,5 +336,9 @@ ERROR_REASON_POSITION_COMPACTED: ErrorReason.ValueType  # 58
 """The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
 Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
 `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+"""
+ERROR_REASON_TASK_ALREADY_EXISTS: ErrorReason.ValueType  # 59
+"""A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+ALREADY_EXISTS.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

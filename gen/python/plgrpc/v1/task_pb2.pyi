@@ -30,7 +30,7 @@ class _TaskState:
 class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TASK_STATE_UNSPECIFIED: _TaskState.ValueType  # 0
-    """Not set. A request may leave it so: a new task is submitted."""
+    """Not set; never sent."""
     TASK_STATE_SUBMITTED: _TaskState.ValueType  # 1
     """Accepted, not begun."""
     TASK_STATE_WORKING: _TaskState.ValueType  # 2
@@ -54,7 +54,7 @@ class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper):
     """
 
 TASK_STATE_UNSPECIFIED: TaskState.ValueType  # 0
-"""Not set. A request may leave it so: a new task is submitted."""
+"""Not set; never sent."""
 TASK_STATE_SUBMITTED: TaskState.ValueType  # 1
 """Accepted, not begun."""
 TASK_STATE_WORKING: TaskState.ValueType  # 2
@@ -250,10 +250,7 @@ Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class Task(_message.Message):
-    """Task is a reading of a task's log: the state that its events add up to.
-
-    In a request it carries what the caller contributes: the id that it chose, new messages, context and metadata.
-    """
+    """Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -312,11 +309,11 @@ class Task(_message.Message):
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """Communication, oldest first. In a request: the messages to add. At most 1,000 per request."""
+        """Communication, oldest first. Set by callers and the agent."""
 
     @_builtins.property
     def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Artifact]:
-        """Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request."""
+        """Results, oldest first, after those that callers have brought along. Set by callers and the agent."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -328,7 +325,7 @@ class Task(_message.Message):
 
     @_builtins.property
     def context(self) -> _context_pb2.RunContext:
-        """Envelope of the latest run. Set by the caller, completed by the server."""
+        """Envelope of the latest run. Set by the server, from the caller's RunOptions."""
 
     @_builtins.property
     def state_history(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:

@@ -7,6 +7,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { AgentCard } from "./agent_card_pb.js";
+import type { TaskInput } from "./task_input_pb.js";
 import type { Task, TaskState, TaskView } from "./task_pb.js";
 import type { Delta, RunEvent } from "./event_pb.js";
 import type { WatchPosition } from "./watch_pb.js";
@@ -52,47 +53,40 @@ export declare type GetAgentCardResponse = Message<"plgrpc.v1.GetAgentCardRespon
 export declare const GetAgentCardResponseSchema: GenMessage<GetAgentCardResponse>;
 
 /**
- * SendTaskRequest submits a new task, or adds messages to one.
+ * SendTaskRequest begins a task, or continues one.
  *
  * @generated from message plgrpc.v1.SendTaskRequest
  */
 export declare type SendTaskRequest = Message<"plgrpc.v1.SendTaskRequest"> & {
   /**
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    *
-   * @generated from field: plgrpc.v1.Task task = 1;
+   * @generated from field: plgrpc.v1.TaskInput input = 1;
    */
-  task?: Task | undefined;
+  input?: TaskInput | undefined;
 
   /**
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-   * empty means that a repetition is a new request. At most 128 bytes.
+   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+   * most 128 bytes.
    *
    * @generated from field: string request_id = 2;
    */
   requestId: string;
 
   /**
-   * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-   *
-   * @generated from field: string task_id = 3;
-   */
-  taskId: string;
-
-  /**
    * How much of the task to return. Set by the caller. Default: turn.
    *
-   * @generated from field: plgrpc.v1.TaskView view = 4;
+   * @generated from field: plgrpc.v1.TaskView view = 3;
    */
   view: TaskView;
 
   /**
-   * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+   * When to answer. Set by the caller. Default: settled.
    *
-   * @generated from field: bool return_immediately = 5;
+   * @generated from field: plgrpc.v1.WaitFor wait_for = 4;
    */
-  returnImmediately: boolean;
+  waitFor: WaitFor;
 };
 
 /**
@@ -130,9 +124,9 @@ export declare type StreamTaskRequest = Message<"plgrpc.v1.StreamTaskRequest"> &
   /**
    * As in SendTaskRequest.
    *
-   * @generated from field: plgrpc.v1.Task task = 1;
+   * @generated from field: plgrpc.v1.TaskInput input = 1;
    */
-  task?: Task | undefined;
+  input?: TaskInput | undefined;
 
   /**
    * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
@@ -142,18 +136,11 @@ export declare type StreamTaskRequest = Message<"plgrpc.v1.StreamTaskRequest"> &
   requestId: string;
 
   /**
-   * As in SendTaskRequest.
+   * Which deltas to send. Set by the caller. Default: none.
    *
-   * @generated from field: string task_id = 3;
+   * @generated from field: plgrpc.v1.DeltaMode deltas = 3;
    */
-  taskId: string;
-
-  /**
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-   *
-   * @generated from field: bool deltas = 4;
-   */
-  deltas: boolean;
+  deltas: DeltaMode;
 };
 
 /**
@@ -226,11 +213,11 @@ export declare type SubscribeTaskRequest = Message<"plgrpc.v1.SubscribeTaskReque
   stopAt: StopAt;
 
   /**
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+   * Which deltas to send. Set by the caller. Default: none.
    *
-   * @generated from field: bool deltas = 4;
+   * @generated from field: plgrpc.v1.DeltaMode deltas = 4;
    */
-  deltas: boolean;
+  deltas: DeltaMode;
 };
 
 /**
@@ -411,7 +398,7 @@ export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> &
 export declare const ListTasksResponseSchema: GenMessage<ListTasksResponse>;
 
 /**
- * CancelTaskRequest names a task to cancel.
+ * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
  *
  * @generated from message plgrpc.v1.CancelTaskRequest
  */
@@ -436,13 +423,6 @@ export declare type CancelTaskRequest = Message<"plgrpc.v1.CancelTaskRequest"> &
    * @generated from field: string metadata_json = 3;
    */
   metadataJson: string;
-
-  /**
-   * Identifies the request. Set by the caller. Canceling twice is the same as once.
-   *
-   * @generated from field: string request_id = 4;
-   */
-  requestId: string;
 };
 
 /**
@@ -470,6 +450,72 @@ export declare type CancelTaskResponse = Message<"plgrpc.v1.CancelTaskResponse">
  * Use `create(CancelTaskResponseSchema)` to create a new message.
  */
 export declare const CancelTaskResponseSchema: GenMessage<CancelTaskResponse>;
+
+/**
+ * WaitFor says when SendTask answers. A server refuses a value that it does not know.
+ *
+ * @generated from enum plgrpc.v1.WaitFor
+ */
+export enum WaitFor {
+  /**
+   * Not set; read as settled.
+   *
+   * @generated from enum value: WAIT_FOR_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * As soon as the input is in the log.
+   *
+   * @generated from enum value: WAIT_FOR_ACCEPTED = 1;
+   */
+  ACCEPTED = 1,
+
+  /**
+   * When the task is terminal, or waits for someone.
+   *
+   * @generated from enum value: WAIT_FOR_SETTLED = 2;
+   */
+  SETTLED = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.WaitFor.
+ */
+export declare const WaitForSchema: GenEnum<WaitFor>;
+
+/**
+ * DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+ *
+ * @generated from enum plgrpc.v1.DeltaMode
+ */
+export enum DeltaMode {
+  /**
+   * Not set; read as none.
+   *
+   * @generated from enum value: DELTA_MODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Events only.
+   *
+   * @generated from enum value: DELTA_MODE_NONE = 1;
+   */
+  NONE = 1,
+
+  /**
+   * All deltas, of every kind.
+   *
+   * @generated from enum value: DELTA_MODE_ALL = 2;
+   */
+  ALL = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.DeltaMode.
+ */
+export declare const DeltaModeSchema: GenEnum<DeltaMode>;
 
 /**
  * StopAt says where a subscription ends by itself.
@@ -536,8 +582,8 @@ export declare const AgentService: GenService<{
    *
    * The run does not end with the call: a deadline bounds the wait only.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-   * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-   * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+   * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+   * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
    *
    * @generated from rpc plgrpc.v1.AgentService.SendTask
    */

@@ -14,14 +14,15 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_plgrpc_v1_context: GenFile;
 
 /**
- * RunContext is the envelope of one run. What a caller puts here can narrow what the agent may do, never widen it.
+ * RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
+ * canceled, the state of its task says.
  *
  * @generated from message plgrpc.v1.RunContext
  */
 export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
   /**
-   * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-   * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+   * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+   * default.
    *
    * @generated from field: string run_id = 1;
    */
@@ -77,20 +78,6 @@ export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
   budget?: RunBudget | undefined;
 
   /**
-   * Whether the run was canceled. Set by the server.
-   *
-   * @generated from field: bool canceled = 9;
-   */
-  canceled: boolean;
-
-  /**
-   * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-   *
-   * @generated from field: string cancel_reason = 10;
-   */
-  cancelReason: string;
-
-  /**
    * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
    *
    * @generated from field: string metadata_json = 11;
@@ -105,14 +92,14 @@ export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Output only. Authenticated principal that started the run. Set by the server.
+   * Authenticated principal that started the run. Set by the server.
    *
    * @generated from field: string principal = 13;
    */
   principal: string;
 
   /**
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    *
    * @generated from field: repeated string scopes = 14;
    */

@@ -834,8 +834,9 @@ export declare const ControlService: GenService<{
    *
    * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
    * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-   * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+   * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+   * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
    *
    * @generated from rpc plgrpc.v1.ControlService.CallTool
    */

@@ -379,7 +379,8 @@ export enum ErrorReason {
   LOG_TOO_NEW = 48,
 
   /**
-   * Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_SEQUENCE_CONFLICT = 49;
    */
@@ -449,6 +450,14 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_POSITION_COMPACTED = 58;
    */
   POSITION_COMPACTED = 58,
+
+  /**
+   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+   * ALREADY_EXISTS.
+   *
+   * @generated from enum value: ERROR_REASON_TASK_ALREADY_EXISTS = 59;
+   */
+  TASK_ALREADY_EXISTS = 59,
 }
 
 /**

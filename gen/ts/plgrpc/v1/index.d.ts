@@ -10,6 +10,7 @@ export * from "./failure_pb.js";
 export * from "./part_pb.js";
 export * from "./payload_pb.js";
 export * from "./registry_service_pb.js";
+export * from "./task_input_pb.js";
 export * from "./task_pb.js";
 export * from "./tool_pb.js";
 export * from "./watch_pb.js";

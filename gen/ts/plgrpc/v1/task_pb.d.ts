@@ -141,9 +141,7 @@ export declare type Artifact = Message$1<"plgrpc.v1.Artifact"> & {
 export declare const ArtifactSchema: GenMessage<Artifact>;
 
 /**
- * Task is a reading of a task's log: the state that its events add up to.
- *
- * In a request it carries what the caller contributes: the id that it chose, new messages, context and metadata.
+ * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
  *
  * @generated from message plgrpc.v1.Task
  */
@@ -163,14 +161,14 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   state: TaskState;
 
   /**
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    *
    * @generated from field: repeated plgrpc.v1.Message messages = 3;
    */
   messages: Message[];
 
   /**
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    *
    * @generated from field: repeated plgrpc.v1.Artifact artifacts = 4;
    */
@@ -233,7 +231,7 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   agentName: string;
 
   /**
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    *
    * @generated from field: plgrpc.v1.RunContext context = 13;
    */
@@ -349,7 +347,7 @@ export declare const StateChangeSchema: GenMessage<StateChange>;
  */
 export enum TaskState {
   /**
-   * Not set. A request may leave it so: a new task is submitted.
+   * Not set; never sent.
    *
    * @generated from enum value: TASK_STATE_UNSPECIFIED = 0;
    */

@@ -319,8 +319,8 @@ public final class AgentServiceGrpc {
      * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
      * The run does not end with the call: a deadline bounds the wait only.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-     * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+     * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     default void sendTask(io.github.protolink_grpc.v1.SendTaskRequest request,
@@ -442,8 +442,8 @@ public final class AgentServiceGrpc {
      * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
      * The run does not end with the call: a deadline bounds the wait only.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-     * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+     * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public void sendTask(io.github.protolink_grpc.v1.SendTaskRequest request,
@@ -553,8 +553,8 @@ public final class AgentServiceGrpc {
      * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
      * The run does not end with the call: a deadline bounds the wait only.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-     * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+     * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.SendTaskResponse sendTask(io.github.protolink_grpc.v1.SendTaskRequest request) throws io.grpc.StatusException {
@@ -662,8 +662,8 @@ public final class AgentServiceGrpc {
      * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
      * The run does not end with the call: a deadline bounds the wait only.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-     * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+     * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.SendTaskResponse sendTask(io.github.protolink_grpc.v1.SendTaskRequest request) {
@@ -770,8 +770,8 @@ public final class AgentServiceGrpc {
      * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
      * The run does not end with the call: a deadline bounds the wait only.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
-     * FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
+     * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.SendTaskResponse> sendTask(

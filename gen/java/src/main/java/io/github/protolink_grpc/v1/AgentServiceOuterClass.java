@@ -108,61 +108,66 @@ public final class AgentServiceOuterClass {
       "\n\035plgrpc/v1/agent_service.proto\022\tplgrpc." +
       "v1\032\037google/protobuf/timestamp.proto\032\032plg" +
       "rpc/v1/agent_card.proto\032\025plgrpc/v1/event" +
-      ".proto\032\024plgrpc/v1/task.proto\032\025plgrpc/v1/" +
-      "watch.proto\"\025\n\023GetAgentCardRequest\":\n\024Ge" +
-      "tAgentCardResponse\022\"\n\004card\030\001 \001(\0132\024.plgrp" +
-      "c.v1.AgentCard\"\224\001\n\017SendTaskRequest\022\035\n\004ta" +
-      "sk\030\001 \001(\0132\017.plgrpc.v1.Task\022\022\n\nrequest_id\030" +
-      "\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022!\n\004view\030\004 \001(\0162\023.p" +
-      "lgrpc.v1.TaskView\022\032\n\022return_immediately\030" +
-      "\005 \001(\010\"1\n\020SendTaskResponse\022\035\n\004task\030\001 \001(\0132" +
-      "\017.plgrpc.v1.Task\"g\n\021StreamTaskRequest\022\035\n" +
-      "\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\022\n\nrequest_" +
-      "id\030\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022\016\n\006deltas\030\004 \001(" +
-      "\010\"\207\001\n\022StreamTaskResponse\022#\n\006events\030\001 \003(\013" +
-      "2\023.plgrpc.v1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020." +
-      "plgrpc.v1.Delta\022*\n\010position\030\003 \001(\0132\030.plgr" +
-      "pc.v1.WatchPosition\"s\n\024SubscribeTaskRequ" +
-      "est\022\017\n\007task_id\030\001 \001(\t\022\026\n\016after_sequence\030\002" +
-      " \001(\003\022\"\n\007stop_at\030\003 \001(\0162\021.plgrpc.v1.StopAt" +
-      "\022\016\n\006deltas\030\004 \001(\010\"\212\001\n\025SubscribeTaskRespon" +
-      "se\022#\n\006events\030\001 \003(\0132\023.plgrpc.v1.RunEvent\022" +
-      " \n\006deltas\030\002 \003(\0132\020.plgrpc.v1.Delta\022*\n\010pos" +
-      "ition\030\003 \001(\0132\030.plgrpc.v1.WatchPosition\"D\n" +
-      "\016GetTaskRequest\022\017\n\007task_id\030\001 \001(\t\022!\n\004view" +
-      "\030\002 \001(\0162\023.plgrpc.v1.TaskView\"0\n\017GetTaskRe" +
-      "sponse\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\"\311\001" +
-      "\n\020ListTasksRequest\022$\n\006states\030\001 \003(\0162\024.plg" +
-      "rpc.v1.TaskState\022\022\n\nsession_id\030\002 \001(\t\0221\n\r" +
-      "updated_after\030\003 \001(\0132\032.google.protobuf.Ti" +
-      "mestamp\022\021\n\tpage_size\030\004 \001(\005\022\022\n\npage_token" +
-      "\030\005 \001(\t\022!\n\004view\030\006 \001(\0162\023.plgrpc.v1.TaskVie" +
-      "w\"`\n\021ListTasksResponse\022\036\n\005tasks\030\001 \003(\0132\017." +
-      "plgrpc.v1.Task\022\027\n\017next_page_token\030\002 \001(\t\022" +
-      "\022\n\ntotal_size\030\003 \001(\003\"_\n\021CancelTaskRequest" +
-      "\022\017\n\007task_id\030\001 \001(\t\022\016\n\006reason\030\002 \001(\t\022\025\n\rmet" +
-      "adata_json\030\003 \001(\t\022\022\n\nrequest_id\030\004 \001(\t\"3\n\022" +
-      "CancelTaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgrp" +
-      "c.v1.Task*e\n\006StopAt\022\027\n\023STOP_AT_UNSPECIFI" +
-      "ED\020\000\022\024\n\020STOP_AT_TERMINAL\020\001\022\027\n\023STOP_AT_IN" +
-      "TERRUPTED\020\002\022\023\n\017STOP_AT_CURRENT\020\0032\234\004\n\014Age" +
-      "ntService\022O\n\014GetAgentCard\022\036.plgrpc.v1.Ge" +
-      "tAgentCardRequest\032\037.plgrpc.v1.GetAgentCa" +
-      "rdResponse\022C\n\010SendTask\022\032.plgrpc.v1.SendT" +
-      "askRequest\032\033.plgrpc.v1.SendTaskResponse\022" +
-      "K\n\nStreamTask\022\034.plgrpc.v1.StreamTaskRequ" +
-      "est\032\035.plgrpc.v1.StreamTaskResponse0\001\022T\n\r" +
-      "SubscribeTask\022\037.plgrpc.v1.SubscribeTaskR" +
-      "equest\032 .plgrpc.v1.SubscribeTaskResponse" +
-      "0\001\022@\n\007GetTask\022\031.plgrpc.v1.GetTaskRequest" +
-      "\032\032.plgrpc.v1.GetTaskResponse\022F\n\tListTask" +
-      "s\022\033.plgrpc.v1.ListTasksRequest\032\034.plgrpc." +
-      "v1.ListTasksResponse\022I\n\nCancelTask\022\034.plg" +
-      "rpc.v1.CancelTaskRequest\032\035.plgrpc.v1.Can" +
-      "celTaskResponseBc\n\033io.github.protolink_g" +
-      "rpc.v1P\001ZBgithub.com/protolink-grpc/prot" +
-      "olink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pr" +
-      "oto3"
+      ".proto\032\024plgrpc/v1/task.proto\032\032plgrpc/v1/" +
+      "task_input.proto\032\025plgrpc/v1/watch.proto\"" +
+      "\025\n\023GetAgentCardRequest\":\n\024GetAgentCardRe" +
+      "sponse\022\"\n\004card\030\001 \001(\0132\024.plgrpc.v1.AgentCa" +
+      "rd\"\223\001\n\017SendTaskRequest\022#\n\005input\030\001 \001(\0132\024." +
+      "plgrpc.v1.TaskInput\022\022\n\nrequest_id\030\002 \001(\t\022" +
+      "!\n\004view\030\003 \001(\0162\023.plgrpc.v1.TaskView\022$\n\010wa" +
+      "it_for\030\004 \001(\0162\022.plgrpc.v1.WaitFor\"1\n\020Send" +
+      "TaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.T" +
+      "ask\"r\n\021StreamTaskRequest\022#\n\005input\030\001 \001(\0132" +
+      "\024.plgrpc.v1.TaskInput\022\022\n\nrequest_id\030\002 \001(" +
+      "\t\022$\n\006deltas\030\003 \001(\0162\024.plgrpc.v1.DeltaMode\"" +
+      "\207\001\n\022StreamTaskResponse\022#\n\006events\030\001 \003(\0132\023" +
+      ".plgrpc.v1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020.pl" +
+      "grpc.v1.Delta\022*\n\010position\030\003 \001(\0132\030.plgrpc" +
+      ".v1.WatchPosition\"\211\001\n\024SubscribeTaskReque" +
+      "st\022\017\n\007task_id\030\001 \001(\t\022\026\n\016after_sequence\030\002 " +
+      "\001(\003\022\"\n\007stop_at\030\003 \001(\0162\021.plgrpc.v1.StopAt\022" +
+      "$\n\006deltas\030\004 \001(\0162\024.plgrpc.v1.DeltaMode\"\212\001" +
+      "\n\025SubscribeTaskResponse\022#\n\006events\030\001 \003(\0132" +
+      "\023.plgrpc.v1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020.p" +
+      "lgrpc.v1.Delta\022*\n\010position\030\003 \001(\0132\030.plgrp" +
+      "c.v1.WatchPosition\"D\n\016GetTaskRequest\022\017\n\007" +
+      "task_id\030\001 \001(\t\022!\n\004view\030\002 \001(\0162\023.plgrpc.v1." +
+      "TaskView\"0\n\017GetTaskResponse\022\035\n\004task\030\001 \001(" +
+      "\0132\017.plgrpc.v1.Task\"\311\001\n\020ListTasksRequest\022" +
+      "$\n\006states\030\001 \003(\0162\024.plgrpc.v1.TaskState\022\022\n" +
+      "\nsession_id\030\002 \001(\t\0221\n\rupdated_after\030\003 \001(\013" +
+      "2\032.google.protobuf.Timestamp\022\021\n\tpage_siz" +
+      "e\030\004 \001(\005\022\022\n\npage_token\030\005 \001(\t\022!\n\004view\030\006 \001(" +
+      "\0162\023.plgrpc.v1.TaskView\"`\n\021ListTasksRespo" +
+      "nse\022\036\n\005tasks\030\001 \003(\0132\017.plgrpc.v1.Task\022\027\n\017n" +
+      "ext_page_token\030\002 \001(\t\022\022\n\ntotal_size\030\003 \001(\003" +
+      "\"K\n\021CancelTaskRequest\022\017\n\007task_id\030\001 \001(\t\022\016" +
+      "\n\006reason\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"3\n" +
+      "\022CancelTaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgr" +
+      "pc.v1.Task*P\n\007WaitFor\022\030\n\024WAIT_FOR_UNSPEC" +
+      "IFIED\020\000\022\025\n\021WAIT_FOR_ACCEPTED\020\001\022\024\n\020WAIT_F" +
+      "OR_SETTLED\020\002*P\n\tDeltaMode\022\032\n\026DELTA_MODE_" +
+      "UNSPECIFIED\020\000\022\023\n\017DELTA_MODE_NONE\020\001\022\022\n\016DE" +
+      "LTA_MODE_ALL\020\002*e\n\006StopAt\022\027\n\023STOP_AT_UNSP" +
+      "ECIFIED\020\000\022\024\n\020STOP_AT_TERMINAL\020\001\022\027\n\023STOP_" +
+      "AT_INTERRUPTED\020\002\022\023\n\017STOP_AT_CURRENT\020\0032\234\004" +
+      "\n\014AgentService\022O\n\014GetAgentCard\022\036.plgrpc." +
+      "v1.GetAgentCardRequest\032\037.plgrpc.v1.GetAg" +
+      "entCardResponse\022C\n\010SendTask\022\032.plgrpc.v1." +
+      "SendTaskRequest\032\033.plgrpc.v1.SendTaskResp" +
+      "onse\022K\n\nStreamTask\022\034.plgrpc.v1.StreamTas" +
+      "kRequest\032\035.plgrpc.v1.StreamTaskResponse0" +
+      "\001\022T\n\rSubscribeTask\022\037.plgrpc.v1.Subscribe" +
+      "TaskRequest\032 .plgrpc.v1.SubscribeTaskRes" +
+      "ponse0\001\022@\n\007GetTask\022\031.plgrpc.v1.GetTaskRe" +
+      "quest\032\032.plgrpc.v1.GetTaskResponse\022F\n\tLis" +
+      "tTasks\022\033.plgrpc.v1.ListTasksRequest\032\034.pl" +
+      "grpc.v1.ListTasksResponse\022I\n\nCancelTask\022" +
+      "\034.plgrpc.v1.CancelTaskRequest\032\035.plgrpc.v" +
+      "1.CancelTaskResponseBc\n\033io.github.protol" +
+      "ink_grpc.v1P\001ZBgithub.com/protolink-grpc" +
+      "/protolink-grpc/gen/go/plgrpc/v1;plgrpcv" +
+      "1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -171,6 +176,7 @@ public final class AgentServiceOuterClass {
           io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Event.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.TaskInputOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Watch.getDescriptor(),
         });
     internal_static_plgrpc_v1_GetAgentCardRequest_descriptor =
@@ -190,7 +196,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_SendTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SendTaskRequest_descriptor,
-        new java.lang.String[] { "Task", "RequestId", "TaskId", "View", "ReturnImmediately", });
+        new java.lang.String[] { "Input", "RequestId", "View", "WaitFor", });
     internal_static_plgrpc_v1_SendTaskResponse_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_SendTaskResponse_fieldAccessorTable = new
@@ -202,7 +208,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_StreamTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_StreamTaskRequest_descriptor,
-        new java.lang.String[] { "Task", "RequestId", "TaskId", "Deltas", });
+        new java.lang.String[] { "Input", "RequestId", "Deltas", });
     internal_static_plgrpc_v1_StreamTaskResponse_descriptor =
       getDescriptor().getMessageTypes().get(5);
     internal_static_plgrpc_v1_StreamTaskResponse_fieldAccessorTable = new
@@ -250,7 +256,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_CancelTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CancelTaskRequest_descriptor,
-        new java.lang.String[] { "TaskId", "Reason", "MetadataJson", "RequestId", });
+        new java.lang.String[] { "TaskId", "Reason", "MetadataJson", });
     internal_static_plgrpc_v1_CancelTaskResponse_descriptor =
       getDescriptor().getMessageTypes().get(13);
     internal_static_plgrpc_v1_CancelTaskResponse_fieldAccessorTable = new
@@ -262,6 +268,7 @@ public final class AgentServiceOuterClass {
     io.github.protolink_grpc.v1.AgentCardOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Event.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.TaskInputOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Watch.getDescriptor();
   }
 

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CancelTaskRequest names a task to cancel.
+ * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CancelTaskRequest}
@@ -35,7 +35,6 @@ private static final long serialVersionUID = 0L;
     taskId_ = "";
     reason_ = "";
     metadataJson_ = "";
-    requestId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -192,53 +191,6 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int REQUEST_ID_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object requestId_ = "";
-  /**
-   * <pre>
-   * Identifies the request. Set by the caller. Canceling twice is the same as once.
-   * </pre>
-   *
-   * <code>string request_id = 4;</code>
-   * @return The requestId.
-   */
-  @java.lang.Override
-  public java.lang.String getRequestId() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      requestId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Identifies the request. Set by the caller. Canceling twice is the same as once.
-   * </pre>
-   *
-   * <code>string request_id = 4;</code>
-   * @return The bytes for requestId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getRequestIdBytes() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      requestId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -262,9 +214,6 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, metadataJson_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, requestId_);
-    }
     getUnknownFields().writeTo(output);
   }
 
@@ -282,9 +231,6 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, metadataJson_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, requestId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -307,8 +253,6 @@ private static final long serialVersionUID = 0L;
         .equals(other.getReason())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
-    if (!getRequestId()
-        .equals(other.getRequestId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -326,8 +270,6 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getReason().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
-    hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getRequestId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -427,7 +369,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CancelTaskRequest names a task to cancel.
+   * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CancelTaskRequest}
@@ -466,7 +408,6 @@ private static final long serialVersionUID = 0L;
       taskId_ = "";
       reason_ = "";
       metadataJson_ = "";
-      requestId_ = "";
       return this;
     }
 
@@ -509,9 +450,6 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.requestId_ = requestId_;
-      }
     }
 
     @java.lang.Override
@@ -539,11 +477,6 @@ private static final long serialVersionUID = 0L;
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000004;
-        onChanged();
-      }
-      if (!other.getRequestId().isEmpty()) {
-        requestId_ = other.requestId_;
-        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -587,11 +520,6 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
-            case 34: {
-              requestId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -881,98 +809,6 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
       bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object requestId_ = "";
-    /**
-     * <pre>
-     * Identifies the request. Set by the caller. Canceling twice is the same as once.
-     * </pre>
-     *
-     * <code>string request_id = 4;</code>
-     * @return The requestId.
-     */
-    public java.lang.String getRequestId() {
-      java.lang.Object ref = requestId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        requestId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Identifies the request. Set by the caller. Canceling twice is the same as once.
-     * </pre>
-     *
-     * <code>string request_id = 4;</code>
-     * @return The bytes for requestId.
-     */
-    public com.google.protobuf.ByteString
-        getRequestIdBytes() {
-      java.lang.Object ref = requestId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        requestId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Identifies the request. Set by the caller. Canceling twice is the same as once.
-     * </pre>
-     *
-     * <code>string request_id = 4;</code>
-     * @param value The requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      requestId_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Identifies the request. Set by the caller. Canceling twice is the same as once.
-     * </pre>
-     *
-     * <code>string request_id = 4;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearRequestId() {
-      requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000008);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Identifies the request. Set by the caller. Canceling twice is the same as once.
-     * </pre>
-     *
-     * <code>string request_id = 4;</code>
-     * @param value The bytes for requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      requestId_ = value;
-      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

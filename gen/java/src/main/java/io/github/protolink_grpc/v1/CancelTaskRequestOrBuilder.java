@@ -69,24 +69,4 @@ public interface CancelTaskRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
-
-  /**
-   * <pre>
-   * Identifies the request. Set by the caller. Canceling twice is the same as once.
-   * </pre>
-   *
-   * <code>string request_id = 4;</code>
-   * @return The requestId.
-   */
-  java.lang.String getRequestId();
-  /**
-   * <pre>
-   * Identifies the request. Set by the caller. Canceling twice is the same as once.
-   * </pre>
-   *
-   * <code>string request_id = 4;</code>
-   * @return The bytes for requestId.
-   */
-  com.google.protobuf.ByteString
-      getRequestIdBytes();
 }

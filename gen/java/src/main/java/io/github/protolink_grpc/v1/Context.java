@@ -66,56 +66,55 @@ public final class Context {
   static {
     java.lang.String[] descriptorData = {
       "\n\027plgrpc/v1/context.proto\022\tplgrpc.v1\032\037go" +
-      "ogle/protobuf/timestamp.proto\"\331\002\n\nRunCon" +
+      "ogle/protobuf/timestamp.proto\"\260\002\n\nRunCon" +
       "text\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030\002 \001(\t" +
       "\022\020\n\010trace_id\030\003 \001(\t\022\025\n\rworkspace_uri\030\004 \001(" +
       "\t\022\025\n\rparent_run_id\030\005 \001(\t\022\023\n\013agent_chain\030" +
       "\006 \003(\t\022\030\n\020permissions_json\030\007 \001(\t\022$\n\006budge" +
-      "t\030\010 \001(\0132\024.plgrpc.v1.RunBudget\022\020\n\010cancele" +
-      "d\030\t \001(\010\022\025\n\rcancel_reason\030\n \001(\t\022\025\n\rmetada" +
-      "ta_json\030\013 \001(\t\022/\n\013create_time\030\014 \001(\0132\032.goo" +
-      "gle.protobuf.Timestamp\022\021\n\tprincipal\030\r \001(" +
-      "\t\022\016\n\006scopes\030\016 \003(\t\"\312\002\n\tRunBudget\022\026\n\tmax_s" +
-      "teps\030\001 \001(\003H\000\210\001\001\022\032\n\rmax_llm_calls\030\002 \001(\003H\001" +
-      "\210\001\001\022\033\n\016max_tool_calls\030\003 \001(\003H\002\210\001\001\022 \n\023max_" +
-      "runtime_seconds\030\004 \001(\001H\003\210\001\001\022\035\n\020max_input_" +
-      "tokens\030\005 \001(\003H\004\210\001\001\022\036\n\021max_output_tokens\030\006" +
-      " \001(\003H\005\210\001\001\022\025\n\rmetadata_json\030\007 \001(\tB\014\n\n_max" +
-      "_stepsB\020\n\016_max_llm_callsB\021\n\017_max_tool_ca" +
-      "llsB\026\n\024_max_runtime_secondsB\023\n\021_max_inpu" +
-      "t_tokensB\024\n\022_max_output_tokens\"\240\001\n\013Budge" +
-      "tUsage\022\r\n\005steps\030\001 \001(\003\022\021\n\tllm_calls\030\002 \001(\003" +
-      "\022\022\n\ntool_calls\030\003 \001(\003\022\024\n\014input_tokens\030\004 \001" +
-      "(\003\022\025\n\routput_tokens\030\005 \001(\003\022\027\n\017runtime_sec" +
-      "onds\030\006 \001(\001\022\025\n\rmetadata_json\030\007 \001(\t\"\217\002\n\016Bu" +
-      "dgetDecision\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1" +
-      ".BudgetEffect\022\022\n\nlimit_name\030\002 \001(\t\022\025\n\010obs" +
-      "erved\030\003 \001(\001H\000\210\001\001\022\022\n\005limit\030\004 \001(\001H\001\210\001\001\022\017\n\007" +
-      "message\030\005 \001(\t\022%\n\005usage\030\006 \001(\0132\026.plgrpc.v1" +
-      ".BudgetUsage\022\025\n\rmetadata_json\030\007 \001(\t\022/\n\013c" +
-      "reate_time\030\010 \001(\0132\032.google.protobuf.Times" +
-      "tampB\013\n\t_observedB\010\n\006_limit\"P\n\013ContextIt" +
-      "em\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\016\n\006tokens" +
-      "\030\003 \001(\003\022\025\n\rmetadata_json\030\004 \001(\t\"\244\003\n\017Contex" +
-      "tManifest\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030" +
-      "\002 \001(\t\022\022\n\nagent_name\030\003 \001(\t\022\020\n\010provider\030\004 " +
-      "\001(\t\022\r\n\005model\030\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(" +
-      "\003\022\032\n\022tool_prompt_tokens\030\007 \001(\003\022\026\n\016history" +
-      "_tokens\030\010 \001(\003\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026to" +
-      "tal_estimated_tokens\030\n \001(\003\022\033\n\016context_wi" +
-      "ndow\030\013 \001(\003H\000\210\001\001\022-\n\rcontext_items\030\014 \003(\0132\026" +
-      ".plgrpc.v1.ContextItem\022\021\n\testimated\030\r \001(" +
-      "\010\022\025\n\rmetadata_json\030\016 \001(\t\022/\n\013create_time\030" +
-      "\017 \001(\0132\032.google.protobuf.TimestampB\021\n\017_co" +
-      "ntext_window*\321\001\n\014BudgetEffect\022\035\n\031BUDGET_" +
-      "EFFECT_UNSPECIFIED\020\000\022\027\n\023BUDGET_EFFECT_AL" +
-      "LOW\020\001\022\026\n\022BUDGET_EFFECT_WARN\020\002\022\026\n\022BUDGET_" +
-      "EFFECT_DENY\020\003\022\031\n\025BUDGET_EFFECT_COMPACT\020\004" +
-      "\022\032\n\026BUDGET_EFFECT_TRUNCATE\020\005\022\"\n\036BUDGET_E" +
-      "FFECT_REQUIRE_APPROVAL\020\006Bc\n\033io.github.pr" +
-      "otolink_grpc.v1P\001ZBgithub.com/protolink-" +
-      "grpc/protolink-grpc/gen/go/plgrpc/v1;plg" +
-      "rpcv1b\006proto3"
+      "t\030\010 \001(\0132\024.plgrpc.v1.RunBudget\022\025\n\rmetadat" +
+      "a_json\030\013 \001(\t\022/\n\013create_time\030\014 \001(\0132\032.goog" +
+      "le.protobuf.Timestamp\022\021\n\tprincipal\030\r \001(\t" +
+      "\022\016\n\006scopes\030\016 \003(\t\"\312\002\n\tRunBudget\022\026\n\tmax_st" +
+      "eps\030\001 \001(\003H\000\210\001\001\022\032\n\rmax_llm_calls\030\002 \001(\003H\001\210" +
+      "\001\001\022\033\n\016max_tool_calls\030\003 \001(\003H\002\210\001\001\022 \n\023max_r" +
+      "untime_seconds\030\004 \001(\001H\003\210\001\001\022\035\n\020max_input_t" +
+      "okens\030\005 \001(\003H\004\210\001\001\022\036\n\021max_output_tokens\030\006 " +
+      "\001(\003H\005\210\001\001\022\025\n\rmetadata_json\030\007 \001(\tB\014\n\n_max_" +
+      "stepsB\020\n\016_max_llm_callsB\021\n\017_max_tool_cal" +
+      "lsB\026\n\024_max_runtime_secondsB\023\n\021_max_input" +
+      "_tokensB\024\n\022_max_output_tokens\"\240\001\n\013Budget" +
+      "Usage\022\r\n\005steps\030\001 \001(\003\022\021\n\tllm_calls\030\002 \001(\003\022" +
+      "\022\n\ntool_calls\030\003 \001(\003\022\024\n\014input_tokens\030\004 \001(" +
+      "\003\022\025\n\routput_tokens\030\005 \001(\003\022\027\n\017runtime_seco" +
+      "nds\030\006 \001(\001\022\025\n\rmetadata_json\030\007 \001(\t\"\217\002\n\016Bud" +
+      "getDecision\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1." +
+      "BudgetEffect\022\022\n\nlimit_name\030\002 \001(\t\022\025\n\010obse" +
+      "rved\030\003 \001(\001H\000\210\001\001\022\022\n\005limit\030\004 \001(\001H\001\210\001\001\022\017\n\007m" +
+      "essage\030\005 \001(\t\022%\n\005usage\030\006 \001(\0132\026.plgrpc.v1." +
+      "BudgetUsage\022\025\n\rmetadata_json\030\007 \001(\t\022/\n\013cr" +
+      "eate_time\030\010 \001(\0132\032.google.protobuf.Timest" +
+      "ampB\013\n\t_observedB\010\n\006_limit\"P\n\013ContextIte" +
+      "m\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\016\n\006tokens\030" +
+      "\003 \001(\003\022\025\n\rmetadata_json\030\004 \001(\t\"\244\003\n\017Context" +
+      "Manifest\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030\002" +
+      " \001(\t\022\022\n\nagent_name\030\003 \001(\t\022\020\n\010provider\030\004 \001" +
+      "(\t\022\r\n\005model\030\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(\003" +
+      "\022\032\n\022tool_prompt_tokens\030\007 \001(\003\022\026\n\016history_" +
+      "tokens\030\010 \001(\003\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026tot" +
+      "al_estimated_tokens\030\n \001(\003\022\033\n\016context_win" +
+      "dow\030\013 \001(\003H\000\210\001\001\022-\n\rcontext_items\030\014 \003(\0132\026." +
+      "plgrpc.v1.ContextItem\022\021\n\testimated\030\r \001(\010" +
+      "\022\025\n\rmetadata_json\030\016 \001(\t\022/\n\013create_time\030\017" +
+      " \001(\0132\032.google.protobuf.TimestampB\021\n\017_con" +
+      "text_window*\321\001\n\014BudgetEffect\022\035\n\031BUDGET_E" +
+      "FFECT_UNSPECIFIED\020\000\022\027\n\023BUDGET_EFFECT_ALL" +
+      "OW\020\001\022\026\n\022BUDGET_EFFECT_WARN\020\002\022\026\n\022BUDGET_E" +
+      "FFECT_DENY\020\003\022\031\n\025BUDGET_EFFECT_COMPACT\020\004\022" +
+      "\032\n\026BUDGET_EFFECT_TRUNCATE\020\005\022\"\n\036BUDGET_EF" +
+      "FECT_REQUIRE_APPROVAL\020\006Bc\n\033io.github.pro" +
+      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
+      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
+      "pcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -127,7 +126,7 @@ public final class Context {
     internal_static_plgrpc_v1_RunContext_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunContext_descriptor,
-        new java.lang.String[] { "RunId", "SessionId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "PermissionsJson", "Budget", "Canceled", "CancelReason", "MetadataJson", "CreateTime", "Principal", "Scopes", });
+        new java.lang.String[] { "RunId", "SessionId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "PermissionsJson", "Budget", "MetadataJson", "CreateTime", "Principal", "Scopes", });
     internal_static_plgrpc_v1_RunBudget_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_RunBudget_fieldAccessorTable = new

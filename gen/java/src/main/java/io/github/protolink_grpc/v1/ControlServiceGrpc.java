@@ -499,8 +499,9 @@ public final class ControlServiceGrpc {
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
      * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
      * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-     * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     default void callTool(io.github.protolink_grpc.v1.CallToolRequest request,
@@ -659,8 +660,9 @@ public final class ControlServiceGrpc {
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
      * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
      * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-     * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public void callTool(io.github.protolink_grpc.v1.CallToolRequest request,
@@ -800,8 +802,9 @@ public final class ControlServiceGrpc {
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
      * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
      * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-     * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.CallToolResponse callTool(io.github.protolink_grpc.v1.CallToolRequest request) throws io.grpc.StatusException {
@@ -938,8 +941,9 @@ public final class ControlServiceGrpc {
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
      * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
      * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-     * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.CallToolResponse callTool(io.github.protolink_grpc.v1.CallToolRequest request) {
@@ -1057,8 +1061,9 @@ public final class ControlServiceGrpc {
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
      * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
      * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, PERMISSION_DENIED/ACTION_DENIED,
-     * FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
+     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.CallToolResponse> callTool(

@@ -427,7 +427,8 @@ public enum ErrorReason
   ERROR_REASON_LOG_TOO_NEW(48),
   /**
    * <pre>
-   * Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_SEQUENCE_CONFLICT = 49;</code>
@@ -507,6 +508,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
    */
   ERROR_REASON_POSITION_COMPACTED(58),
+  /**
+   * <pre>
+   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+   * ALREADY_EXISTS.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>
+   */
+  ERROR_REASON_TASK_ALREADY_EXISTS(59),
   UNRECOGNIZED(-1),
   ;
 
@@ -927,7 +937,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_LOG_TOO_NEW_VALUE = 48;
   /**
    * <pre>
-   * Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
+   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_SEQUENCE_CONFLICT = 49;</code>
@@ -1007,6 +1018,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
    */
   public static final int ERROR_REASON_POSITION_COMPACTED_VALUE = 58;
+  /**
+   * <pre>
+   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
+   * ALREADY_EXISTS.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>
+   */
+  public static final int ERROR_REASON_TASK_ALREADY_EXISTS_VALUE = 59;
 
 
   public final int getNumber() {
@@ -1092,6 +1112,7 @@ public enum ErrorReason
       case 56: return ERROR_REASON_VERSION_NOT_SUPPORTED;
       case 57: return ERROR_REASON_INVALID_AGENT_RESPONSE;
       case 58: return ERROR_REASON_POSITION_COMPACTED;
+      case 59: return ERROR_REASON_TASK_ALREADY_EXISTS;
       default: return null;
     }
   }

@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RunContext is the envelope of one run. What a caller puts here can narrow what the agent may do, never widen it.
+ * RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
+ * canceled, the state of its task says.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RunContext}
@@ -40,7 +41,6 @@ private static final long serialVersionUID = 0L;
     agentChain_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
     permissionsJson_ = "";
-    cancelReason_ = "";
     metadataJson_ = "";
     principal_ = "";
     scopes_ =
@@ -66,8 +66,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object runId_ = "";
   /**
    * <pre>
-   * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-   * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+   * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+   * default.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -88,8 +88,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-   * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+   * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+   * default.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -436,68 +436,6 @@ private static final long serialVersionUID = 0L;
     return budget_ == null ? io.github.protolink_grpc.v1.RunBudget.getDefaultInstance() : budget_;
   }
 
-  public static final int CANCELED_FIELD_NUMBER = 9;
-  private boolean canceled_ = false;
-  /**
-   * <pre>
-   * Whether the run was canceled. Set by the server.
-   * </pre>
-   *
-   * <code>bool canceled = 9;</code>
-   * @return The canceled.
-   */
-  @java.lang.Override
-  public boolean getCanceled() {
-    return canceled_;
-  }
-
-  public static final int CANCEL_REASON_FIELD_NUMBER = 10;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object cancelReason_ = "";
-  /**
-   * <pre>
-   * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-   * </pre>
-   *
-   * <code>string cancel_reason = 10;</code>
-   * @return The cancelReason.
-   */
-  @java.lang.Override
-  public java.lang.String getCancelReason() {
-    java.lang.Object ref = cancelReason_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      cancelReason_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-   * </pre>
-   *
-   * <code>string cancel_reason = 10;</code>
-   * @return The bytes for cancelReason.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getCancelReasonBytes() {
-    java.lang.Object ref = cancelReason_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      cancelReason_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   public static final int METADATA_JSON_FIELD_NUMBER = 11;
   @SuppressWarnings("serial")
   private volatile java.lang.Object metadataJson_ = "";
@@ -588,7 +526,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object principal_ = "";
   /**
    * <pre>
-   * Output only. Authenticated principal that started the run. Set by the server.
+   * Authenticated principal that started the run. Set by the server.
    * </pre>
    *
    * <code>string principal = 13;</code>
@@ -609,7 +547,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Output only. Authenticated principal that started the run. Set by the server.
+   * Authenticated principal that started the run. Set by the server.
    * </pre>
    *
    * <code>string principal = 13;</code>
@@ -636,7 +574,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -648,7 +586,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -659,7 +597,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -671,7 +609,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -720,12 +658,6 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(8, getBudget());
-    }
-    if (canceled_ != false) {
-      output.writeBool(9, canceled_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 10, cancelReason_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 11, metadataJson_);
@@ -777,13 +709,6 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(8, getBudget());
-    }
-    if (canceled_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(9, canceled_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(10, cancelReason_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(11, metadataJson_);
@@ -837,10 +762,6 @@ private static final long serialVersionUID = 0L;
       if (!getBudget()
           .equals(other.getBudget())) return false;
     }
-    if (getCanceled()
-        != other.getCanceled()) return false;
-    if (!getCancelReason()
-        .equals(other.getCancelReason())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
     if (hasCreateTime() != other.hasCreateTime()) return false;
@@ -883,11 +804,6 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + BUDGET_FIELD_NUMBER;
       hash = (53 * hash) + getBudget().hashCode();
     }
-    hash = (37 * hash) + CANCELED_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getCanceled());
-    hash = (37 * hash) + CANCEL_REASON_FIELD_NUMBER;
-    hash = (53 * hash) + getCancelReason().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
     if (hasCreateTime()) {
@@ -999,7 +915,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RunContext is the envelope of one run. What a caller puts here can narrow what the agent may do, never widen it.
+   * RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
+   * canceled, the state of its task says.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RunContext}
@@ -1055,8 +972,6 @@ private static final long serialVersionUID = 0L;
         budgetBuilder_.dispose();
         budgetBuilder_ = null;
       }
-      canceled_ = false;
-      cancelReason_ = "";
       metadataJson_ = "";
       createTime_ = null;
       if (createTimeBuilder_ != null) {
@@ -1129,24 +1044,18 @@ private static final long serialVersionUID = 0L;
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.canceled_ = canceled_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.cancelReason_ = cancelReason_;
-      }
-      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      if (((from_bitField0_ & 0x00000800) != 0)) {
+      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.createTime_ = createTimeBuilder_ == null
             ? createTime_
             : createTimeBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.principal_ = principal_;
       }
-      if (((from_bitField0_ & 0x00002000) != 0)) {
+      if (((from_bitField0_ & 0x00000800) != 0)) {
         scopes_.makeImmutable();
         result.scopes_ = scopes_;
       }
@@ -1208,17 +1117,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasBudget()) {
         mergeBudget(other.getBudget());
       }
-      if (other.getCanceled() != false) {
-        setCanceled(other.getCanceled());
-      }
-      if (!other.getCancelReason().isEmpty()) {
-        cancelReason_ = other.cancelReason_;
-        bitField0_ |= 0x00000200;
-        onChanged();
-      }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
-        bitField0_ |= 0x00000400;
+        bitField0_ |= 0x00000100;
         onChanged();
       }
       if (other.hasCreateTime()) {
@@ -1226,13 +1127,13 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getPrincipal().isEmpty()) {
         principal_ = other.principal_;
-        bitField0_ |= 0x00001000;
+        bitField0_ |= 0x00000400;
         onChanged();
       }
       if (!other.scopes_.isEmpty()) {
         if (scopes_.isEmpty()) {
           scopes_ = other.scopes_;
-          bitField0_ |= 0x00002000;
+          bitField0_ |= 0x00000800;
         } else {
           ensureScopesIsMutable();
           scopes_.addAll(other.scopes_);
@@ -1308,31 +1209,21 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000080;
               break;
             } // case 66
-            case 72: {
-              canceled_ = input.readBool();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 72
-            case 82: {
-              cancelReason_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000200;
-              break;
-            } // case 82
             case 90: {
               metadataJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000400;
+              bitField0_ |= 0x00000100;
               break;
             } // case 90
             case 98: {
               input.readMessage(
                   internalGetCreateTimeFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000800;
+              bitField0_ |= 0x00000200;
               break;
             } // case 98
             case 106: {
               principal_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00001000;
+              bitField0_ |= 0x00000400;
               break;
             } // case 106
             case 114: {
@@ -1361,8 +1252,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object runId_ = "";
     /**
      * <pre>
-     * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-     * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+     * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+     * default.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1382,8 +1273,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-     * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+     * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+     * default.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1404,8 +1295,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-     * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+     * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+     * default.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1422,8 +1313,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-     * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+     * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+     * default.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1437,8 +1328,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-     * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+     * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+     * default.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -2219,142 +2110,6 @@ private static final long serialVersionUID = 0L;
       return budgetBuilder_;
     }
 
-    private boolean canceled_ ;
-    /**
-     * <pre>
-     * Whether the run was canceled. Set by the server.
-     * </pre>
-     *
-     * <code>bool canceled = 9;</code>
-     * @return The canceled.
-     */
-    @java.lang.Override
-    public boolean getCanceled() {
-      return canceled_;
-    }
-    /**
-     * <pre>
-     * Whether the run was canceled. Set by the server.
-     * </pre>
-     *
-     * <code>bool canceled = 9;</code>
-     * @param value The canceled to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCanceled(boolean value) {
-
-      canceled_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether the run was canceled. Set by the server.
-     * </pre>
-     *
-     * <code>bool canceled = 9;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearCanceled() {
-      bitField0_ = (bitField0_ & ~0x00000100);
-      canceled_ = false;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object cancelReason_ = "";
-    /**
-     * <pre>
-     * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-     * </pre>
-     *
-     * <code>string cancel_reason = 10;</code>
-     * @return The cancelReason.
-     */
-    public java.lang.String getCancelReason() {
-      java.lang.Object ref = cancelReason_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        cancelReason_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-     * </pre>
-     *
-     * <code>string cancel_reason = 10;</code>
-     * @return The bytes for cancelReason.
-     */
-    public com.google.protobuf.ByteString
-        getCancelReasonBytes() {
-      java.lang.Object ref = cancelReason_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        cancelReason_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-     * </pre>
-     *
-     * <code>string cancel_reason = 10;</code>
-     * @param value The cancelReason to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCancelReason(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      cancelReason_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-     * </pre>
-     *
-     * <code>string cancel_reason = 10;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearCancelReason() {
-      cancelReason_ = getDefaultInstance().getCancelReason();
-      bitField0_ = (bitField0_ & ~0x00000200);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-     * </pre>
-     *
-     * <code>string cancel_reason = 10;</code>
-     * @param value The bytes for cancelReason to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCancelReasonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      cancelReason_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
@@ -2410,7 +2165,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metadataJson_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
@@ -2424,7 +2179,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearMetadataJson() {
       metadataJson_ = getDefaultInstance().getMetadataJson();
-      bitField0_ = (bitField0_ & ~0x00000400);
+      bitField0_ = (bitField0_ & ~0x00000100);
       onChanged();
       return this;
     }
@@ -2442,7 +2197,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
@@ -2459,7 +2214,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the createTime field is set.
      */
     public boolean hasCreateTime() {
-      return ((bitField0_ & 0x00000800) != 0);
+      return ((bitField0_ & 0x00000200) != 0);
     }
     /**
      * <pre>
@@ -2492,7 +2247,7 @@ private static final long serialVersionUID = 0L;
       } else {
         createTimeBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -2510,7 +2265,7 @@ private static final long serialVersionUID = 0L;
       } else {
         createTimeBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -2523,7 +2278,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeCreateTime(com.google.protobuf.Timestamp value) {
       if (createTimeBuilder_ == null) {
-        if (((bitField0_ & 0x00000800) != 0) &&
+        if (((bitField0_ & 0x00000200) != 0) &&
           createTime_ != null &&
           createTime_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
           getCreateTimeBuilder().mergeFrom(value);
@@ -2534,7 +2289,7 @@ private static final long serialVersionUID = 0L;
         createTimeBuilder_.mergeFrom(value);
       }
       if (createTime_ != null) {
-        bitField0_ |= 0x00000800;
+        bitField0_ |= 0x00000200;
         onChanged();
       }
       return this;
@@ -2547,7 +2302,7 @@ private static final long serialVersionUID = 0L;
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
      */
     public Builder clearCreateTime() {
-      bitField0_ = (bitField0_ & ~0x00000800);
+      bitField0_ = (bitField0_ & ~0x00000200);
       createTime_ = null;
       if (createTimeBuilder_ != null) {
         createTimeBuilder_.dispose();
@@ -2564,7 +2319,7 @@ private static final long serialVersionUID = 0L;
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
      */
     public com.google.protobuf.Timestamp.Builder getCreateTimeBuilder() {
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000200;
       onChanged();
       return internalGetCreateTimeFieldBuilder().getBuilder();
     }
@@ -2607,7 +2362,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object principal_ = "";
     /**
      * <pre>
-     * Output only. Authenticated principal that started the run. Set by the server.
+     * Authenticated principal that started the run. Set by the server.
      * </pre>
      *
      * <code>string principal = 13;</code>
@@ -2627,7 +2382,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. Authenticated principal that started the run. Set by the server.
+     * Authenticated principal that started the run. Set by the server.
      * </pre>
      *
      * <code>string principal = 13;</code>
@@ -2648,7 +2403,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. Authenticated principal that started the run. Set by the server.
+     * Authenticated principal that started the run. Set by the server.
      * </pre>
      *
      * <code>string principal = 13;</code>
@@ -2659,13 +2414,13 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       principal_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. Authenticated principal that started the run. Set by the server.
+     * Authenticated principal that started the run. Set by the server.
      * </pre>
      *
      * <code>string principal = 13;</code>
@@ -2673,13 +2428,13 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearPrincipal() {
       principal_ = getDefaultInstance().getPrincipal();
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000400);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. Authenticated principal that started the run. Set by the server.
+     * Authenticated principal that started the run. Set by the server.
      * </pre>
      *
      * <code>string principal = 13;</code>
@@ -2691,7 +2446,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       principal_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -2702,11 +2457,11 @@ private static final long serialVersionUID = 0L;
       if (!scopes_.isModifiable()) {
         scopes_ = new com.google.protobuf.LazyStringArrayList(scopes_);
       }
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2719,7 +2474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2730,7 +2485,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2742,7 +2497,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2755,7 +2510,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2768,13 +2523,13 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       ensureScopesIsMutable();
       scopes_.set(index, value);
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2786,13 +2541,13 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       ensureScopesIsMutable();
       scopes_.add(value);
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2804,13 +2559,13 @@ private static final long serialVersionUID = 0L;
       ensureScopesIsMutable();
       com.google.protobuf.AbstractMessageLite.Builder.addAll(
           values, scopes_);
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2819,13 +2574,13 @@ private static final long serialVersionUID = 0L;
     public Builder clearScopes() {
       scopes_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
-      bitField0_ = (bitField0_ & ~0x00002000);;
+      bitField0_ = (bitField0_ & ~0x00000800);;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Output only. What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2838,7 +2593,7 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       ensureScopesIsMutable();
       scopes_.add(value);
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }

@@ -12,8 +12,8 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-   * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+   * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+   * default.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -22,8 +22,8 @@ public interface RunContextOrBuilder extends
   java.lang.String getRunId();
   /**
    * <pre>
-   * Identifies the run. Set by the caller for the first run of a task, else by the server; an id that the task has used already is
-   * replaced. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by default.
+   * Identifies the run. Set by the caller, else by the server. 1 to 128 bytes, printable. It grants no access. Format: UUIDv7 by
+   * default.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -202,36 +202,6 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Whether the run was canceled. Set by the server.
-   * </pre>
-   *
-   * <code>bool canceled = 9;</code>
-   * @return The canceled.
-   */
-  boolean getCanceled();
-
-  /**
-   * <pre>
-   * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-   * </pre>
-   *
-   * <code>string cancel_reason = 10;</code>
-   * @return The cancelReason.
-   */
-  java.lang.String getCancelReason();
-  /**
-   * <pre>
-   * Why the run was canceled. Set by whoever canceled it. Empty means not stated.
-   * </pre>
-   *
-   * <code>string cancel_reason = 10;</code>
-   * @return The bytes for cancelReason.
-   */
-  com.google.protobuf.ByteString
-      getCancelReasonBytes();
-
-  /**
-   * <pre>
    * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
@@ -279,7 +249,7 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Output only. Authenticated principal that started the run. Set by the server.
+   * Authenticated principal that started the run. Set by the server.
    * </pre>
    *
    * <code>string principal = 13;</code>
@@ -288,7 +258,7 @@ public interface RunContextOrBuilder extends
   java.lang.String getPrincipal();
   /**
    * <pre>
-   * Output only. Authenticated principal that started the run. Set by the server.
+   * Authenticated principal that started the run. Set by the server.
    * </pre>
    *
    * <code>string principal = 13;</code>
@@ -299,7 +269,7 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -309,7 +279,7 @@ public interface RunContextOrBuilder extends
       getScopesList();
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -318,7 +288,7 @@ public interface RunContextOrBuilder extends
   int getScopesCount();
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -328,7 +298,7 @@ public interface RunContextOrBuilder extends
   java.lang.String getScopes(int index);
   /**
    * <pre>
-   * Output only. What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SendTaskRequest submits a new task, or adds messages to one.
+ * SendTaskRequest begins a task, or continues one.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SendTaskRequest}
@@ -33,8 +33,8 @@ private static final long serialVersionUID = 0L;
   }
   private SendTaskRequest() {
     requestId_ = "";
-    taskId_ = "";
     view_ = 0;
+    waitFor_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -51,45 +51,42 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int TASK_FIELD_NUMBER = 1;
-  private io.github.protolink_grpc.v1.Task task_;
+  public static final int INPUT_FIELD_NUMBER = 1;
+  private io.github.protolink_grpc.v1.TaskInput input_;
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return Whether the task field is set.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return Whether the input field is set.
    */
   @java.lang.Override
-  public boolean hasTask() {
+  public boolean hasInput() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return The task.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return The input.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.Task getTask() {
-    return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+  public io.github.protolink_grpc.v1.TaskInput getInput() {
+    return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
   }
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder() {
-    return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+  public io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder() {
+    return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
   }
 
   public static final int REQUEST_ID_FIELD_NUMBER = 2;
@@ -97,8 +94,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-   * empty means that a repetition is a new request. At most 128 bytes.
+   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+   * most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -119,8 +117,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-   * empty means that a repetition is a new request. At most 128 bytes.
+   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+   * most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -141,61 +140,14 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int TASK_ID_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object taskId_ = "";
-  /**
-   * <pre>
-   * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-   * </pre>
-   *
-   * <code>string task_id = 3;</code>
-   * @return The taskId.
-   */
-  @java.lang.Override
-  public java.lang.String getTaskId() {
-    java.lang.Object ref = taskId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      taskId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-   * </pre>
-   *
-   * <code>string task_id = 3;</code>
-   * @return The bytes for taskId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTaskIdBytes() {
-    java.lang.Object ref = taskId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      taskId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int VIEW_FIELD_NUMBER = 4;
+  public static final int VIEW_FIELD_NUMBER = 3;
   private int view_ = 0;
   /**
    * <pre>
    * How much of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
-   * <code>.plgrpc.v1.TaskView view = 4;</code>
+   * <code>.plgrpc.v1.TaskView view = 3;</code>
    * @return The enum numeric value on the wire for view.
    */
   @java.lang.Override public int getViewValue() {
@@ -206,7 +158,7 @@ private static final long serialVersionUID = 0L;
    * How much of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
-   * <code>.plgrpc.v1.TaskView view = 4;</code>
+   * <code>.plgrpc.v1.TaskView view = 3;</code>
    * @return The view.
    */
   @java.lang.Override public io.github.protolink_grpc.v1.TaskView getView() {
@@ -214,19 +166,30 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.protolink_grpc.v1.TaskView.UNRECOGNIZED : result;
   }
 
-  public static final int RETURN_IMMEDIATELY_FIELD_NUMBER = 5;
-  private boolean returnImmediately_ = false;
+  public static final int WAIT_FOR_FIELD_NUMBER = 4;
+  private int waitFor_ = 0;
   /**
    * <pre>
-   * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+   * When to answer. Set by the caller. Default: settled.
    * </pre>
    *
-   * <code>bool return_immediately = 5;</code>
-   * @return The returnImmediately.
+   * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+   * @return The enum numeric value on the wire for waitFor.
    */
-  @java.lang.Override
-  public boolean getReturnImmediately() {
-    return returnImmediately_;
+  @java.lang.Override public int getWaitForValue() {
+    return waitFor_;
+  }
+  /**
+   * <pre>
+   * When to answer. Set by the caller. Default: settled.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+   * @return The waitFor.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.WaitFor getWaitFor() {
+    io.github.protolink_grpc.v1.WaitFor result = io.github.protolink_grpc.v1.WaitFor.forNumber(waitFor_);
+    return result == null ? io.github.protolink_grpc.v1.WaitFor.UNRECOGNIZED : result;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -244,19 +207,16 @@ private static final long serialVersionUID = 0L;
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getTask());
+      output.writeMessage(1, getInput());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, requestId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, taskId_);
-    }
     if (view_ != io.github.protolink_grpc.v1.TaskView.TASK_VIEW_UNSPECIFIED.getNumber()) {
-      output.writeEnum(4, view_);
+      output.writeEnum(3, view_);
     }
-    if (returnImmediately_ != false) {
-      output.writeBool(5, returnImmediately_);
+    if (waitFor_ != io.github.protolink_grpc.v1.WaitFor.WAIT_FOR_UNSPECIFIED.getNumber()) {
+      output.writeEnum(4, waitFor_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -269,21 +229,18 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getTask());
+        .computeMessageSize(1, getInput());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, requestId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, taskId_);
-    }
     if (view_ != io.github.protolink_grpc.v1.TaskView.TASK_VIEW_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(4, view_);
+        .computeEnumSize(3, view_);
     }
-    if (returnImmediately_ != false) {
+    if (waitFor_ != io.github.protolink_grpc.v1.WaitFor.WAIT_FOR_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(5, returnImmediately_);
+        .computeEnumSize(4, waitFor_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -300,18 +257,15 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.SendTaskRequest other = (io.github.protolink_grpc.v1.SendTaskRequest) obj;
 
-    if (hasTask() != other.hasTask()) return false;
-    if (hasTask()) {
-      if (!getTask()
-          .equals(other.getTask())) return false;
+    if (hasInput() != other.hasInput()) return false;
+    if (hasInput()) {
+      if (!getInput()
+          .equals(other.getInput())) return false;
     }
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
-    if (!getTaskId()
-        .equals(other.getTaskId())) return false;
     if (view_ != other.view_) return false;
-    if (getReturnImmediately()
-        != other.getReturnImmediately()) return false;
+    if (waitFor_ != other.waitFor_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -323,19 +277,16 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasTask()) {
-      hash = (37 * hash) + TASK_FIELD_NUMBER;
-      hash = (53 * hash) + getTask().hashCode();
+    if (hasInput()) {
+      hash = (37 * hash) + INPUT_FIELD_NUMBER;
+      hash = (53 * hash) + getInput().hashCode();
     }
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
-    hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getTaskId().hashCode();
     hash = (37 * hash) + VIEW_FIELD_NUMBER;
     hash = (53 * hash) + view_;
-    hash = (37 * hash) + RETURN_IMMEDIATELY_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getReturnImmediately());
+    hash = (37 * hash) + WAIT_FOR_FIELD_NUMBER;
+    hash = (53 * hash) + waitFor_;
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -435,7 +386,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SendTaskRequest submits a new task, or adds messages to one.
+   * SendTaskRequest begins a task, or continues one.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SendTaskRequest}
@@ -470,22 +421,21 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
-        internalGetTaskFieldBuilder();
+        internalGetInputFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      task_ = null;
-      if (taskBuilder_ != null) {
-        taskBuilder_.dispose();
-        taskBuilder_ = null;
+      input_ = null;
+      if (inputBuilder_ != null) {
+        inputBuilder_.dispose();
+        inputBuilder_ = null;
       }
       requestId_ = "";
-      taskId_ = "";
       view_ = 0;
-      returnImmediately_ = false;
+      waitFor_ = 0;
       return this;
     }
 
@@ -521,22 +471,19 @@ private static final long serialVersionUID = 0L;
       int from_bitField0_ = bitField0_;
       int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.task_ = taskBuilder_ == null
-            ? task_
-            : taskBuilder_.build();
+        result.input_ = inputBuilder_ == null
+            ? input_
+            : inputBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.requestId_ = requestId_;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.taskId_ = taskId_;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.view_ = view_;
       }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.returnImmediately_ = returnImmediately_;
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.waitFor_ = waitFor_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -553,24 +500,19 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.SendTaskRequest other) {
       if (other == io.github.protolink_grpc.v1.SendTaskRequest.getDefaultInstance()) return this;
-      if (other.hasTask()) {
-        mergeTask(other.getTask());
+      if (other.hasInput()) {
+        mergeInput(other.getInput());
       }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
         bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (!other.getTaskId().isEmpty()) {
-        taskId_ = other.taskId_;
-        bitField0_ |= 0x00000004;
-        onChanged();
-      }
       if (other.view_ != 0) {
         setViewValue(other.getViewValue());
       }
-      if (other.getReturnImmediately() != false) {
-        setReturnImmediately(other.getReturnImmediately());
+      if (other.waitFor_ != 0) {
+        setWaitForValue(other.getWaitForValue());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -600,7 +542,7 @@ private static final long serialVersionUID = 0L;
               break;
             case 10: {
               input.readMessage(
-                  internalGetTaskFieldBuilder().getBuilder(),
+                  internalGetInputFieldBuilder().getBuilder(),
                   extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
@@ -610,21 +552,16 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
-            case 26: {
-              taskId_ = input.readStringRequireUtf8();
+            case 24: {
+              view_ = input.readEnum();
               bitField0_ |= 0x00000004;
               break;
-            } // case 26
+            } // case 24
             case 32: {
-              view_ = input.readEnum();
+              waitFor_ = input.readEnum();
               bitField0_ |= 0x00000008;
               break;
             } // case 32
-            case 40: {
-              returnImmediately_ = input.readBool();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -642,53 +579,50 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private io.github.protolink_grpc.v1.Task task_;
+    private io.github.protolink_grpc.v1.TaskInput input_;
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> taskBuilder_;
+        io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder> inputBuilder_;
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
-     * @return Whether the task field is set.
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
+     * @return Whether the input field is set.
      */
-    public boolean hasTask() {
+    public boolean hasInput() {
       return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
-     * @return The task.
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
+     * @return The input.
      */
-    public io.github.protolink_grpc.v1.Task getTask() {
-      if (taskBuilder_ == null) {
-        return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+    public io.github.protolink_grpc.v1.TaskInput getInput() {
+      if (inputBuilder_ == null) {
+        return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
       } else {
-        return taskBuilder_.getMessage();
+        return inputBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder setTask(io.github.protolink_grpc.v1.Task value) {
-      if (taskBuilder_ == null) {
+    public Builder setInput(io.github.protolink_grpc.v1.TaskInput value) {
+      if (inputBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        task_ = value;
+        input_ = value;
       } else {
-        taskBuilder_.setMessage(value);
+        inputBuilder_.setMessage(value);
       }
       bitField0_ |= 0x00000001;
       onChanged();
@@ -696,18 +630,17 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder setTask(
-        io.github.protolink_grpc.v1.Task.Builder builderForValue) {
-      if (taskBuilder_ == null) {
-        task_ = builderForValue.build();
+    public Builder setInput(
+        io.github.protolink_grpc.v1.TaskInput.Builder builderForValue) {
+      if (inputBuilder_ == null) {
+        input_ = builderForValue.build();
       } else {
-        taskBuilder_.setMessage(builderForValue.build());
+        inputBuilder_.setMessage(builderForValue.build());
       }
       bitField0_ |= 0x00000001;
       onChanged();
@@ -715,25 +648,24 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder mergeTask(io.github.protolink_grpc.v1.Task value) {
-      if (taskBuilder_ == null) {
+    public Builder mergeInput(io.github.protolink_grpc.v1.TaskInput value) {
+      if (inputBuilder_ == null) {
         if (((bitField0_ & 0x00000001) != 0) &&
-          task_ != null &&
-          task_ != io.github.protolink_grpc.v1.Task.getDefaultInstance()) {
-          getTaskBuilder().mergeFrom(value);
+          input_ != null &&
+          input_ != io.github.protolink_grpc.v1.TaskInput.getDefaultInstance()) {
+          getInputBuilder().mergeFrom(value);
         } else {
-          task_ = value;
+          input_ = value;
         }
       } else {
-        taskBuilder_.mergeFrom(value);
+        inputBuilder_.mergeFrom(value);
       }
-      if (task_ != null) {
+      if (input_ != null) {
         bitField0_ |= 0x00000001;
         onChanged();
       }
@@ -741,78 +673,75 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder clearTask() {
+    public Builder clearInput() {
       bitField0_ = (bitField0_ & ~0x00000001);
-      task_ = null;
-      if (taskBuilder_ != null) {
-        taskBuilder_.dispose();
-        taskBuilder_ = null;
+      input_ = null;
+      if (inputBuilder_ != null) {
+        inputBuilder_.dispose();
+        inputBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public io.github.protolink_grpc.v1.Task.Builder getTaskBuilder() {
+    public io.github.protolink_grpc.v1.TaskInput.Builder getInputBuilder() {
       bitField0_ |= 0x00000001;
       onChanged();
-      return internalGetTaskFieldBuilder().getBuilder();
+      return internalGetInputFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder() {
-      if (taskBuilder_ != null) {
-        return taskBuilder_.getMessageOrBuilder();
+    public io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder() {
+      if (inputBuilder_ != null) {
+        return inputBuilder_.getMessageOrBuilder();
       } else {
-        return task_ == null ?
-            io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+        return input_ == null ?
+            io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
       }
     }
     /**
      * <pre>
-     * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-     * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+     * What to begin, or to add. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> 
-        internalGetTaskFieldBuilder() {
-      if (taskBuilder_ == null) {
-        taskBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder>(
-                getTask(),
+        io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder> 
+        internalGetInputFieldBuilder() {
+      if (inputBuilder_ == null) {
+        inputBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder>(
+                getInput(),
                 getParentForChildren(),
                 isClean());
-        task_ = null;
+        input_ = null;
       }
-      return taskBuilder_;
+      return inputBuilder_;
     }
 
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-     * empty means that a repetition is a new request. At most 128 bytes.
+     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+     * most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -832,8 +761,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-     * empty means that a repetition is a new request. At most 128 bytes.
+     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+     * most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -854,8 +784,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-     * empty means that a repetition is a new request. At most 128 bytes.
+     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+     * most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -872,8 +803,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-     * empty means that a repetition is a new request. At most 128 bytes.
+     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+     * most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -887,8 +819,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-     * empty means that a repetition is a new request. At most 128 bytes.
+     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+     * most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -905,105 +838,13 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object taskId_ = "";
-    /**
-     * <pre>
-     * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @return The taskId.
-     */
-    public java.lang.String getTaskId() {
-      java.lang.Object ref = taskId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        taskId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @return The bytes for taskId.
-     */
-    public com.google.protobuf.ByteString
-        getTaskIdBytes() {
-      java.lang.Object ref = taskId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        taskId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @param value The taskId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTaskId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      taskId_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTaskId() {
-      taskId_ = getDefaultInstance().getTaskId();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @param value The bytes for taskId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTaskIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      taskId_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
     private int view_ = 0;
     /**
      * <pre>
      * How much of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
-     * <code>.plgrpc.v1.TaskView view = 4;</code>
+     * <code>.plgrpc.v1.TaskView view = 3;</code>
      * @return The enum numeric value on the wire for view.
      */
     @java.lang.Override public int getViewValue() {
@@ -1014,13 +855,13 @@ private static final long serialVersionUID = 0L;
      * How much of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
-     * <code>.plgrpc.v1.TaskView view = 4;</code>
+     * <code>.plgrpc.v1.TaskView view = 3;</code>
      * @param value The enum numeric value on the wire for view to set.
      * @return This builder for chaining.
      */
     public Builder setViewValue(int value) {
       view_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
@@ -1029,7 +870,7 @@ private static final long serialVersionUID = 0L;
      * How much of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
-     * <code>.plgrpc.v1.TaskView view = 4;</code>
+     * <code>.plgrpc.v1.TaskView view = 3;</code>
      * @return The view.
      */
     @java.lang.Override
@@ -1042,13 +883,13 @@ private static final long serialVersionUID = 0L;
      * How much of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
-     * <code>.plgrpc.v1.TaskView view = 4;</code>
+     * <code>.plgrpc.v1.TaskView view = 3;</code>
      * @param value The view to set.
      * @return This builder for chaining.
      */
     public Builder setView(io.github.protolink_grpc.v1.TaskView value) {
       if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       view_ = value.getNumber();
       onChanged();
       return this;
@@ -1058,56 +899,83 @@ private static final long serialVersionUID = 0L;
      * How much of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
-     * <code>.plgrpc.v1.TaskView view = 4;</code>
+     * <code>.plgrpc.v1.TaskView view = 3;</code>
      * @return This builder for chaining.
      */
     public Builder clearView() {
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000004);
       view_ = 0;
       onChanged();
       return this;
     }
 
-    private boolean returnImmediately_ ;
+    private int waitFor_ = 0;
     /**
      * <pre>
-     * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+     * When to answer. Set by the caller. Default: settled.
      * </pre>
      *
-     * <code>bool return_immediately = 5;</code>
-     * @return The returnImmediately.
+     * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+     * @return The enum numeric value on the wire for waitFor.
      */
-    @java.lang.Override
-    public boolean getReturnImmediately() {
-      return returnImmediately_;
+    @java.lang.Override public int getWaitForValue() {
+      return waitFor_;
     }
     /**
      * <pre>
-     * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+     * When to answer. Set by the caller. Default: settled.
      * </pre>
      *
-     * <code>bool return_immediately = 5;</code>
-     * @param value The returnImmediately to set.
+     * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+     * @param value The enum numeric value on the wire for waitFor to set.
      * @return This builder for chaining.
      */
-    public Builder setReturnImmediately(boolean value) {
-
-      returnImmediately_ = value;
-      bitField0_ |= 0x00000010;
+    public Builder setWaitForValue(int value) {
+      waitFor_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+     * When to answer. Set by the caller. Default: settled.
      * </pre>
      *
-     * <code>bool return_immediately = 5;</code>
+     * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+     * @return The waitFor.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.WaitFor getWaitFor() {
+      io.github.protolink_grpc.v1.WaitFor result = io.github.protolink_grpc.v1.WaitFor.forNumber(waitFor_);
+      return result == null ? io.github.protolink_grpc.v1.WaitFor.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * When to answer. Set by the caller. Default: settled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+     * @param value The waitFor to set.
      * @return This builder for chaining.
      */
-    public Builder clearReturnImmediately() {
-      bitField0_ = (bitField0_ & ~0x00000010);
-      returnImmediately_ = false;
+    public Builder setWaitFor(io.github.protolink_grpc.v1.WaitFor value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000008;
+      waitFor_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * When to answer. Set by the caller. Default: settled.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearWaitFor() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      waitFor_ = 0;
       onChanged();
       return this;
     }

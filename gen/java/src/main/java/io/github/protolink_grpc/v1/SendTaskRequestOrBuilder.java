@@ -12,38 +12,36 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return Whether the task field is set.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return Whether the input field is set.
    */
-  boolean hasTask();
+  boolean hasInput();
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return The task.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return The input.
    */
-  io.github.protolink_grpc.v1.Task getTask();
+  io.github.protolink_grpc.v1.TaskInput getInput();
   /**
    * <pre>
-   * What the caller contributes: a new task, or the new messages of an existing one. A new task may choose its id. Messages
-   * whose id is in the log already are not added again. Required unless `task_id` continues a task without a message.
+   * What to begin, or to add. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
    */
-  io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder();
+  io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder();
 
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-   * empty means that a repetition is a new request. At most 128 bytes.
+   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+   * most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -52,8 +50,9 @@ public interface SendTaskRequestOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours. Set by the caller;
-   * empty means that a repetition is a new request. At most 128 bytes.
+   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
+   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
+   * most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -64,30 +63,10 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-   * </pre>
-   *
-   * <code>string task_id = 3;</code>
-   * @return The taskId.
-   */
-  java.lang.String getTaskId();
-  /**
-   * <pre>
-   * Task to continue; it must exist. Set by the caller. Empty means that `task.id` decides.
-   * </pre>
-   *
-   * <code>string task_id = 3;</code>
-   * @return The bytes for taskId.
-   */
-  com.google.protobuf.ByteString
-      getTaskIdBytes();
-
-  /**
-   * <pre>
    * How much of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
-   * <code>.plgrpc.v1.TaskView view = 4;</code>
+   * <code>.plgrpc.v1.TaskView view = 3;</code>
    * @return The enum numeric value on the wire for view.
    */
   int getViewValue();
@@ -96,18 +75,27 @@ public interface SendTaskRequestOrBuilder extends
    * How much of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
-   * <code>.plgrpc.v1.TaskView view = 4;</code>
+   * <code>.plgrpc.v1.TaskView view = 3;</code>
    * @return The view.
    */
   io.github.protolink_grpc.v1.TaskView getView();
 
   /**
    * <pre>
-   * Whether to answer as soon as the task is accepted. Set by the caller. Default: wait.
+   * When to answer. Set by the caller. Default: settled.
    * </pre>
    *
-   * <code>bool return_immediately = 5;</code>
-   * @return The returnImmediately.
+   * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+   * @return The enum numeric value on the wire for waitFor.
    */
-  boolean getReturnImmediately();
+  int getWaitForValue();
+  /**
+   * <pre>
+   * When to answer. Set by the caller. Default: settled.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
+   * @return The waitFor.
+   */
+  io.github.protolink_grpc.v1.WaitFor getWaitFor();
 }

@@ -151,7 +151,7 @@ public enum StopAt
   }
   public static com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.AgentServiceOuterClass.getDescriptor().getEnumTypes().get(0);
+    return io.github.protolink_grpc.v1.AgentServiceOuterClass.getDescriptor().getEnumTypes().get(2);
   }
 
   private static final StopAt[] VALUES = values();

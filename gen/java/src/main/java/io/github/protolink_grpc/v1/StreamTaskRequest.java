@@ -33,7 +33,7 @@ private static final long serialVersionUID = 0L;
   }
   private StreamTaskRequest() {
     requestId_ = "";
-    taskId_ = "";
+    deltas_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -50,18 +50,18 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int TASK_FIELD_NUMBER = 1;
-  private io.github.protolink_grpc.v1.Task task_;
+  public static final int INPUT_FIELD_NUMBER = 1;
+  private io.github.protolink_grpc.v1.TaskInput input_;
   /**
    * <pre>
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return Whether the task field is set.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return Whether the input field is set.
    */
   @java.lang.Override
-  public boolean hasTask() {
+  public boolean hasInput() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
@@ -69,23 +69,23 @@ private static final long serialVersionUID = 0L;
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return The task.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return The input.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.Task getTask() {
-    return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+  public io.github.protolink_grpc.v1.TaskInput getInput() {
+    return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
   }
   /**
    * <pre>
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder() {
-    return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+  public io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder() {
+    return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
   }
 
   public static final int REQUEST_ID_FIELD_NUMBER = 2;
@@ -135,66 +135,30 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int TASK_ID_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object taskId_ = "";
+  public static final int DELTAS_FIELD_NUMBER = 3;
+  private int deltas_ = 0;
   /**
    * <pre>
-   * As in SendTaskRequest.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>string task_id = 3;</code>
-   * @return The taskId.
+   * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+   * @return The enum numeric value on the wire for deltas.
    */
-  @java.lang.Override
-  public java.lang.String getTaskId() {
-    java.lang.Object ref = taskId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      taskId_ = s;
-      return s;
-    }
+  @java.lang.Override public int getDeltasValue() {
+    return deltas_;
   }
   /**
    * <pre>
-   * As in SendTaskRequest.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>string task_id = 3;</code>
-   * @return The bytes for taskId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTaskIdBytes() {
-    java.lang.Object ref = taskId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      taskId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DELTAS_FIELD_NUMBER = 4;
-  private boolean deltas_ = false;
-  /**
-   * <pre>
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-   * </pre>
-   *
-   * <code>bool deltas = 4;</code>
+   * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
    * @return The deltas.
    */
-  @java.lang.Override
-  public boolean getDeltas() {
-    return deltas_;
+  @java.lang.Override public io.github.protolink_grpc.v1.DeltaMode getDeltas() {
+    io.github.protolink_grpc.v1.DeltaMode result = io.github.protolink_grpc.v1.DeltaMode.forNumber(deltas_);
+    return result == null ? io.github.protolink_grpc.v1.DeltaMode.UNRECOGNIZED : result;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -212,16 +176,13 @@ private static final long serialVersionUID = 0L;
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getTask());
+      output.writeMessage(1, getInput());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, requestId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, taskId_);
-    }
-    if (deltas_ != false) {
-      output.writeBool(4, deltas_);
+    if (deltas_ != io.github.protolink_grpc.v1.DeltaMode.DELTA_MODE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(3, deltas_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -234,17 +195,14 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getTask());
+        .computeMessageSize(1, getInput());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, requestId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, taskId_);
-    }
-    if (deltas_ != false) {
+    if (deltas_ != io.github.protolink_grpc.v1.DeltaMode.DELTA_MODE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(4, deltas_);
+        .computeEnumSize(3, deltas_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -261,17 +219,14 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.StreamTaskRequest other = (io.github.protolink_grpc.v1.StreamTaskRequest) obj;
 
-    if (hasTask() != other.hasTask()) return false;
-    if (hasTask()) {
-      if (!getTask()
-          .equals(other.getTask())) return false;
+    if (hasInput() != other.hasInput()) return false;
+    if (hasInput()) {
+      if (!getInput()
+          .equals(other.getInput())) return false;
     }
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
-    if (!getTaskId()
-        .equals(other.getTaskId())) return false;
-    if (getDeltas()
-        != other.getDeltas()) return false;
+    if (deltas_ != other.deltas_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -283,17 +238,14 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasTask()) {
-      hash = (37 * hash) + TASK_FIELD_NUMBER;
-      hash = (53 * hash) + getTask().hashCode();
+    if (hasInput()) {
+      hash = (37 * hash) + INPUT_FIELD_NUMBER;
+      hash = (53 * hash) + getInput().hashCode();
     }
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
-    hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getTaskId().hashCode();
     hash = (37 * hash) + DELTAS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getDeltas());
+    hash = (53 * hash) + deltas_;
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -428,21 +380,20 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
-        internalGetTaskFieldBuilder();
+        internalGetInputFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      task_ = null;
-      if (taskBuilder_ != null) {
-        taskBuilder_.dispose();
-        taskBuilder_ = null;
+      input_ = null;
+      if (inputBuilder_ != null) {
+        inputBuilder_.dispose();
+        inputBuilder_ = null;
       }
       requestId_ = "";
-      taskId_ = "";
-      deltas_ = false;
+      deltas_ = 0;
       return this;
     }
 
@@ -478,18 +429,15 @@ private static final long serialVersionUID = 0L;
       int from_bitField0_ = bitField0_;
       int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.task_ = taskBuilder_ == null
-            ? task_
-            : taskBuilder_.build();
+        result.input_ = inputBuilder_ == null
+            ? input_
+            : inputBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.requestId_ = requestId_;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.taskId_ = taskId_;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.deltas_ = deltas_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -507,21 +455,16 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.StreamTaskRequest other) {
       if (other == io.github.protolink_grpc.v1.StreamTaskRequest.getDefaultInstance()) return this;
-      if (other.hasTask()) {
-        mergeTask(other.getTask());
+      if (other.hasInput()) {
+        mergeInput(other.getInput());
       }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
         bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (!other.getTaskId().isEmpty()) {
-        taskId_ = other.taskId_;
-        bitField0_ |= 0x00000004;
-        onChanged();
-      }
-      if (other.getDeltas() != false) {
-        setDeltas(other.getDeltas());
+      if (other.deltas_ != 0) {
+        setDeltasValue(other.getDeltasValue());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -551,7 +494,7 @@ private static final long serialVersionUID = 0L;
               break;
             case 10: {
               input.readMessage(
-                  internalGetTaskFieldBuilder().getBuilder(),
+                  internalGetInputFieldBuilder().getBuilder(),
                   extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
@@ -561,16 +504,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
-            case 26: {
-              taskId_ = input.readStringRequireUtf8();
+            case 24: {
+              deltas_ = input.readEnum();
               bitField0_ |= 0x00000004;
               break;
-            } // case 26
-            case 32: {
-              deltas_ = input.readBool();
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 32
+            } // case 24
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -588,18 +526,18 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private io.github.protolink_grpc.v1.Task task_;
+    private io.github.protolink_grpc.v1.TaskInput input_;
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> taskBuilder_;
+        io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder> inputBuilder_;
     /**
      * <pre>
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
-     * @return Whether the task field is set.
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
+     * @return Whether the input field is set.
      */
-    public boolean hasTask() {
+    public boolean hasInput() {
       return ((bitField0_ & 0x00000001) != 0);
     }
     /**
@@ -607,14 +545,14 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
-     * @return The task.
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
+     * @return The input.
      */
-    public io.github.protolink_grpc.v1.Task getTask() {
-      if (taskBuilder_ == null) {
-        return task_ == null ? io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+    public io.github.protolink_grpc.v1.TaskInput getInput() {
+      if (inputBuilder_ == null) {
+        return input_ == null ? io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
       } else {
-        return taskBuilder_.getMessage();
+        return inputBuilder_.getMessage();
       }
     }
     /**
@@ -622,16 +560,16 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder setTask(io.github.protolink_grpc.v1.Task value) {
-      if (taskBuilder_ == null) {
+    public Builder setInput(io.github.protolink_grpc.v1.TaskInput value) {
+      if (inputBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        task_ = value;
+        input_ = value;
       } else {
-        taskBuilder_.setMessage(value);
+        inputBuilder_.setMessage(value);
       }
       bitField0_ |= 0x00000001;
       onChanged();
@@ -642,14 +580,14 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder setTask(
-        io.github.protolink_grpc.v1.Task.Builder builderForValue) {
-      if (taskBuilder_ == null) {
-        task_ = builderForValue.build();
+    public Builder setInput(
+        io.github.protolink_grpc.v1.TaskInput.Builder builderForValue) {
+      if (inputBuilder_ == null) {
+        input_ = builderForValue.build();
       } else {
-        taskBuilder_.setMessage(builderForValue.build());
+        inputBuilder_.setMessage(builderForValue.build());
       }
       bitField0_ |= 0x00000001;
       onChanged();
@@ -660,21 +598,21 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder mergeTask(io.github.protolink_grpc.v1.Task value) {
-      if (taskBuilder_ == null) {
+    public Builder mergeInput(io.github.protolink_grpc.v1.TaskInput value) {
+      if (inputBuilder_ == null) {
         if (((bitField0_ & 0x00000001) != 0) &&
-          task_ != null &&
-          task_ != io.github.protolink_grpc.v1.Task.getDefaultInstance()) {
-          getTaskBuilder().mergeFrom(value);
+          input_ != null &&
+          input_ != io.github.protolink_grpc.v1.TaskInput.getDefaultInstance()) {
+          getInputBuilder().mergeFrom(value);
         } else {
-          task_ = value;
+          input_ = value;
         }
       } else {
-        taskBuilder_.mergeFrom(value);
+        inputBuilder_.mergeFrom(value);
       }
-      if (task_ != null) {
+      if (input_ != null) {
         bitField0_ |= 0x00000001;
         onChanged();
       }
@@ -685,14 +623,14 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public Builder clearTask() {
+    public Builder clearInput() {
       bitField0_ = (bitField0_ & ~0x00000001);
-      task_ = null;
-      if (taskBuilder_ != null) {
-        taskBuilder_.dispose();
-        taskBuilder_ = null;
+      input_ = null;
+      if (inputBuilder_ != null) {
+        inputBuilder_.dispose();
+        inputBuilder_ = null;
       }
       onChanged();
       return this;
@@ -702,26 +640,26 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public io.github.protolink_grpc.v1.Task.Builder getTaskBuilder() {
+    public io.github.protolink_grpc.v1.TaskInput.Builder getInputBuilder() {
       bitField0_ |= 0x00000001;
       onChanged();
-      return internalGetTaskFieldBuilder().getBuilder();
+      return internalGetInputFieldBuilder().getBuilder();
     }
     /**
      * <pre>
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
-    public io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder() {
-      if (taskBuilder_ != null) {
-        return taskBuilder_.getMessageOrBuilder();
+    public io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder() {
+      if (inputBuilder_ != null) {
+        return inputBuilder_.getMessageOrBuilder();
       } else {
-        return task_ == null ?
-            io.github.protolink_grpc.v1.Task.getDefaultInstance() : task_;
+        return input_ == null ?
+            io.github.protolink_grpc.v1.TaskInput.getDefaultInstance() : input_;
       }
     }
     /**
@@ -729,20 +667,20 @@ private static final long serialVersionUID = 0L;
      * As in SendTaskRequest.
      * </pre>
      *
-     * <code>.plgrpc.v1.Task task = 1;</code>
+     * <code>.plgrpc.v1.TaskInput input = 1;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> 
-        internalGetTaskFieldBuilder() {
-      if (taskBuilder_ == null) {
-        taskBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder>(
-                getTask(),
+        io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder> 
+        internalGetInputFieldBuilder() {
+      if (inputBuilder_ == null) {
+        inputBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder>(
+                getInput(),
                 getParentForChildren(),
                 isClean());
-        task_ = null;
+        input_ = null;
       }
-      return taskBuilder_;
+      return inputBuilder_;
     }
 
     private java.lang.Object requestId_ = "";
@@ -837,138 +775,73 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object taskId_ = "";
+    private int deltas_ = 0;
     /**
      * <pre>
-     * As in SendTaskRequest.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>string task_id = 3;</code>
-     * @return The taskId.
+     * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+     * @return The enum numeric value on the wire for deltas.
      */
-    public java.lang.String getTaskId() {
-      java.lang.Object ref = taskId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        taskId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * As in SendTaskRequest.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @return The bytes for taskId.
-     */
-    public com.google.protobuf.ByteString
-        getTaskIdBytes() {
-      java.lang.Object ref = taskId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        taskId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * As in SendTaskRequest.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @param value The taskId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTaskId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      taskId_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * As in SendTaskRequest.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTaskId() {
-      taskId_ = getDefaultInstance().getTaskId();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * As in SendTaskRequest.
-     * </pre>
-     *
-     * <code>string task_id = 3;</code>
-     * @param value The bytes for taskId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTaskIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      taskId_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
-    private boolean deltas_ ;
-    /**
-     * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-     * </pre>
-     *
-     * <code>bool deltas = 4;</code>
-     * @return The deltas.
-     */
-    @java.lang.Override
-    public boolean getDeltas() {
+    @java.lang.Override public int getDeltasValue() {
       return deltas_;
     }
     /**
      * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>bool deltas = 4;</code>
-     * @param value The deltas to set.
+     * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+     * @param value The enum numeric value on the wire for deltas to set.
      * @return This builder for chaining.
      */
-    public Builder setDeltas(boolean value) {
-
+    public Builder setDeltasValue(int value) {
       deltas_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>bool deltas = 4;</code>
+     * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+     * @return The deltas.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.DeltaMode getDeltas() {
+      io.github.protolink_grpc.v1.DeltaMode result = io.github.protolink_grpc.v1.DeltaMode.forNumber(deltas_);
+      return result == null ? io.github.protolink_grpc.v1.DeltaMode.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Which deltas to send. Set by the caller. Default: none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+     * @param value The deltas to set.
+     * @return This builder for chaining.
+     */
+    public Builder setDeltas(io.github.protolink_grpc.v1.DeltaMode value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000004;
+      deltas_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which deltas to send. Set by the caller. Default: none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
      * @return This builder for chaining.
      */
     public Builder clearDeltas() {
-      bitField0_ = (bitField0_ & ~0x00000008);
-      deltas_ = false;
+      bitField0_ = (bitField0_ & ~0x00000004);
+      deltas_ = 0;
       onChanged();
       return this;
     }

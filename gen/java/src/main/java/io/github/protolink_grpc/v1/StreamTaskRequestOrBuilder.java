@@ -15,27 +15,27 @@ public interface StreamTaskRequestOrBuilder extends
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return Whether the task field is set.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return Whether the input field is set.
    */
-  boolean hasTask();
+  boolean hasInput();
   /**
    * <pre>
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
-   * @return The task.
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
+   * @return The input.
    */
-  io.github.protolink_grpc.v1.Task getTask();
+  io.github.protolink_grpc.v1.TaskInput getInput();
   /**
    * <pre>
    * As in SendTaskRequest.
    * </pre>
    *
-   * <code>.plgrpc.v1.Task task = 1;</code>
+   * <code>.plgrpc.v1.TaskInput input = 1;</code>
    */
-  io.github.protolink_grpc.v1.TaskOrBuilder getTaskOrBuilder();
+  io.github.protolink_grpc.v1.TaskInputOrBuilder getInputOrBuilder();
 
   /**
    * <pre>
@@ -59,31 +59,20 @@ public interface StreamTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * As in SendTaskRequest.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>string task_id = 3;</code>
-   * @return The taskId.
+   * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
+   * @return The enum numeric value on the wire for deltas.
    */
-  java.lang.String getTaskId();
+  int getDeltasValue();
   /**
    * <pre>
-   * As in SendTaskRequest.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>string task_id = 3;</code>
-   * @return The bytes for taskId.
-   */
-  com.google.protobuf.ByteString
-      getTaskIdBytes();
-
-  /**
-   * <pre>
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
-   * </pre>
-   *
-   * <code>bool deltas = 4;</code>
+   * <code>.plgrpc.v1.DeltaMode deltas = 3;</code>
    * @return The deltas.
    */
-  boolean getDeltas();
+  io.github.protolink_grpc.v1.DeltaMode getDeltas();
 }

@@ -34,6 +34,7 @@ private static final long serialVersionUID = 0L;
   private SubscribeTaskRequest() {
     taskId_ = "";
     stopAt_ = 0;
+    deltas_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -139,18 +140,29 @@ private static final long serialVersionUID = 0L;
   }
 
   public static final int DELTAS_FIELD_NUMBER = 4;
-  private boolean deltas_ = false;
+  private int deltas_ = 0;
   /**
    * <pre>
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>bool deltas = 4;</code>
+   * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+   * @return The enum numeric value on the wire for deltas.
+   */
+  @java.lang.Override public int getDeltasValue() {
+    return deltas_;
+  }
+  /**
+   * <pre>
+   * Which deltas to send. Set by the caller. Default: none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
    * @return The deltas.
    */
-  @java.lang.Override
-  public boolean getDeltas() {
-    return deltas_;
+  @java.lang.Override public io.github.protolink_grpc.v1.DeltaMode getDeltas() {
+    io.github.protolink_grpc.v1.DeltaMode result = io.github.protolink_grpc.v1.DeltaMode.forNumber(deltas_);
+    return result == null ? io.github.protolink_grpc.v1.DeltaMode.UNRECOGNIZED : result;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -176,8 +188,8 @@ private static final long serialVersionUID = 0L;
     if (stopAt_ != io.github.protolink_grpc.v1.StopAt.STOP_AT_UNSPECIFIED.getNumber()) {
       output.writeEnum(3, stopAt_);
     }
-    if (deltas_ != false) {
-      output.writeBool(4, deltas_);
+    if (deltas_ != io.github.protolink_grpc.v1.DeltaMode.DELTA_MODE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(4, deltas_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -199,9 +211,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(3, stopAt_);
     }
-    if (deltas_ != false) {
+    if (deltas_ != io.github.protolink_grpc.v1.DeltaMode.DELTA_MODE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(4, deltas_);
+        .computeEnumSize(4, deltas_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -223,8 +235,7 @@ private static final long serialVersionUID = 0L;
     if (getAfterSequence()
         != other.getAfterSequence()) return false;
     if (stopAt_ != other.stopAt_) return false;
-    if (getDeltas()
-        != other.getDeltas()) return false;
+    if (deltas_ != other.deltas_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -244,8 +255,7 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + STOP_AT_FIELD_NUMBER;
     hash = (53 * hash) + stopAt_;
     hash = (37 * hash) + DELTAS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getDeltas());
+    hash = (53 * hash) + deltas_;
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -384,7 +394,7 @@ private static final long serialVersionUID = 0L;
       taskId_ = "";
       afterSequence_ = 0L;
       stopAt_ = 0;
-      deltas_ = false;
+      deltas_ = 0;
       return this;
     }
 
@@ -455,8 +465,8 @@ private static final long serialVersionUID = 0L;
       if (other.stopAt_ != 0) {
         setStopAtValue(other.getStopAtValue());
       }
-      if (other.getDeltas() != false) {
-        setDeltas(other.getDeltas());
+      if (other.deltas_ != 0) {
+        setDeltasValue(other.getDeltasValue());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -500,7 +510,7 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 24
             case 32: {
-              deltas_ = input.readBool();
+              deltas_ = input.readEnum();
               bitField0_ |= 0x00000008;
               break;
             } // case 32
@@ -731,30 +741,28 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private boolean deltas_ ;
+    private int deltas_ = 0;
     /**
      * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>bool deltas = 4;</code>
-     * @return The deltas.
+     * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+     * @return The enum numeric value on the wire for deltas.
      */
-    @java.lang.Override
-    public boolean getDeltas() {
+    @java.lang.Override public int getDeltasValue() {
       return deltas_;
     }
     /**
      * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>bool deltas = 4;</code>
-     * @param value The deltas to set.
+     * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+     * @param value The enum numeric value on the wire for deltas to set.
      * @return This builder for chaining.
      */
-    public Builder setDeltas(boolean value) {
-
+    public Builder setDeltasValue(int value) {
       deltas_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
@@ -762,15 +770,44 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+     * Which deltas to send. Set by the caller. Default: none.
      * </pre>
      *
-     * <code>bool deltas = 4;</code>
+     * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+     * @return The deltas.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.DeltaMode getDeltas() {
+      io.github.protolink_grpc.v1.DeltaMode result = io.github.protolink_grpc.v1.DeltaMode.forNumber(deltas_);
+      return result == null ? io.github.protolink_grpc.v1.DeltaMode.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Which deltas to send. Set by the caller. Default: none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+     * @param value The deltas to set.
+     * @return This builder for chaining.
+     */
+    public Builder setDeltas(io.github.protolink_grpc.v1.DeltaMode value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000008;
+      deltas_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which deltas to send. Set by the caller. Default: none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearDeltas() {
       bitField0_ = (bitField0_ & ~0x00000008);
-      deltas_ = false;
+      deltas_ = 0;
       onChanged();
       return this;
     }

@@ -62,11 +62,20 @@ public interface SubscribeTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Whether to send deltas of the text that models produce. Set by the caller. Default: events only.
+   * Which deltas to send. Set by the caller. Default: none.
    * </pre>
    *
-   * <code>bool deltas = 4;</code>
+   * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
+   * @return The enum numeric value on the wire for deltas.
+   */
+  int getDeltasValue();
+  /**
+   * <pre>
+   * Which deltas to send. Set by the caller. Default: none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.DeltaMode deltas = 4;</code>
    * @return The deltas.
    */
-  boolean getDeltas();
+  io.github.protolink_grpc.v1.DeltaMode getDeltas();
 }

@@ -7,9 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Task is a reading of a task's log: the state that its events add up to.
- *
- * In a request it carries what the caller contributes: the id that it chose, new messages, context and metadata.
+ * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Task}
@@ -140,7 +138,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Message> messages_;
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -151,7 +149,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -163,7 +161,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -174,7 +172,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -185,7 +183,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -201,7 +199,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Artifact> artifacts_;
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -212,7 +210,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -224,7 +222,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -235,7 +233,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -246,7 +244,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -587,7 +585,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunContext context_;
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -599,7 +597,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -611,7 +609,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -1309,9 +1307,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task is a reading of a task's log: the state that its events add up to.
-   *
-   * In a request it carries what the caller contributes: the id that it chose, new messages, context and metadata.
+   * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Task}
@@ -2075,7 +2071,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2089,7 +2085,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2103,7 +2099,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2117,7 +2113,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2138,7 +2134,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2156,7 +2152,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2176,7 +2172,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2197,7 +2193,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2215,7 +2211,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2233,7 +2229,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2252,7 +2248,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2269,7 +2265,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2286,7 +2282,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2297,7 +2293,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2311,7 +2307,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2326,7 +2322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2337,7 +2333,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2349,7 +2345,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+     * Communication, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2387,7 +2383,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2401,7 +2397,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2415,7 +2411,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2429,7 +2425,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2450,7 +2446,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2468,7 +2464,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2488,7 +2484,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2509,7 +2505,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2527,7 +2523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2545,7 +2541,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2564,7 +2560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2581,7 +2577,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2598,7 +2594,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2609,7 +2605,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2623,7 +2619,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2638,7 +2634,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2649,7 +2645,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2661,7 +2657,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -3508,7 +3504,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder> contextBuilder_;
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3519,7 +3515,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3534,7 +3530,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3554,7 +3550,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3572,7 +3568,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3597,7 +3593,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3614,7 +3610,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3626,7 +3622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3641,7 +3637,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the caller, completed by the server.
+     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>

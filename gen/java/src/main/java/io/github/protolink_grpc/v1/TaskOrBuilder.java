@@ -51,7 +51,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -60,7 +60,7 @@ public interface TaskOrBuilder extends
       getMessagesList();
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -68,7 +68,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Message getMessages(int index);
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -76,7 +76,7 @@ public interface TaskOrBuilder extends
   int getMessagesCount();
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -85,7 +85,7 @@ public interface TaskOrBuilder extends
       getMessagesOrBuilderList();
   /**
    * <pre>
-   * Communication, oldest first. In a request: the messages to add. At most 1,000 per request.
+   * Communication, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -95,7 +95,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -104,7 +104,7 @@ public interface TaskOrBuilder extends
       getArtifactsList();
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -112,7 +112,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Artifact getArtifacts(int index);
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -120,7 +120,7 @@ public interface TaskOrBuilder extends
   int getArtifactsCount();
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -129,7 +129,7 @@ public interface TaskOrBuilder extends
       getArtifactsOrBuilderList();
   /**
    * <pre>
-   * Results, oldest first. In a request: artifacts of an earlier task that this one builds on. At most 1,000 per request.
+   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -303,7 +303,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -312,7 +312,7 @@ public interface TaskOrBuilder extends
   boolean hasContext();
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -321,7 +321,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.RunContext getContext();
   /**
    * <pre>
-   * Envelope of the latest run. Set by the caller, completed by the server.
+   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>

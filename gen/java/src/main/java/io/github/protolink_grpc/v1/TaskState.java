@@ -18,7 +18,7 @@ public enum TaskState
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * Not set. A request may leave it so: a new task is submitted.
+   * Not set; never sent.
    * </pre>
    *
    * <code>TASK_STATE_UNSPECIFIED = 0;</code>
@@ -102,7 +102,7 @@ public enum TaskState
   }
   /**
    * <pre>
-   * Not set. A request may leave it so: a new task is submitted.
+   * Not set; never sent.
    * </pre>
    *
    * <code>TASK_STATE_UNSPECIFIED = 0;</code>

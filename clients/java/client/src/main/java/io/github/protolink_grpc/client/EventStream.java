@@ -12,6 +12,7 @@ import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskState;
 import io.github.protolink_grpc.v1.TaskView;
 import io.github.protolink_grpc.v1.Delta;
+import io.github.protolink_grpc.v1.DeltaMode;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
@@ -40,13 +41,13 @@ public final class EventStream extends ResumingStream<RunEvent> {
    * @param onDelta is shown the text that is being produced; null: nothing
    */
   EventStream(Connection connection, StreamTaskRequest turn, Consumer<Delta> onDelta) {
-    super(connection, Requests.taskId(turn));
-    this.turn = turn.toBuilder().setDeltas(onDelta != null).build();
+    super(connection, turn.getInput().getTaskId());
+    this.turn = turn.toBuilder().setDeltas(deltaMode(onDelta)).build();
     this.position =
         SubscribeTaskRequest.newBuilder()
-            .setTaskId(Requests.taskId(turn))
+            .setTaskId(turn.getInput().getTaskId())
             .setStopAt(StopAt.STOP_AT_INTERRUPTED)
-            .setDeltas(onDelta != null);
+            .setDeltas(deltaMode(onDelta));
     this.deltas = new Deltas(onDelta);
   }
 
@@ -55,9 +56,13 @@ public final class EventStream extends ResumingStream<RunEvent> {
       Connection connection, SubscribeTaskRequest subscription, Consumer<Delta> onDelta) {
     super(connection, subscription.getTaskId());
     this.turn = null;
-    this.position = subscription.toBuilder().setDeltas(onDelta != null);
+    this.position = subscription.toBuilder().setDeltas(deltaMode(onDelta));
     this.deltas = new Deltas(onDelta);
     this.isPositioned = true;
+  }
+
+  private static DeltaMode deltaMode(Consumer<Delta> onDelta) {
+    return onDelta == null ? DeltaMode.DELTA_MODE_NONE : DeltaMode.DELTA_MODE_ALL;
   }
 
   /** Id of the task. A new task has it before the agent knows the task. */

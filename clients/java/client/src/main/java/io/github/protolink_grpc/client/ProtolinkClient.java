@@ -25,8 +25,10 @@ import io.github.protolink_grpc.v1.SendTaskResponse;
 import io.github.protolink_grpc.v1.StreamTaskRequest;
 import io.github.protolink_grpc.v1.SubscribeTaskRequest;
 import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskView;
 import io.github.protolink_grpc.v1.Tool;
+import io.github.protolink_grpc.v1.WaitFor;
 import io.github.protolink_grpc.v1.Delta;
 import io.github.protolink_grpc.v1.WatchApprovalsRequest;
 import io.grpc.Channel;
@@ -110,18 +112,19 @@ public final class ProtolinkClient implements AutoCloseable {
     return send(Tasks.of(text));
   }
 
-  /** Sends a new task: see {@link #send(SendTaskRequest)} and {@link Tasks}. */
-  public Task send(Task task) {
-    return send(Requests.send(task));
+  /** Begins or continues a task: see {@link #send(SendTaskRequest)} and {@link Tasks}. */
+  public Task send(TaskInput input) {
+    return send(Requests.send(input));
   }
 
   /**
    * Starts or continues a task, and waits until it ends or waits for somebody. A task that fails is
    * returned, not thrown.
    *
-   * @param request with {@code task_id}, which must exist, it continues that task; otherwise it
-   *     begins one, which gets an id unless it has one. Without a request id it gets one; give your
-   *     own to repeat it safely from another process.
+   * @param request its input continues the task of its {@code task_id}, which must exist, unless
+   *     its {@code target} says otherwise; without an id it begins a task, which gets one. With an
+   *     {@code expected_sequence} it continues a task only where that is its last event. Without a
+   *     request id it gets one; give your own to repeat it safely from another process.
    * @return the task with the messages and artifacts of this turn, unless the request names another
    *     view
    * @throws ProtolinkException whose {@link ProtolinkException#taskId} says by which id the task
@@ -132,13 +135,13 @@ public final class ProtolinkClient implements AutoCloseable {
     return connection.ask(
         AgentServiceGrpc.getSendTaskMethod(),
         complete,
-        Requests.taskId(complete),
+        complete.getInput().getTaskId(),
         SendTaskResponse::getTask);
   }
 
-  /** {@link #send(Task)} without waiting for it. */
-  public CompletableFuture<Task> sendAsync(Task task) {
-    return sendAsync(Requests.send(task));
+  /** {@link #send(TaskInput)} without waiting for it. */
+  public CompletableFuture<Task> sendAsync(TaskInput input) {
+    return sendAsync(Requests.send(input));
   }
 
   /**
@@ -150,21 +153,25 @@ public final class ProtolinkClient implements AutoCloseable {
     return connection.askAsync(
         AgentServiceGrpc.getSendTaskMethod(),
         complete,
-        Requests.taskId(complete),
+        complete.getInput().getTaskId(),
         SendTaskResponse::getTask);
   }
 
-  /** Sends a text as a new task: see {@link #submit(Task)}. */
+  /** Sends a text as a new task: see {@link #submit(TaskInput)}. */
   public Task submit(String text) {
     return submit(Tasks.of(text));
   }
 
   /**
-   * Sends a new task and returns as soon as the agent has accepted it: {@link #get} and {@link
-   * #subscribe(String)} tell what becomes of it.
+   * Begins or continues a task and returns as soon as the agent has accepted it: {@link #get} and
+   * {@link #subscribe(String)} tell what becomes of it.
    */
-  public Task submit(Task task) {
-    return send(Requests.send(task).toBuilder().setReturnImmediately(true).build());
+  public Task submit(TaskInput input) {
+    return send(
+        SendTaskRequest.newBuilder()
+            .setInput(input)
+            .setWaitFor(WaitFor.WAIT_FOR_ACCEPTED)
+            .build());
   }
 
   /** Answers a task that waits for a text: see {@link #reply(String, Part...)}. */
@@ -179,20 +186,17 @@ public final class ProtolinkClient implements AutoCloseable {
    * @throws ProtolinkException with {@link Reason#TASK_NOT_FOUND} or {@link Reason#TASK_FINISHED}
    */
   public Task reply(String taskId, Part... parts) {
-    return send(
-        SendTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+    return send(Requests.reply(taskId, parts));
   }
 
   /** {@link #reply(String, Part...)} without waiting for it. */
   public CompletableFuture<Task> replyAsync(String taskId, Part... parts) {
-    return sendAsync(
-        SendTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+    return sendAsync(Requests.reply(taskId, parts));
   }
 
   /** {@link #reply(String, Part...)} that shows the events of the turn. */
   public EventStream streamReply(String taskId, Part... parts) {
-    return stream(
-        StreamTaskRequest.newBuilder().setTaskId(taskId).setTask(Tasks.messages(parts)).build());
+    return stream(Requests.reply(taskId, parts));
   }
 
   /** Sends a text as a new task: see {@link #stream(StreamTaskRequest)}. */
@@ -200,9 +204,9 @@ public final class ProtolinkClient implements AutoCloseable {
     return stream(Tasks.of(text));
   }
 
-  /** Sends a new task: see {@link #stream(StreamTaskRequest)} and {@link Tasks}. */
-  public EventStream stream(Task task) {
-    return stream(Requests.stream(task));
+  /** Begins or continues a task: see {@link #stream(StreamTaskRequest)} and {@link Tasks}. */
+  public EventStream stream(TaskInput input) {
+    return stream(Requests.stream(input));
   }
 
   /**
@@ -216,9 +220,9 @@ public final class ProtolinkClient implements AutoCloseable {
     return stream(request, null);
   }
 
-  /** {@link #stream(StreamTaskRequest, Consumer)} of a new task. */
-  public EventStream stream(Task task, Consumer<Delta> onDelta) {
-    return stream(Requests.stream(task), onDelta);
+  /** {@link #stream(StreamTaskRequest, Consumer)} of an input. */
+  public EventStream stream(TaskInput input, Consumer<Delta> onDelta) {
+    return stream(Requests.stream(input), onDelta);
   }
 
   /**

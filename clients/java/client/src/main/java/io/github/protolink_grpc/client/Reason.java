@@ -287,7 +287,9 @@ public final class Reason {
   public static final String LOG_TOO_NEW = "LOG_TOO_NEW";
 
   /**
-   * Another writer appended to the task's log first. Repeat the request. gRPC code: ABORTED.
+   * The task's log does not end where the request expects it: another writer appended first, or
+   * {@code expected_sequence} is not the last sequence. Read the task, then decide whether to send
+   * the request for what it is now. gRPC code: ABORTED.
    */
   public static final String SEQUENCE_CONFLICT = "SEQUENCE_CONFLICT";
 
@@ -344,6 +346,12 @@ public final class Reason {
    * does not help. gRPC code: OUT_OF_RANGE.
    */
   public static final String POSITION_COMPACTED = "POSITION_COMPACTED";
+
+  /**
+   * A new task was asked for under an id that is taken, by whatever principal. Continue that task,
+   * or choose another id. gRPC code: ALREADY_EXISTS.
+   */
+  public static final String TASK_ALREADY_EXISTS = "TASK_ALREADY_EXISTS";
 
   private Reason() {}
 }

@@ -3,9 +3,11 @@ package io.github.protolink_grpc.client;
 import io.github.protolink_grpc.v1.CallToolRequest;
 import io.github.protolink_grpc.v1.CancelTaskRequest;
 import io.github.protolink_grpc.v1.GetTaskRequest;
+import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.StreamTaskRequest;
-import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
+import io.github.protolink_grpc.v1.TaskTarget;
 import io.github.protolink_grpc.v1.TaskView;
 import java.util.UUID;
 
@@ -22,10 +24,7 @@ final class Requests {
     if (request.getRequestId().isEmpty()) {
       complete.setRequestId(newId());
     }
-    if (taskId(request).isEmpty()) {
-      complete.getTaskBuilder().setId(newId());
-    }
-    return complete.build();
+    return complete.setInput(named(request.getInput())).build();
   }
 
   static StreamTaskRequest complete(StreamTaskRequest request) {
@@ -33,20 +32,27 @@ final class Requests {
     if (request.getRequestId().isEmpty()) {
       complete.setRequestId(newId());
     }
-    if (taskId(request).isEmpty()) {
-      complete.getTaskBuilder().setId(newId());
+    return complete.setInput(named(request.getInput())).build();
+  }
+
+  /** The input with an id, if it begins a task and has none. One with an id says it all. */
+  private static TaskInput named(TaskInput input) {
+    if (!input.getTaskId().isEmpty() || input.getTarget() == TaskTarget.TASK_TARGET_CONTINUE) {
+      return input;
     }
-    return complete.build();
+    TaskInput.Builder named = input.toBuilder().setTaskId(newId());
+    if (input.getTarget() == TaskTarget.TASK_TARGET_UNSPECIFIED) {
+      named.setTarget(TaskTarget.TASK_TARGET_CREATE);
+    }
+    return named.build();
   }
 
-  /** The task that it continues or begins; empty if that has no id yet. */
-  static String taskId(SendTaskRequest request) {
-    return request.getTaskId().isEmpty() ? request.getTask().getId() : request.getTaskId();
+  static SendTaskRequest send(TaskInput input) {
+    return SendTaskRequest.newBuilder().setInput(input).build();
   }
 
-  /** The same of a stream. */
-  static String taskId(StreamTaskRequest request) {
-    return request.getTaskId().isEmpty() ? request.getTask().getId() : request.getTaskId();
+  static StreamTaskRequest stream(TaskInput input) {
+    return StreamTaskRequest.newBuilder().setInput(input).build();
   }
 
   static CallToolRequest complete(CallToolRequest request) {
@@ -66,12 +72,12 @@ final class Requests {
         .build();
   }
 
-  static SendTaskRequest send(Task task) {
-    return SendTaskRequest.newBuilder().setTask(task).build();
-  }
-
-  static StreamTaskRequest stream(Task task) {
-    return StreamTaskRequest.newBuilder().setTask(task).build();
+  /** What continues a task that exists. */
+  static TaskInput reply(String taskId, Part... parts) {
+    return Tasks.messages(parts).toBuilder()
+        .setTaskId(taskId)
+        .setTarget(TaskTarget.TASK_TARGET_CONTINUE)
+        .build();
   }
 
   static GetTaskRequest get(String taskId, TaskView view) {
@@ -79,11 +85,7 @@ final class Requests {
   }
 
   static CancelTaskRequest cancel(String taskId, String reason) {
-    return CancelTaskRequest.newBuilder()
-        .setTaskId(taskId)
-        .setReason(reason)
-        .setRequestId(newId())
-        .build();
+    return CancelTaskRequest.newBuilder().setTaskId(taskId).setReason(reason).build();
   }
 
   static String newId() {

@@ -6,7 +6,9 @@ import io.github.protolink_grpc.v1.Message;
 import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.Role;
 import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
+import io.github.protolink_grpc.v1.TaskTarget;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
@@ -20,13 +22,16 @@ public final class Tasks {
   private Tasks() {}
 
   /** A new task that says one text. It has an id already, by which it is found after a deadline. */
-  public static Task of(String text) {
+  public static TaskInput of(String text) {
     return of(Parts.text(text));
   }
 
   /** A new task, with an id, that says one message of these parts: see {@link Parts}. */
-  public static Task of(Part... parts) {
-    return messages(parts).toBuilder().setId(Requests.newId()).build();
+  public static TaskInput of(Part... parts) {
+    return messages(parts).toBuilder()
+        .setTaskId(Requests.newId())
+        .setTarget(TaskTarget.TASK_TARGET_CREATE)
+        .build();
   }
 
   /**
@@ -34,16 +39,16 @@ public final class Tasks {
    *
    * @param argsJson its arguments, a JSON object
    */
-  public static Task toolCall(String tool, String argsJson) {
+  public static TaskInput toolCall(String tool, String argsJson) {
     return of(Parts.toolCall(tool, argsJson));
   }
 
   /**
-   * One message of these parts, without an id: what a request with a {@code task_id} adds to that
-   * task. {@link ProtolinkClient#reply} makes such a request.
+   * One message of these parts, without an id. With a {@code task_id} it continues that task, as
+   * {@link ProtolinkClient#reply} does; without one it begins a task.
    */
-  public static Task messages(Part... parts) {
-    return Task.newBuilder()
+  public static TaskInput messages(Part... parts) {
+    return TaskInput.newBuilder()
         .addMessages(Message.newBuilder().setRole(Role.ROLE_USER).addAllParts(List.of(parts)))
         .build();
   }

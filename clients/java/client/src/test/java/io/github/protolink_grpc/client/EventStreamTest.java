@@ -22,7 +22,9 @@ import io.github.protolink_grpc.v1.SubscribeTaskRequest;
 import io.github.protolink_grpc.v1.SubscribeTaskResponse;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskState;
+import io.github.protolink_grpc.v1.TaskTarget;
 import io.github.protolink_grpc.v1.Delta;
+import io.github.protolink_grpc.v1.DeltaMode;
 import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -218,8 +220,9 @@ class EventStreamTest {
           return events;
         });
     StreamTaskRequest sent = (StreamTaskRequest) agent.requests.get(0);
-    assertEquals("", sent.getTaskId());
-    assertFalse(sent.getTask().getId().isEmpty());
+    assertFalse(sent.getInput().getTaskId().isEmpty());
+    assertEquals(TaskTarget.TASK_TARGET_CREATE, sent.getInput().getTarget());
+    assertEquals(DeltaMode.DELTA_MODE_NONE, sent.getDeltas());
   }
 
   @Test
@@ -227,8 +230,8 @@ class EventStreamTest {
     agent.then(Status.OK, last(8));
     read(client -> client.streamReply(TASK, Parts.text("more")));
     StreamTaskRequest sent = (StreamTaskRequest) agent.requests.get(0);
-    assertEquals(TASK, sent.getTaskId());
-    assertEquals("", sent.getTask().getId());
+    assertEquals(TASK, sent.getInput().getTaskId());
+    assertEquals(TaskTarget.TASK_TARGET_CONTINUE, sent.getInput().getTarget());
   }
 
   @Test
@@ -294,7 +297,7 @@ class EventStreamTest {
   private static final class DeltaAgent extends AgentServiceGrpc.AgentServiceImplBase {
     @Override
     public void streamTask(StreamTaskRequest request, StreamObserver<StreamTaskResponse> observer) {
-      assertTrue(request.getDeltas());
+      assertEquals(DeltaMode.DELTA_MODE_ALL, request.getDeltas());
       observer.onNext(StreamTaskResponse.newBuilder().addEvents(event(1)).build());
       observer.onNext(
           StreamTaskResponse.newBuilder()
@@ -307,7 +310,7 @@ class EventStreamTest {
     @Override
     public void subscribeTask(
         SubscribeTaskRequest request, StreamObserver<SubscribeTaskResponse> observer) {
-      assertTrue(request.getDeltas());
+      assertEquals(DeltaMode.DELTA_MODE_ALL, request.getDeltas());
       observer.onNext(
           SubscribeTaskResponse.newBuilder()
               .addDeltas(delta(0, "tö be"))

@@ -11,6 +11,9 @@ import io.github.protolink_grpc.v1.AgentServiceGrpc;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.SendTaskResponse;
 import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
+import io.github.protolink_grpc.v1.TaskTarget;
+import io.github.protolink_grpc.v1.WaitFor;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
@@ -107,8 +110,8 @@ class SendTest {
     agent.then(Status.UNAVAILABLE);
     ProtolinkException error = assertThrows(ProtolinkException.class, () -> send(Duration.ZERO));
     SendTaskRequest sent = (SendTaskRequest) agent.requests.get(0);
-    assertFalse(sent.getTask().getId().isEmpty());
-    assertEquals(sent.getTask().getId(), error.taskId());
+    assertFalse(sent.getInput().getTaskId().isEmpty());
+    assertEquals(sent.getInput().getTaskId(), error.taskId());
     assertTrue(error.getMessage().contains(error.taskId()), error.getMessage());
   }
 
@@ -117,16 +120,39 @@ class SendTest {
     agent.then(Status.OK);
     call(PATIENT, client -> client.reply("t-1", "more"));
     SendTaskRequest sent = (SendTaskRequest) agent.requests.get(0);
-    assertEquals("t-1", sent.getTaskId());
-    assertEquals("", sent.getTask().getId());
-    assertEquals("more", sent.getTask().getMessages(0).getParts(0).getText());
+    assertEquals("t-1", sent.getInput().getTaskId());
+    assertEquals(TaskTarget.TASK_TARGET_CONTINUE, sent.getInput().getTarget());
+    assertEquals("more", sent.getInput().getMessages(0).getParts(0).getText());
   }
 
   @Test
   void aTaskIsSubmittedWithoutWaiting() {
     agent.then(Status.OK);
     call(PATIENT, client -> client.submit(Tasks.of("hello")));
-    assertTrue(((SendTaskRequest) agent.requests.get(0)).getReturnImmediately());
+    SendTaskRequest sent = (SendTaskRequest) agent.requests.get(0);
+    assertEquals(WaitFor.WAIT_FOR_ACCEPTED, sent.getWaitFor());
+  }
+
+  @Test
+  void anInputSaysWhetherToCreateOrToContinue() {
+    TaskInput create = Tasks.of("hello");
+    assertEquals(create, sent(create));
+    TaskInput anonymous = sent(Tasks.messages(Parts.text("hello")));
+    assertEquals(TaskTarget.TASK_TARGET_CREATE, anonymous.getTarget());
+    assertFalse(anonymous.getTaskId().isEmpty());
+    // With an id and without a target the agent continues the task.
+    TaskInput named = TaskInput.newBuilder().setTaskId("t-1").setExpectedSequence(7).build();
+    assertEquals(named, sent(named));
+    TaskTarget either = TaskTarget.TASK_TARGET_CREATE_OR_CONTINUE;
+    TaskInput chosen = named.toBuilder().setTarget(either).build();
+    assertEquals(chosen, sent(chosen));
+    assertEquals(either, sent(TaskInput.newBuilder().setTarget(either).build()).getTarget());
+  }
+
+  private TaskInput sent(TaskInput input) {
+    agent.then(Status.OK);
+    call(PATIENT, client -> client.send(input));
+    return ((SendTaskRequest) agent.requests.get(agent.requests.size() - 1)).getInput();
   }
 
   @Test

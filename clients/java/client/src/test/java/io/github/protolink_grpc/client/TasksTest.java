@@ -20,18 +20,22 @@ class TasksTest {
 
   @Test
   void aNewTaskHasAnIdOfItsOwn() {
-    assertNotEquals(Tasks.of("a").getId(), Tasks.of("a").getId());
-    assertEquals("", Tasks.messages(Parts.text("more")).getId());
+    assertNotEquals(Tasks.of("a").getTaskId(), Tasks.of("a").getTaskId());
+    assertEquals("", Tasks.messages(Parts.text("more")).getTaskId());
+  }
+
+  private static Task asked(String text) {
+    return Task.newBuilder().addAllMessages(Tasks.of(text).getMessagesList()).build();
   }
 
   @Test
   void whatTheCallerSaidIsNoOutput() {
-    assertEquals(Optional.empty(), Tasks.output(Tasks.of("hello")));
+    assertEquals(Optional.empty(), Tasks.output(asked("hello")));
   }
 
   @Test
   void theNewestOfMessagesAndArtifactsIsTheOutput() {
-    Task task = Tasks.of("hello").toBuilder().addMessages(said(2, "there")).build();
+    Task task = asked("hello").toBuilder().addMessages(said(2, "there")).build();
     assertEquals(Optional.of("there"), Tasks.output(task));
     assertEquals(
         Optional.of("there"),

@@ -19,6 +19,7 @@ import io.github.protolink_grpc.client.ProtolinkException;
 import io.github.protolink_grpc.client.Reason;
 import io.github.protolink_grpc.client.Tasks;
 import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
 import io.grpc.Status;
 import java.time.Duration;
@@ -50,6 +51,7 @@ final class HostileCases {
     cases.put("cancel-in-pause", this::cancelInPause);
     cases.put("forgotten-task", this::forgottenTask);
     cases.put("mistyped", this::mistyped);
+    cases.put("expected-sequence", this::expectedSequence);
     cases.put("credentials", this::credentials);
     cases.put("leak", this::leak);
   }
@@ -86,12 +88,12 @@ final class HostileCases {
 
   private void flapping() throws Exception {
     String word = word();
-    Task task = Tasks.of("flap " + word);
+    TaskInput task = Tasks.of("flap " + word);
     try (ProtolinkClient client = hostile(SHORT);
         EventStream events = client.stream(task)) {
       expectPatience(() -> events.forEachRemaining(event -> {}));
     }
-    agent.cancel(task.getId(), "seen");
+    agent.cancel(task.getTaskId(), "seen");
     expectCalls(word);
   }
 
@@ -132,7 +134,7 @@ final class HostileCases {
   }
 
   private void cancelInPause() throws Exception {
-    Task task = Tasks.of("flap " + word());
+    TaskInput task = Tasks.of("flap " + word());
     try (ProtolinkClient client = hostile()) {
       EventStream events = client.stream(task);
       events.next();
@@ -151,7 +153,7 @@ final class HostileCases {
         expect("whether it took less than 500 ms", tookMillis < 500, true);
       }
     } finally {
-      agent.cancel(task.getId(), "seen");
+      agent.cancel(task.getTaskId(), "seen");
     }
   }
 
@@ -170,6 +172,20 @@ final class HostileCases {
     try (EventStream events = agent.streamReply(missing, Parts.text("echo hello"))) {
       expectNoTask(refused(events::hasNext));
     }
+  }
+
+  private void expectedSequence() {
+    Task asked = agent.send("ask where");
+    long last = asked.getSequence();
+    TaskInput.Builder reply = Tasks.messages(Parts.text("there")).toBuilder().setTaskId(asked.getId());
+    ProtolinkException stale =
+        refused(() -> agent.send(reply.setExpectedSequence(last - 1).build()));
+    expect("the code", stale.code(), Status.Code.ABORTED);
+    expect("the reason", stale.reason(), Reason.SEQUENCE_CONFLICT);
+    expect("the last sequence", stale.metadata().get("last_sequence"), Long.toString(last));
+    Task done = agent.send(reply.setExpectedSequence(last).build());
+    expect("the state", done.getState(), TaskState.TASK_STATE_COMPLETED);
+    expect("the output", output(done), "there");
   }
 
   private static void expectNoTask(ProtolinkException error) {
@@ -195,7 +211,7 @@ final class HostileCases {
 
   private void leak() throws Exception {
     String word = word();
-    Task task = Tasks.of("hold " + word);
+    TaskInput task = Tasks.of("hold " + word);
     try (ProtolinkClient client = hostile()) {
       try (EventStream events = client.stream(task)) {
         events.next();
@@ -206,7 +222,7 @@ final class HostileCases {
       }
       expect("the number of open streams", calls(word, "open"), 0.0);
     } finally {
-      agent.cancel(task.getId(), "seen");
+      agent.cancel(task.getTaskId(), "seen");
     }
   }
 }

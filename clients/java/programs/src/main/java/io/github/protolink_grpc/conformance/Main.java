@@ -34,6 +34,7 @@ import io.github.protolink_grpc.v1.RenewLeaseRequest;
 import io.github.protolink_grpc.v1.RunEvent;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.Task;
+import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
 import io.github.protolink_grpc.v1.Tool;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc.RegistryServiceBlockingStub;
@@ -162,13 +163,13 @@ final class Main {
   }
 
   private void deadline() {
-    Task task = Tasks.of("wait");
+    TaskInput task = Tasks.of("wait");
     long began = System.nanoTime();
     ProtolinkException late = refused(() -> agent.withDeadline(Duration.ofMillis(300)).send(task));
     expect("the code", late.code(), Status.Code.DEADLINE_EXCEEDED);
     expect("whether it took less than 3 s", System.nanoTime() - began < 3_000_000_000L, true);
-    expect("the state", agent.get(task.getId()).getState(), TaskState.TASK_STATE_WORKING);
-    agent.cancel(task.getId(), "seen");
+    expect("the state", agent.get(task.getTaskId()).getState(), TaskState.TASK_STATE_WORKING);
+    agent.cancel(task.getTaskId(), "seen");
   }
 
   private void errors() {
@@ -178,12 +179,13 @@ final class Main {
     expect("the reason", missing.reason(), Reason.TASK_NOT_FOUND);
     expect("metadata task_id", missing.metadata().get("task_id"), unknown);
 
-    Task tooLong = Tasks.of("echo too long").toBuilder().setId("x".repeat(200)).build();
+    TaskInput tooLong =
+        Tasks.of("echo too long").toBuilder().setTaskId("x".repeat(200)).build();
     ProtolinkException invalid = refused(() -> agent.send(tooLong));
     expect("the code", invalid.code(), Status.Code.INVALID_ARGUMENT);
     List<String> fields =
         invalid.violations().stream().map(ProtolinkException.Violation::field).toList();
-    expect("the fields", fields, List.of("task.id"));
+    expect("the fields", fields, List.of("input.task_id"));
 
     String done = agent.send("echo done").getId();
     ProtolinkException finished = refused(() -> agent.cancel(done, ""));
@@ -216,7 +218,7 @@ final class Main {
     String requestId = word();
     List<Task> answers =
         IntStream.range(0, 2)
-            .mapToObj(n -> SendTaskRequest.newBuilder().setTask(Tasks.of("count-runs " + other)))
+            .mapToObj(n -> SendTaskRequest.newBuilder().setInput(Tasks.of("count-runs " + other)))
             .map(request -> agent.sendAsync(request.setRequestId(requestId).build()).join())
             .toList();
     expect("the second id", answers.get(1).getId(), answers.get(0).getId());
