@@ -46,6 +46,9 @@ def timeline(report: RunReport) -> Iterator[str]:
 def _more(event: RunEvent) -> str:
     """What the line of an event says beside its summary."""
     match event.payload:
+        case ev.TaskStatusChanged(attempt=attempt, cause=cause, worker=worker) if attempt:
+            by = "" if worker is None else f"by {worker.name} {worker.version} on {worker.host or 'an unknown host'}"
+            found = f"run {attempt}, {cause} {by}"
         case ev.ActionRequested(action=action):
             found = to_json(action.payload.get("arguments", action.payload))
         case ev.ApprovalRequired(request=request):
@@ -174,8 +177,11 @@ def budget_lines(report: RunReport) -> Iterator[str]:
     if usage is not None:
         used = usage.to_dict()
         for name, value in used.items():
-            if name != "metadata" and value:
+            if name not in ("metadata", "costs") and value:
                 limit = getattr(budget, f"max_{name}", None)
                 yield f"{name}: {value:g}" + ("" if limit is None else f" of {limit:g}")
+        most = budget.max_cost if budget is not None else None
+        for cost in usage.costs:
+            yield f"cost: {cost}" + (f" of {most}" if most is not None and most.currency == cost.currency else "")
     for decision in report.budget_decisions:
         yield _limit(decision)

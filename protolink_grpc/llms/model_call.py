@@ -223,11 +223,21 @@ class ModelCaller:
             metrics,
             calls,
             response.finish_reason,
+            usage.cached_input_tokens,
+            usage.reasoning_tokens,
         )
         await self._surroundings.report(completed)
         if usage.input_tokens is not None:
             await self._warn(budget.correct_input_tokens(estimated, usage.input_tokens))
-        await self._warn(budget.record_output_tokens(written))
+        try:
+            await self._warn(budget.record_output_tokens(written))
+        finally:  # also where the answer was too long: it is paid for
+            warnings = budget.record_cost(
+                completed.cost,
+                cached_input_tokens=usage.cached_input_tokens or 0,
+                reasoning_tokens=usage.reasoning_tokens or 0,
+            )
+        await self._warn(warnings)
         return completed
 
     async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:

@@ -43,11 +43,19 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What a call used. None means unknown, never zero. Cached and reasoning tokens are in `details`, by the provider's names."""
+    """What a call used. None means unknown, never zero.
+
+    Args:
+        details: Further counts, by the provider's names.
+        cached_input_tokens: Those of `input_tokens` that the provider took from its cache.
+        reasoning_tokens: Those of `output_tokens` that the model used to reason.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

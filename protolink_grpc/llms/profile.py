@@ -8,6 +8,7 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.port import ModelUsage
 from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.cost import is_currency
 from protolink_grpc.models.json_value import plain
 
 CHARS_PER_TOKEN = 4
@@ -55,6 +56,8 @@ class LLMModelProfile:
             price = getattr(self, name)
             if price is not None and not (isfinite(price) and price >= 0):
                 raise InvalidArgumentError("must be a price, not negative", field=name)
+        if not is_currency(self.currency):
+            raise InvalidArgumentError("must be three capital letters of ISO 4217", field="currency")
 
     def estimate_tokens(self, text: str) -> int:
         """How many tokens a text has, by the profile's tokenizer where it has one."""

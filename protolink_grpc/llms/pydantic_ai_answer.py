@@ -21,6 +21,8 @@ from protolink_grpc.llms.pydantic_ai_connection import Connection
 from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
 
 _COUNTED = ("input_tokens", "output_tokens")
+_REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
+"""What providers call the tokens of a model's reasoning."""
 
 
 async def answer(
@@ -118,4 +120,5 @@ def _usage(usage: RequestUsage) -> ModelUsage:
     cached = {"cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
     counts = {**cached, **usage.details}
     details = {name: count for name, count in counts.items() if count and name not in _COUNTED}
-    return ModelUsage(usage.input_tokens, usage.output_tokens, details)
+    reasoning = next((usage.details[name] for name in _REASONING if usage.details.get(name)), None)
+    return ModelUsage(usage.input_tokens, usage.output_tokens, details, usage.cache_read_tokens or None, reasoning)

@@ -36,6 +36,7 @@ from protolink_grpc.models.conversation import (
     HistoryCompactionResult,
     LLMMessage,
 )
+from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.ids import (
     IDGenerator,
     new_action_id,
@@ -77,6 +78,7 @@ __all__ = [
     "ContextItem",
     "ContextManifest",
     "ConversationHistory",
+    "Cost",
     "FileContent",
     "HistoryCompactionRequest",
     "HistoryCompactionResult",

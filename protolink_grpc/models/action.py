@@ -10,6 +10,7 @@ from protolink_grpc.models import reader
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.cost import Cost, difference, sum_of
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.open_enum import OpenEnum
@@ -376,7 +377,13 @@ class BudgetEffect(OpenEnum):
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsage:
-    """What a run has used so far."""
+    """What a run has used so far.
+
+    Args:
+        costs: Money, one entry a currency, sorted by currency; model calls whose price is not known add nothing.
+        cached_input_tokens: Those of `input_tokens` that providers took from their caches.
+        reasoning_tokens: Those of `output_tokens` that models used to reason.
+    """
 
     steps: int = 0
     llm_calls: int = 0
@@ -385,6 +392,9 @@ class BudgetUsage:
     output_tokens: int = 0
     runtime_seconds: float = 0.0
     metadata: dict[str, Any] = field(default_factory=dict)
+    costs: tuple[Cost, ...] = ()
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def plus(self, other: "BudgetUsage") -> "BudgetUsage":
         """Both together; of metadata that both have, the other's."""
@@ -396,6 +406,9 @@ class BudgetUsage:
             self.output_tokens + other.output_tokens,
             self.runtime_seconds + other.runtime_seconds,
             self.metadata | other.metadata,
+            sum_of(self.costs, other.costs) if self.costs or other.costs else (),
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
     def minus(self, earlier: "BudgetUsage | None") -> "BudgetUsage":
@@ -410,10 +423,14 @@ class BudgetUsage:
             max(self.output_tokens - earlier.output_tokens, 0),
             max(self.runtime_seconds - earlier.runtime_seconds, 0.0),
             self.metadata,
+            difference(self.costs, earlier.costs) if self.costs else (),
+            max(self.cached_input_tokens - earlier.cached_input_tokens, 0),
+            max(self.reasoning_tokens - earlier.reasoning_tokens, 0),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        """`costs`, `cached_input_tokens` and `reasoning_tokens` are there only where there are any."""
+        found: dict[str, Any] = {
             "steps": self.steps,
             "llm_calls": self.llm_calls,
             "tool_calls": self.tool_calls,
@@ -422,6 +439,13 @@ class BudgetUsage:
             "runtime_seconds": self.runtime_seconds,
             "metadata": plain(self.metadata),
         }
+        if self.costs:
+            found["costs"] = [each.to_dict() for each in self.costs]
+        if self.cached_input_tokens:
+            found["cached_input_tokens"] = self.cached_input_tokens
+        if self.reasoning_tokens:
+            found["reasoning_tokens"] = self.reasoning_tokens
+        return found
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -432,8 +456,11 @@ class BudgetUsage:
             tool_calls=reader.integer(source, "tool_calls"),
             input_tokens=reader.integer(source, "input_tokens"),
             output_tokens=reader.integer(source, "output_tokens"),
-            runtime_seconds=reader.optional_amount(source, "runtime_seconds") or 0.0,
+            runtime_seconds=reader.optional_seconds(source, "runtime_seconds") or 0.0,
             metadata=reader.mapping(source, "metadata"),
+            costs=sum_of(reader.items(source, "costs", Cost.from_dict)),
+            cached_input_tokens=reader.integer(source, "cached_input_tokens"),
+            reasoning_tokens=reader.integer(source, "reasoning_tokens"),
         )
 
 

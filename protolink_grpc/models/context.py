@@ -3,13 +3,14 @@
 A RunContext is kept in `task.metadata["run_context"]`; the keys of `_MIRRORED` repeat its parts for older readers.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.ids import new_run_id
 from protolink_grpc.models.json_value import plain
 
@@ -30,6 +31,10 @@ T = TypeVar("T", bound=TaskLike)
 class RunBudget:
     """Limits of a run; None means no limit, 0 forbids.
 
+    Args:
+        max_cost: Money that its model calls may cost, as far as their prices are known; costs in another currency do not count.
+        max_cost_usd: The same in dollars: `max_cost_usd=0.50` is `max_cost=Cost(500_000, "USD")`.
+
     Raises:
         InvalidArgumentError: A limit is negative, or no number of its kind; names it.
     """
@@ -41,18 +46,26 @@ class RunBudget:
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    max_cost: Cost | None = None
+    max_cost_usd: InitVar[float | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, max_cost_usd: float | None) -> None:
         for name in _COUNTS:
             limit = getattr(self, name)
             if limit is not None:
                 reader.check_integer(limit, name)
-        reader.check_amount(self.max_runtime_seconds, "max_runtime_seconds")
+        reader.check_seconds(self.max_runtime_seconds, "max_runtime_seconds")
         if not isinstance(self.metadata, dict):
             raise InvalidArgumentError("must be an object", field="metadata")
+        if not isinstance(self.max_cost, Cost | None):
+            raise InvalidArgumentError("must be a Cost", field="max_cost")
+        if max_cost_usd is not None:
+            if self.max_cost is not None:
+                raise InvalidArgumentError("says the same as max_cost; give one of them", field="max_cost_usd")
+            object.__setattr__(self, "max_cost", _dollars(max_cost_usd))
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        found: dict[str, Any] = {
             "max_steps": self.max_steps,
             "max_llm_calls": self.max_llm_calls,
             "max_tool_calls": self.max_tool_calls,
@@ -61,25 +74,41 @@ class RunBudget:
             "max_output_tokens": self.max_output_tokens,
             "metadata": plain(self.metadata),
         }
+        if self.max_cost is not None:
+            found["max_cost"] = self.max_cost.to_dict()
+        return found
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The budget of a JSON object, None for no limits; keys that are no limit of ours go into `metadata`."""
+        """The budget of a JSON object, None for no limits; keys that are no limit of ours go into `metadata`.
+
+        Money is an object with `micros` and `currency` in `max_cost`, or a number of dollars in `max_cost_usd`.
+        """
         source = {} if data is None else reader.as_object(data)
         unknown = {key: reader.copied(value, key) for key, value in source.items() if key not in _BUDGET_KEYS}
         return cls(
             max_steps=reader.optional_integer(source, "max_steps"),
             max_llm_calls=reader.optional_integer(source, "max_llm_calls"),
             max_tool_calls=reader.optional_integer(source, "max_tool_calls"),
-            max_runtime_seconds=reader.optional_amount(source, "max_runtime_seconds"),
+            max_runtime_seconds=reader.optional_seconds(source, "max_runtime_seconds"),
             max_input_tokens=reader.optional_integer(source, "max_input_tokens"),
             max_output_tokens=reader.optional_integer(source, "max_output_tokens"),
             metadata=unknown | reader.mapping(source, "metadata"),
+            max_cost=None if source.get("max_cost") is None else reader.nested(source, "max_cost", Cost.from_dict),
+            max_cost_usd=source.get("max_cost_usd"),
         )
 
 
+def _dollars(units: float) -> Cost:
+    reader.check_amount(units, "max_cost_usd")
+    try:
+        return Cost.of(units)
+    except InvalidArgumentError:
+        raise InvalidArgumentError("is too much", field="max_cost_usd") from None
+
+
 _COUNTS = ("max_steps", "max_llm_calls", "max_tool_calls", "max_input_tokens", "max_output_tokens")
-_BUDGET_KEYS = frozenset(each.name for each in fields(RunBudget))
+_BUDGET_KEYS = frozenset((*(each.name for each in fields(RunBudget)), "max_cost_usd"))
 
 
 @checks_arguments
@@ -308,6 +337,8 @@ def check_loose_budget(metadata: dict[str, Any]) -> None:
         found = metadata[key]
         limits = {name: found[name] for name in _BUDGET_KEYS & found.keys()} if isinstance(found, dict) else {}
         numbers = {name: value for name, value in limits.items() if isinstance(value, int | float)}
+        if isinstance(limits.get("max_cost"), dict):
+            numbers["max_cost"] = limits["max_cost"]
         try:
             RunBudget.from_dict(numbers)
         except InvalidArgumentError as error:

@@ -107,6 +107,7 @@ def _status(source: Fields) -> ev.TaskStatusChanged:
         reader.text(source, "cause"),
         _optional(source, "context", RunContext.from_dict),
         _optional(source, "usage", BudgetUsage.from_dict),
+        _optional(source, "worker", ev.Worker.from_dict),
     )
 
 
@@ -182,7 +183,7 @@ def _ended(source: Fields) -> ev.ActionEnded:
         reader.copied(source.get("result"), "result"),
         reader.copied(source.get("error"), "error"),
         reader.text(source, "delegation_id"),
-        reader.integer(source, "duration_micros"),
+        reader.micros(source, "duration_micros"),
         _optional(source, "usage", BudgetUsage.from_dict),
         _named(source, "outcome", ev.OUTCOME_TYPES.values()),
     )
@@ -223,10 +224,12 @@ def _completed(source: Fields) -> ev.LlmCallCompleted:
         reader.optional_integer(source, "output_tokens"),
         reader.optional_integer(source, "cost_micros"),
         reader.text(source, "currency"),
-        reader.integer(source, "duration_micros"),
+        reader.micros(source, "duration_micros"),
         reader.mapping(source, "metrics"),
         tuple(reader.items(source, "tool_calls", ToolCall.from_dict)),
         reader.text(source, "finish_reason"),
+        reader.optional_integer(source, "cached_input_tokens"),
+        reader.optional_integer(source, "reasoning_tokens"),
     )
 
 

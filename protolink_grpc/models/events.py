@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models import reader
 from protolink_grpc.models.action import (
     ApprovalDecision,
     ApprovalRequest,
@@ -22,6 +23,7 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.cost import Cost, is_currency
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
@@ -47,14 +49,36 @@ class TaskSubmitted:
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The process that works on a run.
+
+    Args:
+        name: Agent instance, another one for each process.
+        version: Of the software that writes the log.
+        host: Name of the machine.
+    """
+
+    name: str = ""
+    version: str = ""
+    host: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "version": self.version, "host": self.host}
+
+    @classmethod
+    def from_dict(cls, data: object) -> "Worker":
+        source = reader.as_object(data)
+        return cls(reader.text(source, "name"), reader.text(source, "version"), reader.text(source, "host"))
+
+
 @dataclass(slots=True)
 class TaskStatusChanged:
     """A step of the lifecycle.
 
-    `failure` is set where the task failed or was rejected, `cancel_reason` where it was canceled. `attempt`, `cause` and `context`
-    are set when the new state is working: a run begins. `cause` is submitted, continued or
-    recovered, or `unknown-N` in what a later version wrote. `usage` is what the task has used up so far, set when a run ends that
-    used anything.
+    `failure` is set where the task failed or was rejected, `cancel_reason` where it was canceled. `attempt`, `cause`, `context` and
+    `worker` are set when the new state is working: a run begins. `cause` is submitted, continued or recovered, or `unknown-N` in
+    what a later version wrote. `usage` is what the task has used up so far, set when a run ends that used anything.
     """
 
     previous_state: TaskState
@@ -65,6 +89,7 @@ class TaskStatusChanged:
     cause: str = ""
     context: RunContext | None = None
     usage: BudgetUsage | None = None
+    worker: Worker | None = None
 
     @property
     def reason(self) -> str:
@@ -235,7 +260,8 @@ class LlmCallStarted:
 class LlmCallCompleted:
     """A model call's outcome: what it says (`text`) and what it asks for (`tool_calls`), enough to go on from without asking again.
 
-    None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`.
+    None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`. `cached_input_tokens` are among
+    `input_tokens`, `reasoning_tokens` among `output_tokens`.
     """
 
     call_id: str
@@ -251,6 +277,14 @@ class LlmCallCompleted:
     metrics: dict[str, Any] = field(default_factory=dict)
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = ""
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def cost(self) -> Cost | None:
+        """What it cost; None where its price, or the currency, is not known."""
+        is_known = self.cost_micros is not None and is_currency(self.currency)
+        return Cost(self.cost_micros or 0, self.currency) if is_known else None
 
 
 @dataclass(slots=True)

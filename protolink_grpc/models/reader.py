@@ -108,6 +108,10 @@ def integer(data: dict[str, Any], key: str, default: int = 0, *, most: int = MAX
     return default if value is None else value
 
 
+MAX_SECONDS = 315_576_000_000
+"""The longest time that the contract's durations carry: 10,000 years. Source: google.protobuf.Duration."""
+
+
 def optional_amount(data: dict[str, Any], key: str) -> float | None:
     """A finite number, not negative."""
     return check_amount(data.get(key), key)
@@ -120,6 +124,24 @@ def check_amount(value: Any, key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_INTEGER:
         raise InvalidArgumentError("must be a number that is not negative", field=key)
     return value
+
+
+def optional_seconds(data: dict[str, Any], key: str) -> float | None:
+    """A length of time in seconds, not negative."""
+    return check_seconds(data.get(key), key)
+
+
+def check_seconds(value: Any, key: str) -> float | None:
+    """The same, when it is None or a number of seconds, 0 <= value <= MAX_SECONDS."""
+    if check_amount(value, key) is not None and value > MAX_SECONDS:
+        raise InvalidArgumentError(f"must be at most {MAX_SECONDS} seconds", field=key)
+    seconds: float | None = value
+    return seconds
+
+
+def micros(data: dict[str, Any], key: str) -> int:
+    """A length of time in microseconds, 0 when absent."""
+    return integer(data, key, most=MAX_SECONDS * 1_000_000)
 
 
 def optional_double(data: dict[str, Any], key: str) -> float | None:

@@ -3,7 +3,8 @@
 Theory of operation. An enforcer holds, per counted measure, what was *used* and what is *held* by open reservations; both
 count against the limit. A check adds up what the run would have used with the work it is asked for; below the *alert* of
 every measure, the least number that anybody could have to hear about, it says yes at once. Only from there on the policy is
-asked. Runtime is read from a clock that stands while a pause is open.
+asked. Runtime is read from a clock that stands while a pause is open. Money is known only after a model call and in the currency
+that prices it: costs in the currency of `max_cost` count against it as one more measure, all of them are reported.
 
 Everything belongs to the event loop of its run; no method may be called from another thread.
 """
@@ -21,19 +22,22 @@ from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunBudget
+from protolink_grpc.models.cost import Cost, micros_in, sum_of
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.policy.limits import BudgetPolicy, BudgetPolicyLike, effective, smaller
 
 __all__ = ["BudgetEnforcer", "BudgetPolicy", "BudgetPolicyLike", "Reservation", "effective"]
 
 _COUNTED = ("steps", "llm_calls", "tool_calls", "input_tokens", "output_tokens")
-"""Fields of BudgetUsage that add up, in the order of the lists below; the limit of each is `max_` + its name."""
+"""Fields of BudgetUsage that add up, in the order of the lists below, which end with millionths of the currency of `max_cost`. The
+limit of each is `max_` + its name."""
 
-_STEPS, _LLM_CALLS, _TOOL_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS = range(5)
-_Amounts = tuple[int, int, int, int, int]
-_NOTHING: _Amounts = (0, 0, 0, 0, 0)
-_ONE_STEP: _Amounts = (1, 0, 0, 0, 0)
-_ONE_TOOL_CALL: _Amounts = (0, 0, 1, 0, 0)
+_MEASURED = (*_COUNTED, "cost")
+_STEPS, _LLM_CALLS, _TOOL_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS, _COST = range(6)
+_Amounts = tuple[int, int, int, int, int, int]
+_NOTHING: _Amounts = (0, 0, 0, 0, 0, 0)
+_ONE_STEP: _Amounts = (1, 0, 0, 0, 0, 0)
+_ONE_TOOL_CALL: _Amounts = (0, 0, 1, 0, 0, 0)
 _BUILT_IN = BudgetPolicy()
 
 
@@ -53,8 +57,8 @@ class Reservation:
     @property
     def whole(self) -> BudgetUsage:
         """What work would have used that used all of it."""
-        held: dict[str, Any] = dict(zip(_COUNTED, self._held, strict=True))
-        return BudgetUsage(**held)
+        cost = self.budget.max_cost
+        return _usage_of(self._held, sum_of(() if cost is None else (cost,)))
 
     def settle(self, usage: BudgetUsage | None) -> None:
         """Give back what is left; only the first call counts.
@@ -103,10 +107,14 @@ class BudgetEnforcer:
         self._budget = budget
         self._policy = policy if policy is not None else _BUILT_IN
         self._clock = clock
-        self._limits: list[int | None] = [getattr(budget, f"max_{each}") for each in _COUNTED]
+        self._limits = _limits_of(budget)
+        self._currency = "" if budget.max_cost is None else budget.max_cost.currency
         self._per_inference = RunBudget(max_steps=default_steps) if budget.max_steps is None else RunBudget()
-        self._used = [0, 0, 0, 0, 0]
-        self._held = [0, 0, 0, 0, 0]
+        self._used = [0, 0, 0, 0, 0, 0]
+        self._held = [0, 0, 0, 0, 0, 0]
+        self._costs: tuple[Cost, ...] = ()
+        self._cached_input_tokens = 0
+        self._reasoning_tokens = 0
         self._metadata: dict[str, Any] = {}
         self._warned: set[str | None] = set()
         self._waiters: deque[_Waiter] = deque()
@@ -139,12 +147,11 @@ class BudgetEnforcer:
     def check_llm_call(self, input_tokens: int) -> tuple[BudgetDecision, ...]:
         """Before each call of a model and each repetition of it: count the call and its estimated input.
 
-        A call that could not bring a single output token is refused as well.
+        A call that could not bring a single output token, or not cost anything, is refused as well.
         """
         _check_amount(input_tokens, "input_tokens")
-        limit = self._limits[_OUTPUT_TOKENS]
-        spent = limit is not None and self._used[_OUTPUT_TOKENS] + self._held[_OUTPUT_TOKENS] >= limit
-        warnings = self._check((0, 1, 0, input_tokens, 1 if spent else 0))
+        output, cost = (1 if self._left(each) == 0 else 0 for each in (_OUTPUT_TOKENS, _COST))
+        warnings = self._check((0, 1, 0, input_tokens, output, cost))
         self._used[_LLM_CALLS] += 1
         self._used[_INPUT_TOKENS] += input_tokens
         return warnings
@@ -180,6 +187,27 @@ class BudgetEnforcer:
         except BudgetExceededError:
             return ()
 
+    def record_cost(
+        self, cost: Cost | None, *, cached_input_tokens: int = 0, reasoning_tokens: int = 0
+    ) -> tuple[BudgetDecision, ...]:
+        """Count what a model call cost, None where that is not known, and which of its tokens were cached or used to reason.
+
+        Never raises BudgetExceededError: the answer is paid for, and the next check stops the run.
+        """
+        self._cached_input_tokens += cached_input_tokens
+        self._reasoning_tokens += reasoning_tokens
+        if cost is None:
+            return ()
+        self._pay((cost,))
+        try:
+            return self._check(_NOTHING)
+        except BudgetExceededError:
+            return ()
+
+    def _pay(self, costs: tuple[Cost, ...]) -> None:
+        self._costs = sum_of(self._costs, costs)
+        self._used[_COST] = micros_in(self._costs, self._currency)
+
     # Readings
 
     @property
@@ -189,10 +217,15 @@ class BudgetEnforcer:
     @property
     def usage(self) -> BudgetUsage:
         """What was used up to now; what reservations hold is not in it."""
-        return BudgetUsage(
-            **dict(zip(_COUNTED, self._used, strict=True)),
-            runtime_seconds=self._elapsed(),
-            metadata=plain(self._metadata),
+        return self._reading(self._used, self._costs, plain(self._metadata))
+
+    def _reading(self, counts: Iterable[int], costs: tuple[Cost, ...], metadata: dict[str, Any]) -> BudgetUsage:
+        return replace(
+            _usage_of(counts, costs),
+            runtime_seconds=round(self._elapsed(), 6),  # as the log says it
+            metadata=metadata,
+            cached_input_tokens=self._cached_input_tokens,
+            reasoning_tokens=self._reasoning_tokens,
         )
 
     @property
@@ -207,8 +240,20 @@ class BudgetEnforcer:
 
     def remainder(self) -> RunBudget:
         """What is neither used nor held."""
-        left = {f"max_{each}": self._left(index) for index, each in enumerate(_COUNTED)}
-        return RunBudget(**left, max_runtime_seconds=self.remaining_seconds, metadata=plain(self._budget.metadata))
+        left = [self._left(index) for index in range(len(_MEASURED))]
+        return self._budget_of(left, self.remaining_seconds, self._budget.metadata, self._currency)
+
+    @staticmethod
+    def _budget_of(
+        limits: list[int | None], seconds: float | None, metadata: dict[str, Any], currency: str
+    ) -> RunBudget:
+        cost = limits[_COST]
+        return RunBudget(
+            **{f"max_{each}": limit for each, limit in zip(_COUNTED, limits, strict=False)},
+            max_runtime_seconds=seconds,
+            metadata=plain(metadata),
+            max_cost=None if cost is None else Cost(cost, currency),
+        )
 
     def evaluate(self) -> BudgetDecision:
         """What the policy says about the usage as it is, reservations included."""
@@ -222,7 +267,9 @@ class BudgetEnforcer:
         Args:
             warned: Names of limits whose warning was reported already.
         """
-        self._used = [getattr(usage, each) for each in _COUNTED]
+        self._costs = sum_of(usage.costs)
+        self._used = _amounts_of(usage, self._currency)
+        self._cached_input_tokens, self._reasoning_tokens = usage.cached_input_tokens, usage.reasoning_tokens
         self._metadata = plain(usage.metadata)
         self._ran = usage.runtime_seconds
         self._since = self._clock()
@@ -250,6 +297,7 @@ class BudgetEnforcer:
         While others hold all that is left of a limit, this waits until one of them is settled, first come first served;
         canceling the wait leaves nothing behind. A limit that is used up gives a share of 0, for work may need none of it.
         Seconds are not divided: each share has those that remain. The caller bounds the wait, by `remaining_seconds` say.
+        A share of money is in the currency of our own `max_cost`; what is wanted in another one counts where we have no limit.
 
         Raises:
             BudgetExceededError: The work could not even begin: nothing is left of the steps, of the time, or neither a
@@ -269,33 +317,38 @@ class BudgetEnforcer:
 
     def _grant(self, asked: RunBudget) -> Reservation | None:
         """The share, or None while it is worth waiting."""
-        wanted: list[int | None] = [getattr(asked, f"max_{each}") for each in _COUNTED]
-        left = [self._left(index) for index in range(len(_COUNTED))]
-        short = [index for index in range(len(_COUNTED)) if left[index] == 0 and wanted[index] != 0]
+        wanted, left = _limits_of(asked), [self._left(index) for index in range(len(_MEASURED))]
+        currency = self._currency or ("" if asked.max_cost is None else asked.max_cost.currency)
+        if asked.max_cost is not None and asked.max_cost.currency != currency:
+            wanted[_COST] = None
+        short = [index for index in range(len(_MEASURED)) if left[index] == 0 and wanted[index] != 0]
         self._refuse_hopeless([index for index in short if not self._held[index]])
         if any(self._held[index] for index in short):
             return None
-        shares = [smaller(wanted[index], left[index]) for index in range(len(_COUNTED))]
-        budget = RunBudget(
-            **{f"max_{each}": share for each, share in zip(_COUNTED, shares, strict=True)},
-            max_runtime_seconds=smaller(asked.max_runtime_seconds, self.remaining_seconds),
-            metadata=plain(asked.metadata),
-        )
+        shares = [smaller(wanted[index], left[index]) for index in range(len(_MEASURED))]
+        seconds = smaller(asked.max_runtime_seconds, self.remaining_seconds)
+        budget = self._budget_of(shares, seconds, asked.metadata, currency)
         held = [0 if share is None else share for share in shares]
+        if not self._currency:
+            held[_COST] = 0
         self._add(self._held, held)
         return Reservation(budget, held, self._settle)
 
     def _refuse_hopeless(self, gone: list[int]) -> None:
         limit = self._budget.max_runtime_seconds
         late = limit is not None and self._elapsed() > limit
-        no_model = any(index in gone for index in (_LLM_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS))
+        no_model = any(index in gone for index in (_LLM_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS, _COST))
         if late or _STEPS in gone or (no_model and _TOOL_CALLS in gone):
-            one_more = [1 if index in gone else 0 for index in range(len(_COUNTED))]
+            one_more = [1 if index in gone else 0 for index in range(len(_MEASURED))]
             _raise_if_stopped(_BUILT_IN.decisions(self._budget, self._usage_with(one_more)))
 
     def _settle(self, reservation: Reservation, usage: BudgetUsage | None) -> None:
         self._add(self._held, [-each for each in reservation._held])
-        self._add(self._used, reservation._held if usage is None else [getattr(usage, each) for each in _COUNTED])
+        used = reservation.whole if usage is None else usage
+        self._add(self._used, _amounts_of(used, ""))
+        self._pay(used.costs)
+        self._cached_input_tokens += used.cached_input_tokens
+        self._reasoning_tokens += used.reasoning_tokens
         self._serve_waiters()
 
     def _serve_waiters(self) -> None:
@@ -356,23 +409,21 @@ class BudgetEnforcer:
 
     def _usage_with(self, asked: Iterable[int]) -> BudgetUsage:
         whole = [used + held + more for used, held, more in zip(self._used, self._held, asked, strict=True)]
-        reserved = {each: held for each, held in zip(_COUNTED, self._held, strict=True) if held}
-        return BudgetUsage(
-            **dict(zip(_COUNTED, whole, strict=True)),
-            runtime_seconds=self._elapsed(),
-            metadata=plain(self._metadata) | ({"reserved": reserved} if reserved else {}),
-        )
+        reserved = {each: held for each, held in zip(_MEASURED, self._held, strict=True) if held}
+        more = whole[_COST] - self._used[_COST]
+        costs = sum_of(self._costs, (Cost(more, self._currency),)) if more else self._costs
+        return self._reading(whole, costs, plain(self._metadata) | ({"reserved": reserved} if reserved else {}))
 
     def _set_alerts(self) -> None:
         """Recompute the numbers below which nobody needs to be asked: the next warning or denial of each limit."""
         if type(self._policy) is not BudgetPolicy:  # what others think of can only be known by asking
-            self._alerts: list[float] = [-math.inf] * len(_COUNTED)
+            self._alerts: list[float] = [-math.inf] * len(_MEASURED)
             self._runtime_alert = -math.inf
             return
         ratio = self._policy.warning_ratio
         self._alerts = [
             _alert(limit, math.inf if f"max_{each}" in self._warned else ratio)
-            for each, limit in zip(_COUNTED, self._limits, strict=True)
+            for each, limit in zip(_MEASURED, self._limits, strict=True)
         ]
         seconds = self._budget.max_runtime_seconds
         over = math.inf if seconds is None else math.nextafter(seconds, math.inf)
@@ -385,6 +436,20 @@ class BudgetEnforcer:
 
     def _elapsed(self) -> float:
         return self._ran if self._pauses else self._ran + (self._clock() - self._since)
+
+
+def _limits_of(budget: RunBudget) -> list[int | None]:
+    limits: list[int | None] = [getattr(budget, f"max_{each}") for each in _COUNTED]
+    return [*limits, None if budget.max_cost is None else budget.max_cost.micros]
+
+
+def _amounts_of(usage: BudgetUsage, currency: str) -> list[int]:
+    return [*(getattr(usage, each) for each in _COUNTED), micros_in(usage.costs, currency)]
+
+
+def _usage_of(counts: Iterable[int], costs: tuple[Cost, ...]) -> BudgetUsage:
+    known: dict[str, Any] = dict(zip(_COUNTED, counts, strict=False))
+    return BudgetUsage(**known, costs=costs)
 
 
 def _alert(limit: int | None, ratio: float) -> float:

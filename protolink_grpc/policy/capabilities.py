@@ -17,14 +17,17 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.policy.rules import (
+from protolink_grpc.models.permissions import Permission, both, permissions_json, read_permissions
+from protolink_grpc.models.rules import (
     EFFECT_KEYS,
+    RULE_KEYS,
     STRENGTH,
     Rule,
     find,
     read_effect,
     read_rule,
     read_seconds,
+    rule_json,
     strictest,
 )
 
@@ -36,8 +39,6 @@ RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
 
 POLICY_SOURCE, CONTEXT_SOURCE = "policy", "context"
 """What `metadata["sources"]` of a decision names: the agent's policy, the run's context."""
-
-_RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
 
 
 class Policy(Protocol):
@@ -131,7 +132,7 @@ class _PolicyRule:
     scopes: frozenset[str] = frozenset()
 
     def to_json(self) -> str | dict[str, Any]:
-        return {**self.rule.to_json(), "scopes": sorted(self.scopes)} if self.scopes else _rule_json(self.rule)
+        return {**self.rule.to_json(), "scopes": sorted(self.scopes)} if self.scopes else rule_json(self.rule)
 
 
 def _strict_rule(value: object, field: str) -> _PolicyRule:
@@ -139,7 +140,7 @@ def _strict_rule(value: object, field: str) -> _PolicyRule:
     scopes: frozenset[str] = frozenset()
     if isinstance(value, Mapping):
         scopes = _read_scopes(value, field)
-        unknown = next((key for key in value if key not in _RULE_KEYS and key != "scopes"), None)
+        unknown = next((key for key in value if key not in RULE_KEYS and key != "scopes"), None)
         if unknown is not None:
             raise InvalidArgumentError(f"unknown key {unknown!r}", field=field)
         if sum(key in value for key in EFFECT_KEYS) > 1:
@@ -153,11 +154,6 @@ def _read_scopes(value: Mapping[str, Any], field: str) -> frozenset[str]:
     if not all(isinstance(each, str) and each for each in scopes):
         raise InvalidArgumentError("must be a list of names", field=f"{field}.scopes")
     return frozenset(map(str, scopes))
-
-
-def _rule_json(rule: Rule) -> str | dict[str, Any]:
-    whole = rule.to_json()
-    return str(rule.effect) if len(whole) == 1 else whole
 
 
 # Verdicts on single capabilities, and the decision that they add up to
@@ -212,14 +208,6 @@ def _canceled(policy_name: str) -> PolicyDecision:
 # Permissions of a run
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """What permissions say about one name. Without a rule it is a grant in the application's own words, and allows."""
-
-    rule: Rule | None
-    data: Any = None
-
-
 def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> PolicyDecision | None:
     """What the permissions of a run say about `action`; None when they say nothing.
 
@@ -229,7 +217,7 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
     """
     if not permissions or not action.capabilities:
         return None
-    entries, default = _entries(permissions)
+    entries, default = read_permissions(permissions)
     verdicts: dict[str, _Verdict] = {}
     spoken = False
     for capability in sorted(action.capabilities):
@@ -244,74 +232,22 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
 _ALLOW, _DENY = Rule(PolicyEffect.ALLOW), Rule(PolicyEffect.DENY)
 
 
-def _entries(permissions: Mapping[str, Any]) -> tuple[dict[str, _Entry], _Entry | None]:
-    """The entries by name, and that of the names without one."""
-    nested = permissions.get("capabilities")
-    parts: list[Mapping[str, Any]] = [permissions]
-    if isinstance(nested, Mapping):
-        parts = [{name: value for name, value in permissions.items() if name != "capabilities"}, nested]
-    entries: dict[str, _Entry] = {}
-    for part in parts:
-        for name, value in part.items():
-            entry = _both(entries.get(name), _entry(value))
-            if entry is not None:
-                entries[name] = entry
-    return entries, entries.pop("default", None)
-
-
-def _entry(value: object) -> _Entry | None:
-    if value is None:
-        return None
-    if isinstance(value, bool | str):
-        effect = read_effect(value)
-        return _Entry(Rule(PolicyEffect.DENY if effect is None else effect))
-    if not isinstance(value, Mapping) or not any(key in value for key in EFFECT_KEYS):
-        return _Entry(None, plain(value))
-    try:
-        rule = read_rule(value, field="")
-    except InvalidArgumentError:  # it was meant to restrict, only we do not understand how
-        rule = Rule(PolicyEffect.DENY)
-    return _Entry(rule, plain({key: each for key, each in value.items() if key not in _RULE_KEYS}))
-
-
-def _both(one: _Entry | None, other: _Entry | None) -> _Entry | None:
-    """The entry that is as strict as both; of the application's own data, the first has precedence."""
-    if one is None or other is None:
-        return other if one is None else one
-    rules = [entry.rule for entry in (one, other) if entry.rule is not None]
-    data = other.data if one.data is None else one.data
-    if isinstance(one.data, dict) and isinstance(other.data, dict):
-        data = other.data | one.data
-    return _Entry(strictest(rules) if rules else None, data)
-
-
 def narrow(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     """Permissions under which every action fares as under the stricter of `a` and `b`.
 
     Where both name something in the application's own words, keys of `a` win: pass what is granted first, what is asked
     for second.
     """
-    ours, our_default = _entries(a)
-    theirs, their_default = _entries(b)
-    found: dict[str, _Entry | None] = {}
+    ours, our_default = read_permissions(a)
+    theirs, their_default = read_permissions(b)
+    found: dict[str, Permission | None] = {}
     for name in (*ours, *(each for each in theirs if each not in ours)):
         # A wildcard is looked up like a name: what is closest to it is closest to all names that only it speaks for.
         one, other = find(ours, name), find(theirs, name)
-        found[name] = _both(one[1] if one else our_default, other[1] if other else their_default)
-    values = {name: _entry_json(entry) for name, entry in found.items() if entry is not None}
-    if "capabilities" in values:  # at the top this name means the nested form
-        values["capabilities"] = {"capabilities": values["capabilities"]}
-    default = _both(our_default, their_default)
-    whole: dict[str, Any] = plain(values if default is None else values | {"default": _entry_json(default)})
-    return whole
-
-
-def _entry_json(entry: _Entry) -> Any:
-    if entry.rule is None:
-        return entry.data
-    data: dict[str, Any] = entry.data if isinstance(entry.data, dict) else {}
-    own = {key: value for key, value in data.items() if key not in _RULE_KEYS}
-    return own | entry.rule.to_json() if own else _rule_json(entry.rule)
+        found[name] = both(one[1] if one else our_default, other[1] if other else their_default)
+    return permissions_json(
+        {name: entry for name, entry in found.items() if entry is not None}, both(our_default, their_default)
+    )
 
 
 # Both together

@@ -7,10 +7,12 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunBudget
+from protolink_grpc.models.cost import MICROS, Cost, amount_text, micros_in
 from protolink_grpc.models.json_value import plain
 
 MEASURES = ("steps", "llm_calls", "tool_calls", "runtime_seconds", "input_tokens", "output_tokens")
-"""Fields of BudgetUsage in the order in which limits are looked at; the limit of each is `max_` + its name."""
+"""Fields of BudgetUsage in the order in which limits are looked at; the limit of each is `max_` + its name. After them comes
+`max_cost`."""
 
 
 class BudgetPolicyLike(Protocol):
@@ -57,13 +59,42 @@ class BudgetPolicy:
             elif observed > 0 and observed >= self.warning_ratio * limit:
                 message = f"{name}: {round(observed, 3)} is near the limit of {limit}"
                 near.append(BudgetDecision(BudgetEffect.WARN, name, observed, limit, message, usage))
+        if budget.max_cost is not None:
+            self._judge_cost(budget.max_cost, usage, over, near)
         return (*over, *near)
+
+    def _judge_cost(
+        self, limit: Cost, usage: BudgetUsage, over: list[BudgetDecision], near: list[BudgetDecision]
+    ) -> None:
+        """Costs in other currencies than the limit's do not count."""
+        micros = micros_in(usage.costs, limit.currency)
+        numbers, found = ("max_cost", micros / MICROS, limit.units), f"max_cost: {amount_text(micros)} {limit.currency}"
+        if micros > limit.micros:
+            # A call whose price is not known yet is asked for as the least that one could cost.
+            is_next = micros - limit.micros == 1
+            message = (
+                f"max_cost: the limit of {limit} is reached" if is_next else f"{found} is over the limit of {limit}"
+            )
+            over.append(BudgetDecision(BudgetEffect.DENY, *numbers, message, usage))
+        elif micros > 0 and micros >= self.warning_ratio * limit.micros:
+            near.append(BudgetDecision(BudgetEffect.WARN, *numbers, f"{found} is near the limit of {limit}", usage))
 
 
 def effective(limit: RunBudget, asked: RunBudget) -> RunBudget:
-    """The smaller of two limits, field by field; None is no limit. Of equal metadata keys those of `limit` win."""
+    """The smaller of two limits, field by field; None is no limit. Of equal metadata keys those of `limit` win.
+
+    So does its `max_cost` where the two are in different currencies: they cannot be compared.
+    """
     least = {f"max_{each}": smaller(getattr(limit, f"max_{each}"), getattr(asked, f"max_{each}")) for each in MEASURES}
-    return RunBudget(**least, metadata=plain(asked.metadata) | plain(limit.metadata))
+    cost = smaller_cost(limit.max_cost, asked.max_cost)
+    return RunBudget(**least, metadata=plain(asked.metadata) | plain(limit.metadata), max_cost=cost)
+
+
+def smaller_cost(one: Cost | None, other: Cost | None) -> Cost | None:
+    """The smaller of two amounts, where None is larger than any; `one` where they are in different currencies."""
+    if one is None or other is None:
+        return other if one is None else one
+    return other if other.currency == one.currency and other.micros < one.micros else one
 
 
 def smaller(one: Any, other: Any) -> Any:

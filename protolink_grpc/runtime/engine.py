@@ -28,7 +28,13 @@ from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.events import CancelRequested, TaskErrorReported, TaskMessagesAdded, TaskStatusChanged
+from protolink_grpc.models.events import (
+    CancelRequested,
+    TaskErrorReported,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+    Worker,
+)
 from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id, new_uuid
@@ -71,6 +77,7 @@ class Attempt:
         place: A place in `slots` that this attempt leaves at its end.
         waiting_runs: Runs, of any agent, that wait for this one; entries of `wire.tracing`.
         own_entry: What the entry of this run begins with.
+        worker: What the log says about this process.
     """
 
     def __init__(
@@ -91,6 +98,7 @@ class Attempt:
         resumable: frozenset[TaskState] = frozenset(),
         waiting_runs: tuple[str, ...] = (),
         own_entry: str,
+        worker: Worker,
         on_end: Callable[["Attempt"], None],
     ) -> None:
         self.live = live
@@ -112,6 +120,7 @@ class Attempt:
         self._request_id = request_id
         self._expected_sequence = expected_sequence
         self._cause = cause
+        self._worker = worker
         self._scopes = scopes
         self._controls = controls
         self._resumable = resumable
@@ -242,7 +251,12 @@ class Attempt:
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
         return TaskStatusChanged(
-            fold.state, TaskState.WORKING, attempt=fold.attempt + 1, cause=self._cause, context=self._narrowed(fold)
+            fold.state,
+            TaskState.WORKING,
+            attempt=fold.attempt + 1,
+            cause=self._cause,
+            context=self._narrowed(fold),
+            worker=self._worker,
         )
 
     def _narrowed(self, fold: TaskFold) -> RunContext | None:

@@ -11,6 +11,7 @@ from typing import Any
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.cost import sum_of
 from protolink_grpc.models.events import (
     ActionEnded,
     ActionPolicyEvaluated,
@@ -175,7 +176,16 @@ class Journal:
                 written = answer.output_tokens
                 if written is None:
                     written = int(answer.metrics.get("estimated_output_tokens", 0))
-                self._spend(BudgetUsage(steps=1, input_tokens=more, output_tokens=written))
+                self._spend(
+                    BudgetUsage(
+                        steps=1,
+                        input_tokens=more,
+                        output_tokens=written,
+                        costs=() if answer.cost is None else sum_of((answer.cost,)),
+                        cached_input_tokens=answer.cached_input_tokens or 0,
+                        reasoning_tokens=answer.reasoning_tokens or 0,
+                    )
+                )
             case _:
                 self._take_action(event)
 

@@ -54,6 +54,7 @@ from protolink_grpc.runtime.upkeep import Upkeep
 from protolink_grpc.runtime.warm import WarmTasks
 from protolink_grpc.runtime.watchdog import LoopWatchdog
 from protolink_grpc.runtime.watching import Watching
+from protolink_grpc.runtime.worker import this_worker
 from protolink_grpc.store.port import ApprovalQuery, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.wire.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
 
@@ -117,6 +118,7 @@ class TaskService:
         self._attempts: dict[str, Attempt] = {}
         self._by_run: dict[str, Attempt] = {}
         self._waiting_run_prefix = waiting_run_prefix(agent_name)
+        self._worker = this_worker()
         self._texts = LiveTexts(
             bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
         )
@@ -531,6 +533,7 @@ class TaskService:
             resumable=self._resumable,
             waiting_runs=submission.waiting_runs if submission is not None else (),
             own_entry=self._waiting_run_prefix,
+            worker=self._worker,
             on_end=self._retire,
         )
         attempt.run.texts = self._texts

@@ -15,6 +15,7 @@ from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
+from protolink_grpc.models.permissions import check_permissions, permissions_json
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.live import Fact, unexpected_end_error
 
@@ -206,7 +207,7 @@ class Submission:
         """The task that this submission creates, as its first event shows it.
 
         Raises:
-            InvalidArgumentError: An `output_schema` cannot be used, or a limit is none; names it.
+            InvalidArgumentError: An `output_schema` cannot be used, or a limit or a permission is none; names it.
         """
         check_loose_budget(self.metadata)
         for index, message in enumerate(self.messages):
@@ -221,6 +222,11 @@ class Submission:
         )
         if self.context is not None:
             self.context.attach_to_task(task)
+            given = RunContext.from_task(task)
+            if given.permissions:
+                # The run sees them as a later run reads them from the log.
+                rules = check_permissions(given.permissions, "input.options.permissions")
+                replace(given, permissions=permissions_json(*rules)).attach_to_task(task)
         task.metadata["session_id"] = self.session_id or task_id
         return task
 

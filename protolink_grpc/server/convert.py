@@ -10,6 +10,7 @@ from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
 from protolink_grpc.store.port import TaskHead, TaskQuery
 from protolink_grpc.wire.context import options_from_pb
 from protolink_grpc.wire.pages import cursor_from_token, page_size_of
+from protolink_grpc.wire.permissions import refuse_unknown_rules
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
 from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
 
@@ -60,6 +61,7 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
 
 def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
     check_id(given.options.run_id, "input.options.run_id")
+    refuse_unknown_rules(given.options.permissions, "input.options.permissions")
     return options_from_pb(given.options, given.session_id, "input.options")
 
 

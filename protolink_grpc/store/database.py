@@ -37,6 +37,7 @@ def connect(path: Path, migrations: Sequence[str | None], *, read_only: bool = F
         db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         if read_only:
             db.execute("PRAGMA query_only = ON")
+            _require_readable(_version(db), path, migrations)
         else:
             _prepare(db, path, migrations)
     except BaseException as error:  # whatever it is: a file that is not used must not stay open
@@ -73,21 +74,13 @@ def _enter_wal(db: sqlite3.Connection) -> None:
 
 def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str | None]) -> None:
     known = len(migrations)
-    if _version(db, path, known) == known:
+    if _checked_version(db, path, known) == known:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have migrated meanwhile.
-        found = _version(db, path, known)
-        oldest = max((index + 1 for index, step in enumerate(migrations) if step is None), default=0)
-        if 0 < found <= oldest:
-            raise StoreVersionError(
-                f"{path} has schema version {found}, and this version of protolink_grpc reads none before {oldest + 1}; "
-                "choose a new file, and finish the tasks of this one with the version that wrote it",
-                found=str(found),
-                known=str(known),
-            )
-        for version in range(max(found, oldest), known):
+        found = _checked_version(db, path, known)
+        for version in range(max(found, _require_readable(found, path, migrations)), known):
             for statement in (migrations[version] or "").split(";"):
                 if statement.strip():
                     db.execute(statement)
@@ -99,8 +92,26 @@ def _migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[str | None
         raise
 
 
-def _version(db: sqlite3.Connection, path: Path, known: int) -> int:
+def _require_readable(found: int, path: Path, migrations: Sequence[str | None]) -> int:
+    """The latest version whose files cannot be read any more, 0 for none; raises StoreVersionError where `found` is one of them."""
+    oldest = max((index + 1 for index, step in enumerate(migrations) if step is None), default=0)
+    if 0 < found <= oldest:
+        raise StoreVersionError(
+            f"{path} has schema version {found}, and this version of protolink_grpc reads none before {oldest + 1}; "
+            "choose a new file, and finish the tasks of this one with the version that wrote it",
+            found=str(found),
+            known=str(len(migrations)),
+        )
+    return oldest
+
+
+def _version(db: sqlite3.Connection) -> int:
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _checked_version(db: sqlite3.Connection, path: Path, known: int) -> int:
+    version = _version(db)
     if version > known:
         raise StoreVersionError(
             f"{path} has schema version {version}, this version of protolink_grpc knows {known}; upgrade the package",

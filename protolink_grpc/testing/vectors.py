@@ -19,9 +19,12 @@ from plgrpc.v1 import (
     failure_pb2,
     part_pb2,
     payload_pb2,
+    policy_pb2,
     registry_service_pb2,
     task_input_pb2,
     task_pb2,
+    tool_pb2,
+    usage_pb2,
     watch_pb2,
 )
 
@@ -40,9 +43,12 @@ FILES = tuple(
         failure_pb2,
         part_pb2,
         payload_pb2,
+        policy_pb2,
         registry_service_pb2,
         task_input_pb2,
         task_pb2,
+        tool_pb2,
+        usage_pb2,
         watch_pb2,
     )
 )

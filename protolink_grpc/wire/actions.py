@@ -14,12 +14,12 @@ from protolink_grpc.models.action import (
     ApprovalRequest,
     ApprovalState,
     PolicyDecision,
-    PolicyEffect,
     RunAction,
 )
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.wire.permissions import EFFECTS
 from protolink_grpc.wire.scalars import (
     EnumNumbers,
     json_object_from_pb,
@@ -29,15 +29,6 @@ from protolink_grpc.wire.scalars import (
 )
 from protolink_grpc.wire.tasks import artifact_from_pb, artifact_to_pb
 
-EFFECTS: Final = EnumNumbers(
-    PolicyEffect,
-    {
-        PolicyEffect.ALLOW: pb2.POLICY_EFFECT_ALLOW,
-        PolicyEffect.DENY: pb2.POLICY_EFFECT_DENY,
-        PolicyEffect.REQUIRE_APPROVAL: pb2.POLICY_EFFECT_REQUIRE_APPROVAL,
-    },
-    field="effect",
-)
 APPROVAL_STATES: Final = EnumNumbers(
     ApprovalState,
     {

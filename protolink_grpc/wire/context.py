@@ -1,4 +1,4 @@
-"""Run contexts, budgets and context manifests between the models and `plgrpc`. What a limit does is decided elsewhere.
+"""Run contexts and context manifests between the models and `plgrpc`. What a limit does is decided elsewhere.
 
 Empty text on the wire is None in the models; points in time come back in the spelling of `models.clock`.
 """
@@ -9,43 +9,32 @@ from plgrpc.v1 import context_pb2 as pb2
 from plgrpc.v1 import task_input_pb2 as options_pb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
-from protolink_grpc.models.action import BudgetDecision, BudgetEffect, BudgetUsage, ContextItem, ContextManifest
+from protolink_grpc.models.action import ContextItem, ContextManifest
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunBudget, RunContext, attach_plain_context
 from protolink_grpc.models.ids import new_run_id
 from protolink_grpc.models.reader import MAX_INTEGER
 from protolink_grpc.models.task import Task
+from protolink_grpc.wire.permissions import permissions_from_pb, permissions_to_pb
 from protolink_grpc.wire.scalars import (
-    EnumNumbers,
     json_object_from_pb,
     json_object_to_pb,
     timestamp_from_pb,
     timestamp_to_pb,
 )
+from protolink_grpc.wire.usage import budget_from_pb, budget_to_pb, count_from_pb
 
 MAX_AGENT_CHAIN: Final = 64
 """Agents that one run may pass through. Source: the comment of RunContext.agent_chain in plgrpc/v1/context.proto."""
 
 _NO_LIMITS = RunBudget()  # to compare with only: its metadata could be written to, so no context may share it
 
-BUDGET_EFFECTS: Final = EnumNumbers(
-    BudgetEffect,
-    {
-        BudgetEffect.ALLOW: pb2.BUDGET_EFFECT_ALLOW,
-        BudgetEffect.WARN: pb2.BUDGET_EFFECT_WARN,
-        BudgetEffect.DENY: pb2.BUDGET_EFFECT_DENY,
-        BudgetEffect.COMPACT: pb2.BUDGET_EFFECT_COMPACT,
-        BudgetEffect.TRUNCATE: pb2.BUDGET_EFFECT_TRUNCATE,
-        BudgetEffect.REQUIRE_APPROVAL: pb2.BUDGET_EFFECT_REQUIRE_APPROVAL,
-    },
-    field="effect",
-)
-
 
 def context_to_pb(context: RunContext) -> pb2.RunContext:
     """What is empty is never touched. Whether the run is canceled is not in there: the task's state says it.
 
     Raises:
+        InvalidArgumentError: A rule of `permissions` cannot be read; names its path.
         TypeError: `permissions` or `metadata` have no JSON form.
     """
     out = pb2.RunContext(run_id=context.run_id)
@@ -61,7 +50,7 @@ def context_to_pb(context: RunContext) -> pb2.RunContext:
     if context.agent_chain:
         out.agent_chain.extend(context.agent_chain)
     if context.permissions:
-        out.permissions_json = json_object_to_pb(context.permissions)
+        permissions_to_pb(context.permissions, out.permissions)
     if context.budget != _NO_LIMITS:
         out.budget.CopyFrom(budget_to_pb(context.budget))
     if context.metadata:
@@ -83,7 +72,7 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
     chain = pb.agent_chain[:]
     if len(chain) > MAX_AGENT_CHAIN:
         raise MessageTooLargeError(f"must name at most {MAX_AGENT_CHAIN} agents", field=f"{field}.agent_chain")
-    permissions, metadata = pb.permissions_json, pb.metadata_json
+    permissions, metadata = pb.permissions, pb.metadata_json
     # By position: naming twelve arguments costs a microsecond of every request.
     return RunContext(
         pb.run_id or new_run_id(),
@@ -92,7 +81,7 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
         pb.workspace_uri or None,
         pb.parent_run_id or None,
         chain,
-        json_object_from_pb(permissions, f"{field}.permissions_json") if permissions else {},
+        permissions_from_pb(permissions, f"{field}.permissions") if permissions else {},
         budget_from_pb(pb.budget, f"{field}.budget") if pb.HasField("budget") else RunBudget(),
         False,
         json_object_from_pb(metadata, f"{field}.metadata_json") if metadata else {},
@@ -107,6 +96,7 @@ def options_to_pb(context: RunContext) -> options_pb.RunOptions:
     """What a caller says about a run. Its session has a field of its own; the rest of a context is the server's to say.
 
     Raises:
+        InvalidArgumentError: A rule of `permissions` cannot be read; names its path.
         TypeError: `permissions` or `metadata` have no JSON form.
     """
     out = options_pb.RunOptions(run_id=context.run_id)
@@ -120,7 +110,7 @@ def options_to_pb(context: RunContext) -> options_pb.RunOptions:
     if context.agent_chain:
         out.agent_chain.extend(context.agent_chain)
     if context.permissions:
-        out.permissions_json = json_object_to_pb(context.permissions)
+        permissions_to_pb(context.permissions, out.permissions)
     if context.budget != _NO_LIMITS:
         out.budget.CopyFrom(budget_to_pb(context.budget))
     if context.metadata:
@@ -133,7 +123,7 @@ def options_from_pb(pb: options_pb.RunOptions, session_id: str, field: str = "op
     chain = pb.agent_chain[:]
     if len(chain) > MAX_AGENT_CHAIN:
         raise MessageTooLargeError(f"must name at most {MAX_AGENT_CHAIN} agents", field=f"{field}.agent_chain")
-    permissions, metadata = pb.permissions_json, pb.metadata_json
+    permissions, metadata = pb.permissions, pb.metadata_json
     return RunContext(
         run_id=pb.run_id or new_run_id(),
         session_id=session_id or None,
@@ -141,7 +131,7 @@ def options_from_pb(pb: options_pb.RunOptions, session_id: str, field: str = "op
         workspace_uri=pb.workspace_uri or None,
         parent_run_id=pb.parent_run_id or None,
         agent_chain=chain,
-        permissions=json_object_from_pb(permissions, f"{field}.permissions_json") if permissions else {},
+        permissions=permissions_from_pb(permissions, f"{field}.permissions") if permissions else {},
         budget=budget_from_pb(pb.budget, f"{field}.budget") if pb.HasField("budget") else RunBudget(),
         metadata=json_object_from_pb(metadata, f"{field}.metadata_json") if metadata else {},
         created_at=timestamp_from_pb(pb.create_time, f"{field}.create_time")
@@ -166,95 +156,6 @@ _PLAIN: Final = sorted(
 """Fields of such a context; `ListFields` is in this order."""
 
 
-def budget_to_pb(budget: RunBudget) -> pb2.RunBudget:
-    return pb2.RunBudget(
-        max_steps=budget.max_steps,
-        max_llm_calls=budget.max_llm_calls,
-        max_tool_calls=budget.max_tool_calls,
-        max_runtime_seconds=budget.max_runtime_seconds,
-        max_input_tokens=budget.max_input_tokens,
-        max_output_tokens=budget.max_output_tokens,
-        metadata_json=json_object_to_pb(budget.metadata),
-    )
-
-
-def budget_from_pb(pb: pb2.RunBudget, field: str = "budget") -> RunBudget:
-    """An unset limit is None, a limit of zero stays zero.
-
-    Raises:
-        InvalidArgumentError: A negative limit, or metadata that is no JSON object; names its path below `field`.
-    """
-    seconds = pb.max_runtime_seconds if pb.HasField("max_runtime_seconds") else None
-    return RunBudget(
-        max_steps=_count(pb.max_steps, f"{field}.max_steps") if pb.HasField("max_steps") else None,
-        max_llm_calls=_count(pb.max_llm_calls, f"{field}.max_llm_calls") if pb.HasField("max_llm_calls") else None,
-        max_tool_calls=_count(pb.max_tool_calls, f"{field}.max_tool_calls") if pb.HasField("max_tool_calls") else None,
-        max_runtime_seconds=None if seconds is None else _amount(seconds, f"{field}.max_runtime_seconds"),
-        max_input_tokens=(
-            _count(pb.max_input_tokens, f"{field}.max_input_tokens") if pb.HasField("max_input_tokens") else None
-        ),
-        max_output_tokens=(
-            _count(pb.max_output_tokens, f"{field}.max_output_tokens") if pb.HasField("max_output_tokens") else None
-        ),
-        metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
-    )
-
-
-def budget_usage_to_pb(usage: BudgetUsage) -> pb2.BudgetUsage:
-    return pb2.BudgetUsage(
-        steps=usage.steps,
-        llm_calls=usage.llm_calls,
-        tool_calls=usage.tool_calls,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        runtime_seconds=usage.runtime_seconds,
-        metadata_json=json_object_to_pb(usage.metadata),
-    )
-
-
-def budget_usage_from_pb(pb: pb2.BudgetUsage, field: str = "budget_usage") -> BudgetUsage:
-    """Raises InvalidArgumentError for a negative amount or metadata that is no JSON object; names its path."""
-    return BudgetUsage(
-        steps=_count(pb.steps, f"{field}.steps"),
-        llm_calls=_count(pb.llm_calls, f"{field}.llm_calls"),
-        tool_calls=_count(pb.tool_calls, f"{field}.tool_calls"),
-        input_tokens=_count(pb.input_tokens, f"{field}.input_tokens"),
-        output_tokens=_count(pb.output_tokens, f"{field}.output_tokens"),
-        runtime_seconds=_amount(pb.runtime_seconds, f"{field}.runtime_seconds"),
-        metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
-    )
-
-
-def budget_decision_to_pb(decision: BudgetDecision) -> pb2.BudgetDecision:
-    """Whole numbers above 2**53 in `observed` and `limit` are rounded: the contract's fields are doubles."""
-    return pb2.BudgetDecision(
-        effect=BUDGET_EFFECTS[decision.effect],
-        limit_name=decision.limit_name or "",
-        observed=decision.observed,
-        limit=decision.limit,
-        message=decision.message,
-        usage=budget_usage_to_pb(decision.usage),
-        metadata_json=json_object_to_pb(decision.metadata),
-        create_time=timestamp_to_pb(decision.timestamp),
-    )
-
-
-def budget_decision_from_pb(pb: pb2.BudgetDecision, field: str = "budget_decision") -> BudgetDecision:
-    """Raises InvalidArgumentError like `budget_usage_from_pb`; names the path. An unknown effect is kept."""
-    return BudgetDecision(
-        effect=BUDGET_EFFECTS.read(pb.effect),
-        limit_name=pb.limit_name or None,
-        observed=_amount(pb.observed, f"{field}.observed") if pb.HasField("observed") else None,
-        limit=_amount(pb.limit, f"{field}.limit") if pb.HasField("limit") else None,
-        message=pb.message,
-        usage=budget_usage_from_pb(pb.usage, f"{field}.usage"),
-        metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
-        timestamp=(
-            timestamp_from_pb(pb.create_time, f"{field}.create_time") if pb.HasField("create_time") else utc_now()
-        ),
-    )
-
-
 def context_item_to_pb(item: ContextItem) -> pb2.ContextItem:
     return pb2.ContextItem(
         kind=item.kind, name=item.name, tokens=item.tokens, metadata_json=json_object_to_pb(item.metadata)
@@ -266,7 +167,7 @@ def context_item_from_pb(pb: pb2.ContextItem, field: str = "context_item") -> Co
     return ContextItem(
         kind=pb.kind,
         name=pb.name,
-        tokens=_count(pb.tokens, f"{field}.tokens"),
+        tokens=count_from_pb(pb.tokens, f"{field}.tokens"),
         metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
     )
 
@@ -302,8 +203,8 @@ def context_manifest_from_pb(pb: pb2.ContextManifest, field: str = "context_mani
     Raises:
         InvalidArgumentError: A number out of range, or metadata that is no JSON object; names its path below `field`.
     """
-    tools = _count(pb.tool_prompt_tokens, f"{field}.tool_prompt_tokens")
-    system = _count(pb.system_tokens, f"{field}.system_tokens") + tools
+    tools = count_from_pb(pb.tool_prompt_tokens, f"{field}.tool_prompt_tokens")
+    system = count_from_pb(pb.system_tokens, f"{field}.system_tokens") + tools
     if system > MAX_INTEGER:
         raise InvalidArgumentError("is too large beside tool_prompt_tokens", field=f"{field}.system_tokens")
     return ContextManifest(
@@ -313,29 +214,18 @@ def context_manifest_from_pb(pb: pb2.ContextManifest, field: str = "context_mani
         provider=pb.provider or None,
         model=pb.model or None,
         system_tokens=system,
-        history_tokens=_count(pb.history_tokens, f"{field}.history_tokens"),
+        history_tokens=count_from_pb(pb.history_tokens, f"{field}.history_tokens"),
         tool_prompt_tokens=tools,
-        user_tokens=_count(pb.user_tokens, f"{field}.user_tokens"),
+        user_tokens=count_from_pb(pb.user_tokens, f"{field}.user_tokens"),
         context_items=tuple(
             context_item_from_pb(item, f"{field}.context_items[{index}]") for index, item in enumerate(pb.context_items)
         ),
-        context_window=_count(pb.context_window, f"{field}.context_window") if pb.HasField("context_window") else None,
+        context_window=count_from_pb(pb.context_window, f"{field}.context_window")
+        if pb.HasField("context_window")
+        else None,
         estimated=pb.estimated,
         metadata=json_object_from_pb(pb.metadata_json, f"{field}.metadata_json"),
         created_at=(
             timestamp_from_pb(pb.create_time, f"{field}.create_time") if pb.HasField("create_time") else utc_now()
         ),
     )
-
-
-def _count(value: int, field: str) -> int:
-    if value < 0:
-        raise InvalidArgumentError("must not be negative", field=field)
-    return value
-
-
-def _amount(value: float, field: str) -> float:
-    """Bounded as in the models' own reader, because contexts are stored as JSON too; NaN fails the comparison."""
-    if not 0 <= value <= MAX_INTEGER:
-        raise InvalidArgumentError("must be a number that is not negative", field=field)
-    return value

@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import event_pb2 as pb
-from plgrpc.v1 import task_pb2
+from plgrpc.v1 import task_pb2, usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
 from protolink_grpc.models import events as ev
@@ -32,10 +32,6 @@ from protolink_grpc.wire.actions import (
     policy_decision_to_pb,
 )
 from protolink_grpc.wire.context import (
-    budget_decision_from_pb,
-    budget_decision_to_pb,
-    budget_usage_from_pb,
-    budget_usage_to_pb,
     context_from_pb,
     context_manifest_from_pb,
     context_manifest_to_pb,
@@ -46,10 +42,12 @@ from protolink_grpc.wire.scalars import (
     VARINTS,
     EnumNumbers,
     delimited,
+    duration_micros,
     encode_time,
     json_object_from_pb,
     json_object_to_pb,
     micros_from_pb,
+    micros_to_duration,
     tag,
     text_field,
     varint,
@@ -66,6 +64,13 @@ from protolink_grpc.wire.tasks import (
     message_to_pb,
     task_from_pb,
     task_to_pb,
+)
+from protolink_grpc.wire.usage import (
+    budget_decision_from_pb,
+    budget_decision_to_pb,
+    cost_to_pb,
+    usage_from_pb,
+    usage_to_pb,
 )
 from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
 from protolink_grpc.wire.values import payload_from_pb as value_from_pb
@@ -229,17 +234,24 @@ def _is_common(payload: ev.TaskStatusChanged) -> bool:
     )
 
 
-def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, str, int, str]:
-    return payload.previous_state, payload.new_state, payload.cancel_reason, payload.attempt, payload.cause
+def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, str, int, str, ev.Worker | None]:
+    return (
+        payload.previous_state,
+        payload.new_state,
+        payload.cancel_reason,
+        payload.attempt,
+        payload.cause,
+        payload.worker,
+    )
 
 
 # Nearly all status events of an agent are the same few; 512 of them take some 50 KiB.
 @lru_cache(maxsize=512)
 def _status_tail(  # noqa: PLR0917 -- the key of a cache
-    previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, final: bool
+    previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, worker: ev.Worker | None, final: bool
 ) -> tuple[bytes, bytes]:
     """The encoded summary, and what `_tail` makes."""
-    payload = ev.TaskStatusChanged(previous, new, None, reason, attempt, cause)
+    payload = ev.TaskStatusChanged(previous, new, None, reason, attempt, cause, worker=worker)
     return text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, "", final)
 
 
@@ -383,13 +395,11 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
                 new_state=STATES[payload.new_state],
                 failure=None if payload.failure is None else failure_to_pb(payload.failure),
                 cancel_reason=payload.cancel_reason,
-                attempt=payload.attempt,
-                cause=CAUSES[payload.cause] if payload.cause else pb.RUN_CAUSE_UNSPECIFIED,
             )
-            if payload.context is not None:
-                out.context.CopyFrom(context_to_pb(payload.context))
+            if payload.attempt or payload.cause or payload.context is not None or payload.worker is not None:
+                _start_to_pb(payload, out.run)
             if payload.usage is not None:
-                out.usage.CopyFrom(budget_usage_to_pb(payload.usage))
+                out.usage.CopyFrom(usage_to_pb(payload.usage))
             return out
         case ev.TaskMessagesAdded():
             return pb.TaskMessagesAdded(
@@ -423,6 +433,21 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
             return _action_payload_to_pb(payload)
 
 
+LOG_FORMAT: Final = 1
+"""Format of the events that this version writes, and the highest one that it reads. Source: RunStart.log_format."""
+
+
+def _start_to_pb(payload: ev.TaskStatusChanged, out: pb.RunStart) -> None:
+    out.attempt, out.log_format = payload.attempt, LOG_FORMAT
+    if payload.cause:
+        out.cause = CAUSES[payload.cause]
+    if payload.context is not None:
+        out.context.CopyFrom(context_to_pb(payload.context))
+    worker = payload.worker
+    if worker is not None:
+        out.worker.CopyFrom(pb.Worker(name=worker.name, version=worker.version, host=worker.host))
+
+
 def _action_payload_to_pb(
     payload: ev.ActionRequested
     | ev.ActionPolicyEvaluated
@@ -451,8 +476,8 @@ def _action_payload_to_pb(
                 result=None if payload.result is None else value_to_pb(payload.result),
                 failure=None if payload.error is None else failure_to_pb(Failure.from_value(payload.error)),
                 delegation_id=payload.delegation_id,
-                duration_micros=payload.duration_micros,
-                usage=None if payload.usage is None else budget_usage_to_pb(payload.usage),
+                duration=micros_to_duration(payload.duration_micros) if payload.duration_micros else None,
+                usage=None if payload.usage is None else usage_to_pb(payload.usage),
                 outcome=OUTCOMES[payload.outcome],
             )
         case ev.ActionRequested():
@@ -483,11 +508,8 @@ def _action_payload_to_pb(
                 model=payload.model,
                 step=payload.step,
                 text=payload.text,
-                input_tokens=payload.input_tokens,
-                output_tokens=payload.output_tokens,
-                cost_micros=payload.cost_micros,
-                currency=payload.currency,
-                duration_micros=payload.duration_micros,
+                usage=_call_usage_to_pb(payload),
+                duration=micros_to_duration(payload.duration_micros) if payload.duration_micros else None,
                 metrics_json=json_object_to_pb(payload.metrics),
                 tool_calls=[tool_call_to_pb(call) for call in payload.tool_calls],
                 finish_reason=payload.finish_reason,
@@ -505,6 +527,26 @@ def _action_payload_to_pb(
             assert_never(payload)
 
 
+_UNKNOWN: Final = "unknown"
+"""Where the usage of a model call names the counts that nobody has reported."""
+
+
+def _call_usage_to_pb(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
+    known = {name: count for name in _TOKENS if (count := getattr(call, name)) is not None}
+    cost = call.cost
+    if not known and cost is None:
+        return None
+    missing = [name for name in _TOKENS[:2] if name not in known]
+    return usage_pb2.Usage(
+        **known,
+        costs=[] if cost is None else [cost_to_pb(cost)],
+        metadata_json=json_object_to_pb({_UNKNOWN: missing}) if missing else "",
+    )
+
+
+_TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
+
+
 def check_understood(event: pb.RunEvent) -> None:
     """Pass when a reader that does not know the payload of this event may go on without it.
 
@@ -512,10 +554,14 @@ def check_understood(event: pb.RunEvent) -> None:
         LogTooNewError: It may not.
     """
     if event.must_understand:
-        raise LogTooNewError(
-            f"event {event.sequence} of task {event.task_id} ({event.event_type}) needs a later version of this package",
-            task_id=event.task_id,
-        )
+        raise _too_new(event)
+
+
+def _too_new(event: pb.RunEvent) -> LogTooNewError:
+    return LogTooNewError(
+        f"event {event.sequence} of task {event.task_id} ({event.event_type}) needs a later version of this package",
+        task_id=event.task_id,
+    )
 
 
 def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
@@ -523,23 +569,14 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
 
     Raises:
         InvalidArgumentError: A payload that its kind does not allow; names the path.
+        LogTooNewError: A run begins whose events have a later format.
     """
     kind = event.WhichOneof("payload")
     match kind:
         case None:
             return None
         case "task_status":
-            status = event.task_status
-            return ev.TaskStatusChanged(
-                STATES.read(status.previous_state),
-                STATES.read(status.new_state),
-                failure_from_pb(status.failure, "task_status.failure") if status.HasField("failure") else None,
-                status.cancel_reason,
-                status.attempt,
-                CAUSES.read(status.cause),
-                context_from_pb(status.context, "task_status.context") if status.HasField("context") else None,
-                budget_usage_from_pb(status.usage, "task_status.usage") if status.HasField("usage") else None,
-            )
+            return _status_from_pb(event)
         case "task_messages":
             messages = tuple(
                 message_from_pb(message, f"task_messages.messages[{index}]")
@@ -575,6 +612,27 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             return json_object_from_pb(event.custom.payload_json, "custom.payload_json")
         case _:
             return _action_payload_from_pb(event, kind)
+
+
+def _status_from_pb(event: pb.RunEvent) -> ev.TaskStatusChanged:
+    status = event.task_status
+    changed = ev.TaskStatusChanged(
+        STATES.read(status.previous_state), STATES.read(status.new_state), cancel_reason=status.cancel_reason
+    )
+    if status.HasField("failure"):
+        changed.failure = failure_from_pb(status.failure, "task_status.failure")
+    if status.HasField("usage"):
+        changed.usage = usage_from_pb(status.usage, "task_status.usage")
+    if status.HasField("run"):
+        run = status.run
+        if run.log_format > LOG_FORMAT:
+            raise _too_new(event)
+        changed.attempt, changed.cause = run.attempt, CAUSES.read(run.cause)
+        if run.HasField("context"):
+            changed.context = context_from_pb(run.context, "task_status.run.context")
+        if run.HasField("worker"):
+            changed.worker = ev.Worker(run.worker.name, run.worker.version, run.worker.host)
+    return changed
 
 
 def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
@@ -634,31 +692,41 @@ def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:
         value_from_pb(ended.result, "action_ended.result") if ended.HasField("result") else None,
         failure_from_pb(ended.failure, "action_ended.failure").to_value() if ended.HasField("failure") else None,
         ended.delegation_id,
-        ended.duration_micros,
-        budget_usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
+        duration_micros(ended.duration, "action_ended.duration"),
+        usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
         told or OUTCOMES.read(ended.outcome),
     )
 
 
 def _completed_from_pb(call: pb.LlmCallCompleted) -> ev.LlmCallCompleted:
+    known = _call_usage_from_pb(call.usage, "llm_call_completed.usage") if call.HasField("usage") else {}
     return ev.LlmCallCompleted(
         call.call_id,
         call.provider,
         call.model,
         call.step,
         call.text,
-        call.input_tokens if call.HasField("input_tokens") else None,
-        call.output_tokens if call.HasField("output_tokens") else None,
-        call.cost_micros if call.HasField("cost_micros") else None,
-        call.currency,
-        call.duration_micros,
-        json_object_from_pb(call.metrics_json, "llm_call_completed.metrics_json"),
-        tuple(
+        duration_micros=duration_micros(call.duration, "llm_call_completed.duration"),
+        metrics=json_object_from_pb(call.metrics_json, "llm_call_completed.metrics_json"),
+        tool_calls=tuple(
             tool_call_from_pb(each, f"llm_call_completed.tool_calls[{index}]")
             for index, each in enumerate(call.tool_calls)
         ),
-        call.finish_reason,
+        finish_reason=call.finish_reason,
+        **known,
     )
+
+
+def _call_usage_from_pb(pb: usage_pb2.Usage, field: str) -> dict[str, Any]:
+    usage = usage_from_pb(pb, field)
+    unknown = usage.metadata.get(_UNKNOWN)
+    known: dict[str, Any] = {
+        name: None if isinstance(unknown, list) and name in unknown else getattr(usage, name) for name in _TOKENS[:2]
+    }
+    known |= {name: getattr(usage, name) or None for name in _TOKENS[2:]}
+    if usage.costs:
+        known |= {"cost_micros": usage.costs[0].micros, "currency": usage.costs[0].currency}
+    return known
 
 
 def event_to_pb(event: ev.RunEvent, micros: int) -> pb.RunEvent:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -11,6 +12,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso, utc_now
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.open_enum import unrecognized, unrecognized_number
+from protolink_grpc.models.reader import MAX_SECONDS
 
 LAST_SECOND = 253_402_300_799
 FIRST_SECOND = -62_135_596_800
@@ -45,6 +47,32 @@ def micros_from_pb(pb: Timestamp, field: str) -> int:
 def set_time(message: Message, name: str, field: str) -> str:
     """The time in field `name`, or now where the sender left it out; errors name `field`."""
     return timestamp_from_pb(getattr(message, name), f"{field}.{name}") if message.HasField(name) else utc_now()
+
+
+def duration_to_pb(seconds: float) -> Duration:
+    """A length of time, rounded to microseconds."""
+    return micros_to_duration(round(seconds * 1e6))
+
+
+def micros_to_duration(micros: int) -> Duration:
+    seconds, rest = divmod(micros, 1_000_000)
+    return Duration(seconds=seconds, nanos=rest * 1000)
+
+
+def seconds_from_pb(pb: Duration, field: str) -> float:
+    """Seconds; digits below a microsecond are cut off. Raises like `duration_micros`."""
+    return duration_micros(pb, field) / 1e6
+
+
+def duration_micros(pb: Duration, field: str) -> int:
+    """Microseconds.
+
+    Raises:
+        InvalidArgumentError: The length is negative, more than 10,000 years, or no valid duration; names `field`.
+    """
+    if not 0 <= pb.seconds <= MAX_SECONDS or not 0 <= pb.nanos < 1_000_000_000:
+        raise InvalidArgumentError("must be a duration that is not negative", field=field)
+    return pb.seconds * 1_000_000 + pb.nanos // 1000
 
 
 def json_object_to_pb(value: dict[str, Any] | None, field: str | None = None) -> str:

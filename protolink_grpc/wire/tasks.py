@@ -24,13 +24,7 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task, find_output
-from protolink_grpc.wire.context import (
-    attach_context,
-    budget_usage_from_pb,
-    budget_usage_to_pb,
-    context_to_pb,
-    options_to_pb,
-)
+from protolink_grpc.wire.context import attach_context, context_to_pb, options_to_pb
 from protolink_grpc.wire.parts import check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -46,6 +40,7 @@ from protolink_grpc.wire.scalars import (
     timestamp_to_pb,
     varint,
 )
+from protolink_grpc.wire.usage import usage_from_pb, usage_to_pb
 from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
 
 MAX_MESSAGES: Final = 1000
@@ -319,7 +314,7 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
         del metadata[_error_key(task.state)]
     usage = _usage_of(metadata.get(USAGE_KEY))
     if usage is not None:
-        out.usage.CopyFrom(budget_usage_to_pb(usage))
+        out.usage.CopyFrom(usage_to_pb(usage))
         del metadata[USAGE_KEY]
     changes = _changes_to_pb(metadata.get("state_history"))
     if changes:
@@ -397,7 +392,7 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     if task.cancel_reason:
         metadata["cancel_reason"] = task.cancel_reason
     if task.HasField("usage"):
-        metadata[USAGE_KEY] = budget_usage_from_pb(task.usage, f"{field}.usage").to_dict()
+        metadata[USAGE_KEY] = usage_from_pb(task.usage, f"{field}.usage").to_dict()
     if task.state_history:
         metadata["state_history"] = [
             {
@@ -486,7 +481,7 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
         out.failure.CopyFrom(failure_to_pb(fold.failure))
     out.cancel_reason = fold.cancel_reason
     if fold.usage is not None:
-        out.usage.CopyFrom(budget_usage_to_pb(fold.usage))
+        out.usage.CopyFrom(usage_to_pb(fold.usage))
     return out
 
 

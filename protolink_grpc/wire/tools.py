@@ -6,7 +6,7 @@ from plgrpc.v1 import tool_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.tool import ToolDescription
-from protolink_grpc.wire.actions import EFFECTS
+from protolink_grpc.wire.permissions import EFFECTS
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
 
 MAX_DURATION_S: Final = 315_576_000_000

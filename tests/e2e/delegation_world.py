@@ -33,8 +33,8 @@ def card(name: str, url: str = ANY_PORT) -> AgentCard:
 
 def thinking(name: str, registry: "Registry | RegistryClient | str | None", *steps: Any, **wishes: Any) -> Agent:
     """An agent whose model plays a script, on a port of its own."""
-    native = wishes.pop("native", True)
-    llm = ScriptedLLM(steps, native) if steps else None
+    native, model = wishes.pop("native", True), wishes.pop("model", ScriptedLLM)
+    llm = model(steps, native) if steps else None
     return Agent(card(name), registry=registry, llm=llm, grace_s=0.1, **wishes)
 
 

@@ -216,9 +216,25 @@ def bad_requests() -> Iterator[tuple[str, str, Any, str]]:
         message = task_pb2.Message(parts=[text("a")])
         request = pb.SendTaskRequest(input={"messages": [message]}, request_id=LONG)
         yield "long request id", method, request, "request_id"
-        for limit, amount in (("max_steps", -1), ("max_tool_calls", -(2**63)), ("max_runtime_seconds", float("nan"))):
+        for limit, amount, below in (
+            ("max_steps", -1, ""),
+            ("max_tool_calls", -(2**63), ""),
+            ("max_runtime", {"seconds": -1}, ""),
+            ("max_cost", {"micros": -1, "currency": "USD"}, ".micros"),
+            ("max_cost", {"micros": 1, "currency": "dollars"}, ".currency"),
+        ):
             request = send(text("a"), options={"budget": {limit: amount}})
-            yield f"{limit} of {amount}", method, request, f"input.options.budget.{limit}"
+            yield f"{limit} of {amount}", method, request, f"input.options.budget.{limit}{below}"
+        for name, rule, field in (
+            ("without an effect", {}, "effect"),
+            ("with an unknown effect", {"effect": 77}, "effect"),
+            ("with an unknown edit", {"effect": 3, "edit": 77}, "edit"),
+            ("without time to answer", {"effect": 3, "approval_ttl": {}}, "approval_ttl"),
+        ):
+            request = send(text("a"), options={"permissions": {"shell": rule}})
+            yield f"permission {name}", method, request, f"input.options.permissions.shell.{field}"
+        request = send(text("a"), metadata_json='{"permissions": {"shell": "perhaps"}}', options={"run_id": "r"})
+        yield "permission among the metadata", method, request, "input.options.permissions.shell"
         request = send(text("a"), metadata_json='{"budget": {"max_steps": -1}}')
         yield "negative budget among the metadata", method, request, "input.metadata_json.budget.max_steps"
         infer = part_pb2.Part(infer={"prompt": "a", "output_schema_json": '{"pattern": "(?=a)"}'})

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from protolink_grpc import (
     Agent,
     AgentClient,
     BudgetExceededError,
+    Cost,
     Message,
     ProtolinkError,
     Registry,
@@ -21,6 +23,9 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.llms.mock import ScriptedLLM
+from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelUsage
+from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.events import ActionEnded, BudgetReported, TaskStatusChanged
 
@@ -142,6 +147,39 @@ async def test_the_usage_of_a_parent_includes_its_childrens(registry: Registry) 
         ended = [e.payload.usage for e in await log_of(boss, done.id) if isinstance(e.payload, ActionEnded)]
         assert [None if each is None else (each.llm_calls, each.tool_calls) for each in ended] == [None, (3, 2), (0, 1)]
         assert usage.output_tokens == await tokens_of(boss) + await tokens_of(child) > 0
+
+
+class Priced(ScriptedLLM):
+    """Each of its calls has 1,000 tokens in and 100 out, and costs a tenth of a dollar."""
+
+    def __init__(self, steps: Any, native_tools: bool = True) -> None:
+        super().__init__(steps, native_tools)
+        self.profile = LLMModelProfile(input_cost_per_million=90.0, output_cost_per_million=100.0)
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        async for item in super().generate(request):
+            yield replace(item, usage=ModelUsage(1000, 100, {}, 800, 50)) if isinstance(item, ModelResponse) else item
+
+
+def priced(name: str, registry: Registry, *steps: Any) -> Agent:
+    return worker(registry, name, *steps, model=Priced)
+
+
+async def test_what_children_cost_is_in_the_usage_of_their_parent_and_counts_against_its_limit(
+    registry: Registry,
+) -> None:
+    steps = [ask("worker")] * 10
+    async with priced("worker", registry) as child, priced("boss", registry, *steps) as boss:
+        done = await answered(boss, budget=RunBudget(max_cost_usd=1.0, max_steps=100))
+        assert done.state is TaskState.FAILED
+        assert llm_calls(boss) + llm_calls(child) == 10
+        usage = await usage_of(boss, done.id)
+        assert usage.costs == (Cost.of(1.0, "USD"),)
+        assert (usage.cached_input_tokens, usage.reasoning_tokens) == (8000, 500)
+        reports = [e.payload for e in await log_of(boss, done.id) if isinstance(e.payload, BudgetReported)]
+        effects = [(each.decision.limit_name, str(each.decision.effect)) for each in reports]
+        assert effects == [("max_cost", "warn"), ("max_cost", "deny")]
+        assert "max_cost" in done.metadata["error"]
 
 
 async def tokens_of(agent: Agent) -> int:

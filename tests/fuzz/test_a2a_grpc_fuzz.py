@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 from hostile_world import PATIENCE_S, Hostile, hostile_world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_wire_values import any_fields
+from test_wire_readers import any_fields
 
 relaxed = settings(
     deadline=None,

@@ -69,7 +69,9 @@ parts = st.one_of(
     st.builds(Part.tool_call, st.just("add"), objects),
 )
 part_lists = st.lists(parts, max_size=2)
-usages = st.none() | st.builds(BudgetUsage, *[st.integers(0, 99)] * 5, st.floats(0, 99))
+usages = st.none() | st.builds(
+    BudgetUsage, *[st.integers(0, 99)] * 5, st.integers(0, 10**8).map(lambda each: each / 1e6)
+)
 contexts = st.none() | st.builds(
     RunContext, session_id=st.none() | st.just("session"), budget=st.builds(RunBudget, st.none() | st.integers(0, 9))
 )

@@ -27,11 +27,13 @@ from protolink_grpc.llms.port import (
     ModelItem,
     ModelRequest,
     ModelResponse,
+    ModelToolCall,
     ModelUsage,
     TextChunk,
 )
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.models.context import RunBudget
+from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.events import (
     BudgetReported,
     LlmCallCompleted,
@@ -101,6 +103,50 @@ async def test_the_cost_follows_from_the_profile() -> None:
     await infer(model, stage)
     [completed] = stage.of(LlmCallCompleted)
     assert (completed.cost_micros, completed.currency, completed.metrics["usage"]) == (3000, "EUR", {"cached": 3})
+
+
+def priced(*answers: Any) -> ScriptedLLM:
+    """A model whose every answer has 1,000 tokens in and 100 out: 3,000 millionths of a euro."""
+    usage = ModelUsage(1000, 100, {}, 400, 60)
+    model = ScriptedLLM([replace(each, usage=usage) if isinstance(each, ModelResponse) else each for each in answers])
+    model.profile = LLMModelProfile(input_cost_per_million=2.0, output_cost_per_million=10.0, currency="EUR")
+    return model
+
+
+WEATHER_ASKED = ModelResponse(tool_calls=(ModelToolCall("weather", {"city": "Oia"}, "c"),))
+
+
+async def test_a_reached_cost_denies_the_next_call_of_the_model() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_cost=Cost(3000, "EUR"))))
+    with pytest.raises(BudgetExceededError, match="max_cost") as refused:
+        await infer(priced(WEATHER_ASKED, ModelResponse("never")), stage)
+    assert refused.value.metadata["limit_name"] == "max_cost"
+    assert stage.names.count("llm.call.completed") == 1
+    assert stage.names[-1] == "budget.exceeded"
+    assert [each.decision.limit_name for each in stage.of(BudgetReported)] == ["max_cost", "max_cost"]
+    assert stage.budget.usage.costs == (Cost(3000, "EUR"),)
+
+
+async def test_an_answer_that_goes_over_the_cost_is_given_all_the_same() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_cost=Cost(2999, "EUR"))))
+    assert (await infer(priced(ModelResponse("done")), stage)).content == "done"
+    assert stage.budget.usage.costs == (Cost(3000, "EUR"),)
+
+
+async def test_an_answer_that_is_too_long_is_paid_for() -> None:
+    stage = Stage(budget=BudgetEnforcer(RunBudget(max_output_tokens=99)))
+    with pytest.raises(BudgetExceededError):
+        await infer(priced(ModelResponse("done")), stage)
+    assert stage.budget.usage.costs == (Cost(3000, "EUR"),)
+
+
+async def test_cached_and_reasoning_tokens_are_in_the_event_and_in_the_usage() -> None:
+    stage = Stage()
+    await infer(priced(ModelResponse("done")), stage)
+    [completed] = stage.of(LlmCallCompleted)
+    usage = stage.budget.usage
+    assert (completed.cached_input_tokens, completed.reasoning_tokens) == (400, 60)
+    assert (usage.cached_input_tokens, usage.reasoning_tokens) == (400, 60)
 
 
 # The provider fails

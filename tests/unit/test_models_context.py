@@ -13,6 +13,7 @@ from protolink_grpc.models import (
     BudgetUsage,
     ContextItem,
     ContextManifest,
+    Cost,
     Part,
     PolicyDecision,
     PolicyEffect,
@@ -71,8 +72,46 @@ def test_a_context_survives_its_json():
 
 
 def test_a_budget_folds_unknown_keys_into_its_metadata():
-    budget = RunBudget.from_dict({"max_steps": 1, "max_cost": 5, "metadata": {"a": 1}})
-    assert budget == RunBudget(max_steps=1, metadata={"max_cost": 5, "a": 1})
+    budget = RunBudget.from_dict({"max_steps": 1, "max_pages": 5, "metadata": {"a": 1}})
+    assert budget == RunBudget(max_steps=1, metadata={"max_pages": 5, "a": 1})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"max_cost": {"micros": 500_000, "currency": "USD"}}, {"max_cost_usd": 0.5}],
+    ids=lambda data: next(iter(data)),
+)
+def test_money_may_be_limited_in_either_spelling_and_is_written_in_one(data: dict[str, Any]):
+    budget = RunBudget.from_dict(data)
+    assert budget == RunBudget(max_cost_usd=0.50) == RunBudget(max_cost=Cost(500_000, "USD"))
+    assert budget.to_dict()["max_cost"] == {"micros": 500_000, "currency": "USD"}
+    assert RunBudget.from_dict(budget.to_dict()) == budget
+    assert replace(budget, max_steps=1).max_cost == budget.max_cost
+
+
+def test_a_budget_without_money_is_written_as_protolink_writes_it():
+    assert "max_cost" not in RunBudget().to_dict()
+    assert "max_cost_usd" not in RunBudget(max_cost_usd=1).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"max_cost": 5}, "max_cost"),
+        ({"max_cost": {"currency": "USD"}}, "max_cost.micros"),
+        ({"max_cost": {"micros": -1, "currency": "USD"}}, "max_cost.micros"),
+        ({"max_cost": {"micros": 1, "currency": "dollars"}}, "max_cost.currency"),
+        ({"max_cost_usd": -0.5}, "max_cost_usd"),
+        ({"max_cost_usd": "much"}, "max_cost_usd"),
+        ({"max_cost_usd": 1e18}, "max_cost_usd"),
+        ({"max_cost_usd": 1, "max_cost": {"micros": 1, "currency": "EUR"}}, "max_cost_usd"),
+    ],
+    ids=repr,
+)
+def test_a_limit_of_money_that_is_none_is_refused_by_its_path(data: dict[str, Any], field: str):
+    with pytest.raises(InvalidArgumentError) as caught:
+        RunBudget.from_dict(data)
+    assert caught.value.field == field
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "3", 2**63])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
-from protolink_grpc.models import BudgetDecision, BudgetEffect, BudgetUsage, RunBudget
+from protolink_grpc.models import BudgetDecision, BudgetEffect, BudgetUsage, Cost, RunBudget
 from protolink_grpc.policy import BudgetEnforcer, BudgetPolicy, Reservation, effective
 
 COUNTED = ("steps", "llm_calls", "tool_calls", "input_tokens", "output_tokens")
@@ -635,3 +635,126 @@ def test_ten_children_never_spend_more_than_the_limit(steps, calls, tokens, fami
         assert (left.max_steps, left.max_llm_calls) == (steps - parent.usage.steps, calls - parent.usage.llm_calls)
 
     asyncio.run(all_of_them())
+
+
+# Money
+
+
+def dollars(units: float) -> Cost:
+    return Cost.of(units, "USD")
+
+
+def test_a_reached_cost_denies_the_next_model_call_after_a_warning_and_lets_the_answer_be():
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
+    prices = (0.2, 0.2, 0.1)
+    warnings = [names(enforcer.check_llm_call(10) + enforcer.record_cost(dollars(price))) for price in prices]
+    assert warnings == [[], ["max_cost"], []]
+    assert (
+        names(enforcer.check_tool_call() + enforcer.check_step()) == []
+    )  # only what costs something is over the limit
+    with pytest.raises(BudgetExceededError, match=r"max_cost: the limit of 0\.5 USD is reached") as excinfo:
+        enforcer.check_llm_call(10)
+    decision = refused(excinfo)
+    assert (decision.limit_name, decision.limit) == ("max_cost", 0.5)
+    assert excinfo.value.metadata["limit_name"] == "max_cost"
+    assert (enforcer.usage.llm_calls, enforcer.usage.costs) == (3, (dollars(0.5),))
+
+
+def test_a_cost_over_the_limit_raises_at_the_next_check_and_not_when_it_is_counted():
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
+    enforcer.check_llm_call(10)
+    assert enforcer.record_cost(dollars(0.62)) == ()
+    with pytest.raises(BudgetExceededError, match=r"max_cost: 0\.62 USD is over the limit of 0\.5 USD") as excinfo:
+        enforcer.check_tool_call()
+    assert refused(excinfo).observed == 0.62
+
+
+def test_costs_in_another_currency_are_reported_and_do_not_count():
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
+    assert enforcer.record_cost(Cost.of(100, "EUR")) == ()
+    enforcer.check_llm_call(10)
+    assert enforcer.usage.costs == (Cost.of(100, "EUR"),)
+    assert enforcer.remainder().max_cost == dollars(0.5)
+
+
+def test_a_call_without_a_known_price_adds_nothing():
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
+    for _ in range(9):
+        enforcer.check_llm_call(10)
+        assert enforcer.record_cost(None) == ()
+    assert enforcer.usage.costs == ()
+
+
+def test_a_limit_of_no_money_forbids_model_calls_only():
+    enforcer = BudgetEnforcer(RunBudget(max_cost=Cost(0, "EUR")))
+    enforcer.check_step()
+    enforcer.check_tool_call()
+    with pytest.raises(BudgetExceededError) as excinfo:
+        enforcer.check_llm_call(1)
+    assert refused(excinfo).limit_name == "max_cost"
+
+
+def test_cached_and_reasoning_tokens_are_added_up_and_survive_a_restart():
+    first = BudgetEnforcer(RunBudget(), clock=Clock())
+    first.record_cost(Cost(5, "EUR"), cached_input_tokens=7, reasoning_tokens=8)
+    second = BudgetEnforcer(RunBudget(max_cost=Cost(9, "EUR")), usage=first.usage, clock=Clock())
+    second.record_cost(Cost(1, "USD"), cached_input_tokens=1, reasoning_tokens=1)
+    assert second.usage == BudgetUsage(
+        costs=(Cost(5, "EUR"), Cost(1, "USD")), cached_input_tokens=8, reasoning_tokens=9
+    )
+    assert second.remainder().max_cost == Cost(4, "EUR")
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "least"),
+    [
+        (None, None, None),
+        (None, Cost(5, "EUR"), Cost(5, "EUR")),
+        (Cost(5, "EUR"), None, Cost(5, "EUR")),
+        (Cost(5, "EUR"), Cost(4, "EUR"), Cost(4, "EUR")),
+        (Cost(4, "EUR"), Cost(5, "EUR"), Cost(4, "EUR")),
+        (Cost(5, "EUR"), Cost(1, "USD"), Cost(5, "EUR")),
+    ],
+)
+def test_the_smaller_of_two_costs_counts_and_of_two_currencies_that_of_the_agent(limit, asked, least):
+    assert effective(RunBudget(max_cost=limit), RunBudget(max_cost=asked)).max_cost == least
+
+
+@pytest.mark.parametrize(
+    ("wanted", "share"),
+    [
+        (None, dollars(0.3)),
+        (dollars(0.1), dollars(0.1)),
+        (dollars(5), dollars(0.3)),
+        (Cost.of(9, "EUR"), dollars(0.3)),
+    ],
+)
+async def test_delegated_work_gets_what_is_left_of_the_money_and_what_it_spends_is_counted(wanted, share):
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50), clock=Clock())
+    enforcer.record_cost(dollars(0.2))
+    lent = await enforcer.reserve(RunBudget(max_cost=wanted))
+    assert lent.budget.max_cost == share
+    lent.settle(BudgetUsage(llm_calls=1, costs=(Cost(7, "EUR"), dollars(0.05)), reasoning_tokens=3))
+    assert enforcer.usage == BudgetUsage(llm_calls=1, costs=(Cost(7, "EUR"), dollars(0.25)), reasoning_tokens=3)
+    assert enforcer.remainder().max_cost == dollars(0.25)
+
+
+async def test_money_that_is_held_counts_against_our_own_calls_and_lost_work_counts_as_its_whole_share():
+    enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
+    lent = await enforcer.reserve(RunBudget(max_cost_usd=0.5))
+    with pytest.raises(BudgetExceededError) as excinfo:
+        enforcer.check_llm_call(1)
+    assert refused(excinfo).usage.metadata == {"reserved": {"cost": 500_000}}
+    lent.settle(None)
+    assert enforcer.usage.costs == (dollars(0.5),)
+    with pytest.raises(BudgetExceededError):
+        enforcer.check_llm_call(1)
+
+
+async def test_money_wanted_of_a_budget_without_a_limit_is_a_limit_of_the_delegated_work_alone():
+    enforcer = BudgetEnforcer(RunBudget())
+    lent = await enforcer.reserve(RunBudget(max_cost=Cost(5, "EUR")))
+    assert lent.budget.max_cost == Cost(5, "EUR")
+    enforcer.check_llm_call(1)
+    lent.settle(None)
+    assert enforcer.usage.costs == (Cost(5, "EUR"),)

@@ -16,6 +16,7 @@ from protolink_grpc.models.action import (
     BudgetEffect,
     BudgetUsage,
     ContextManifest,
+    Cost,
 )
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import (
@@ -208,6 +209,19 @@ def test_a_tool_call_counts_once_however_often_it_begins() -> None:
     )
     assert journal.usage is not None
     assert (journal.usage.tool_calls, journal.actions["p"].started) == (1, 3)
+
+
+def test_what_calls_of_models_cost_is_known_again() -> None:
+    said = LlmCallCompleted(
+        "m/1", input_tokens=9, output_tokens=4, cost_micros=7, currency="EUR", cached_input_tokens=5, reasoning_tokens=3
+    )
+    used = BudgetUsage(costs=(Cost(1, "EUR"), Cost(2, "USD")))
+    ended = of("hotel", ActionEnded("agent.call", "hotel", usage=used))
+    asked = of("hotel", ActionRequested(action("hotel", "agent.call"), position="p"))
+    journal = read(begins(1), LlmCallStarted("m/1"), said, LlmCallStarted("m/2"), LlmCallCompleted("m/2"), asked, ended)
+    assert journal.usage is not None
+    assert journal.usage.costs == (Cost(8, "EUR"), Cost(2, "USD"))
+    assert (journal.usage.cached_input_tokens, journal.usage.reasoning_tokens) == (5, 3)
 
 
 def test_a_delegation_counts_what_it_used_but_not_its_time() -> None:

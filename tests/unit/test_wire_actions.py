@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plgrpc.v1 import action_pb2 as pb2
+from plgrpc.v1 import policy_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
@@ -23,6 +24,7 @@ from protolink_grpc.models import (
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.clock import format_iso8601, utc_now
 from protolink_grpc.wire import actions as wire
+from protolink_grpc.wire.permissions import EFFECTS
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 
@@ -198,7 +200,7 @@ def test_a_time_outside_the_calendar_is_refused_by_its_path(pair: Pair) -> None:
 
 def test_every_effect_and_every_state_of_an_approval_has_its_own_number_and_name() -> None:
     for known, enum, prefix in (
-        (wire.EFFECTS, pb2.PolicyEffect, "POLICY_EFFECT_"),
+        (EFFECTS, policy_pb2.PolicyEffect, "POLICY_EFFECT_"),
         (wire.APPROVAL_STATES, pb2.ApprovalState, "APPROVAL_STATE_"),
     ):
         assert {f"{prefix}{each.name}": number for each, number in known.items()} == {
@@ -277,7 +279,7 @@ def test_capabilities_travel_sorted() -> None:
 def test_a_missing_id_or_time_is_made() -> None:
     before = utc_now()
     pb = pb2.ApprovalRequest(action=pb2.RunAction(kind="tool.call", name="f"))
-    pb.policy_decision.effect = pb2.POLICY_EFFECT_REQUIRE_APPROVAL
+    pb.policy_decision.effect = policy_pb2.POLICY_EFFECT_REQUIRE_APPROVAL
     request = wire.approval_request_from_pb(pb)
     assert request.request_id
     assert request.action.action_id

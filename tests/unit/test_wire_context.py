@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plgrpc.v1 import context_pb2 as pb2
+from plgrpc.v1 import usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models import (
@@ -21,13 +22,20 @@ from protolink_grpc.models import (
     RunContext,
 )
 from protolink_grpc.models.clock import format_iso8601, parse_iso8601, utc_now
-from protolink_grpc.models.reader import MAX_INTEGER
+from protolink_grpc.models.cost import Cost
+from protolink_grpc.models.permissions import permissions_json, read_permissions
+from protolink_grpc.models.reader import MAX_INTEGER, MAX_SECONDS
 from protolink_grpc.wire import context as wire
+from protolink_grpc.wire import usage as usage_wire
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 
 counts = st.integers(0, MAX_INTEGER)
 amounts = st.floats(0, 1e15)
+seconds = st.integers(0, 2**50).map(lambda micros: micros / 1e6)
+currencies = st.sampled_from(["EUR", "JPY", "USD"])
+costs = st.builds(Cost, counts, currencies)
+cost_sums = st.dictionaries(currencies, counts).map(lambda sums: tuple(Cost(sums[each], each) for each in sorted(sums)))
 names = st.text(min_size=1)
 maybe_names = st.none() | names
 times = st.datetimes().map(format_iso8601)
@@ -42,15 +50,29 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(st.text(), json_values, max_size=3)
 
+spelled_rules = st.sampled_from(["allow", "deny", "require_approval", True, False]) | st.fixed_dictionaries(
+    {"effect": st.sampled_from(["allow", "deny", "ask"])},
+    optional={
+        "editable": st.booleans(),
+        "expires_s": st.integers(1, 10**15).map(lambda each: each / 1e6),
+        "own": json_values,
+    },
+)
+permissions = st.dictionaries(
+    st.text() | st.sampled_from(["a.*", "*", "default", "capabilities"]), json_values | spelled_rules, max_size=3
+).map(lambda each: permissions_json(*read_permissions(each)))
+"""In the one form of several that comes back."""
+
 budgets = st.builds(
     RunBudget,
     max_steps=st.none() | counts,
     max_llm_calls=st.none() | counts,
     max_tool_calls=st.none() | counts,
-    max_runtime_seconds=st.none() | amounts,
+    max_runtime_seconds=st.none() | seconds,
     max_input_tokens=st.none() | counts,
     max_output_tokens=st.none() | counts,
     metadata=objects,
+    max_cost=st.none() | costs,
 )
 contexts = st.builds(
     RunContext,
@@ -60,7 +82,7 @@ contexts = st.builds(
     workspace_uri=maybe_names,
     parent_run_id=maybe_names,
     agent_chain=st.lists(st.text(), max_size=4),
-    permissions=objects,
+    permissions=permissions,
     budget=budgets,
     metadata=objects,
     created_at=times,
@@ -72,8 +94,11 @@ usages = st.builds(
     tool_calls=counts,
     input_tokens=counts,
     output_tokens=counts,
-    runtime_seconds=amounts,
+    runtime_seconds=seconds,
     metadata=objects,
+    costs=cost_sums,
+    cached_input_tokens=counts,
+    reasoning_tokens=counts,
 )
 decisions = st.builds(
     BudgetDecision,
@@ -110,7 +135,7 @@ def manifests(draw: st.DrawFn) -> ContextManifest:
     )
 
 
-FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, {"team": "blue"})
+FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, {"team": "blue"}, Cost(7, "EUR"))
 FULL_CONTEXT = RunContext(
     run_id="run",
     session_id="session",
@@ -125,7 +150,7 @@ FULL_CONTEXT = RunContext(
     principal="alice",
     scopes=("pay", "read"),
 )
-FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, {"cached": 7})
+FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, {"cached": 7}, (Cost(8, "EUR"), Cost(9, "USD")), 10, 11)
 FULL_DECISION = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "near the end", FULL_USAGE, {"a": [1]}, NOON)
 FULL_ITEM = ContextItem("history", "earlier turns", 30, {"messages": 4})
 FULL_MANIFEST = ContextManifest(
@@ -167,9 +192,11 @@ options = contexts.map(lambda context: dataclasses.replace(context, session_id="
 PAIRS = {
     "context": Pair(FULL_CONTEXT, contexts, wire.context_to_pb, wire.context_from_pb, OF_THE_SERVER[:2]),
     "options": Pair(FULL_OPTIONS, options, wire.options_to_pb, options_from_pb, OF_THE_SERVER),
-    "budget": Pair(FULL_BUDGET, budgets, wire.budget_to_pb, wire.budget_from_pb),
-    "budget_usage": Pair(FULL_USAGE, usages, wire.budget_usage_to_pb, wire.budget_usage_from_pb),
-    "budget_decision": Pair(FULL_DECISION, decisions, wire.budget_decision_to_pb, wire.budget_decision_from_pb),
+    "budget": Pair(FULL_BUDGET, budgets, usage_wire.budget_to_pb, usage_wire.budget_from_pb),
+    "budget_usage": Pair(FULL_USAGE, usages, usage_wire.usage_to_pb, usage_wire.usage_from_pb),
+    "budget_decision": Pair(
+        FULL_DECISION, decisions, usage_wire.budget_decision_to_pb, usage_wire.budget_decision_from_pb
+    ),
     "context_item": Pair(FULL_ITEM, items, wire.context_item_to_pb, wire.context_item_from_pb),
     "context_manifest": Pair(FULL_MANIFEST, manifests(), wire.context_manifest_to_pb, wire.context_manifest_from_pb),
 }
@@ -270,16 +297,34 @@ def test_a_single_limit_alone_travels_with_its_context(field: str) -> None:
 
 def test_a_limit_of_zero_is_not_the_absence_of_a_limit() -> None:
     budget = RunBudget(max_steps=0, max_runtime_seconds=0.0)
-    assert wire.budget_from_pb(wire.budget_to_pb(budget)) == budget
-    assert wire.budget_from_pb(pb2.RunBudget()) == RunBudget()
+    assert usage_wire.budget_from_pb(usage_wire.budget_to_pb(budget)) == budget
+    assert usage_wire.budget_from_pb(usage_pb2.Budget()) == RunBudget()
 
 
-@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300])
-def test_a_runtime_that_is_no_length_of_time_is_refused(seconds: float) -> None:
-    pb = pb2.RunContext(budget=pb2.RunBudget(max_runtime_seconds=seconds))
+@pytest.mark.parametrize(
+    "span", [{"seconds": -1}, {"nanos": -1}, {"seconds": 1, "nanos": 10**9}, {"seconds": MAX_SECONDS + 1}], ids=repr
+)
+def test_a_runtime_that_is_no_length_of_time_is_refused(span: dict[str, int]) -> None:
+    pb = pb2.RunContext(budget=usage_pb2.Budget(max_runtime=span))
     with pytest.raises(InvalidArgumentError) as caught:
         wire.context_from_pb(pb)
-    assert caught.value.field == "context.budget.max_runtime_seconds"
+    assert caught.value.field == "context.budget.max_runtime"
+    with pytest.raises(InvalidArgumentError) as caught:
+        usage_wire.usage_from_pb(usage_pb2.Usage(runtime=span), "usage")
+    assert caught.value.field == "usage.runtime"
+
+
+@pytest.mark.parametrize(
+    ("cost", "name"),
+    [({"micros": -1, "currency": "USD"}, "micros"), ({"micros": 1}, "currency"), ({"currency": "usd"}, "currency")],
+)
+def test_what_is_no_money_is_refused_by_its_path(cost: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.context_from_pb(pb2.RunContext(budget=usage_pb2.Budget(max_cost=cost)))
+    assert caught.value.field == f"context.budget.max_cost.{name}"
+    with pytest.raises(InvalidArgumentError) as caught:
+        usage_wire.usage_from_pb(usage_pb2.Usage(costs=[{"micros": 1, "currency": "EUR"}, cost]), "usage")
+    assert caught.value.field == f"usage.costs[1].{name}"
 
 
 def test_a_chain_may_be_as_long_as_the_contract_says_and_no_longer() -> None:
@@ -293,10 +338,13 @@ def test_a_chain_may_be_as_long_as_the_contract_says_and_no_longer() -> None:
     assert caught.value.field == "input.options.agent_chain"
 
 
-def test_permissions_that_are_no_json_object_are_refused_by_their_path() -> None:
+def test_permissions_that_are_no_rules_are_refused_by_their_path() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.context_from_pb(pb2.RunContext(permissions_json="[]"), "task.context")
-    assert caught.value.field == "task.context.permissions_json"
+        wire.context_from_pb(pb2.RunContext(permissions={"shell": {}}), "task.context")
+    assert caught.value.field == "task.context.permissions.shell.effect"
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.context_to_pb(RunContext(permissions={"shell": "perhaps"}))
+    assert caught.value.field == "permissions.shell"
 
 
 def test_the_epoch_is_a_time_and_not_a_missing_one() -> None:
@@ -313,32 +361,32 @@ def test_a_time_keeps_its_moment_and_loses_its_spelling(spelled: str) -> None:
 
 @pytest.mark.parametrize("number", [0, 7, 2**31 - 1, -1])
 def test_a_budget_effect_of_a_later_version_is_kept_and_allows_nothing(number: int) -> None:
-    pb = wire.budget_decision_to_pb(FULL_DECISION)
+    pb = usage_wire.budget_decision_to_pb(FULL_DECISION)
     pb.effect = number  # type: ignore[assignment]  # on purpose
-    read = wire.budget_decision_from_pb(pb)
+    read = usage_wire.budget_decision_from_pb(pb)
     assert (read.effect, read.allowed) == (f"unknown-{number}", False)
-    assert wire.budget_decision_to_pb(read) == pb
+    assert usage_wire.budget_decision_to_pb(read) == pb
     assert BudgetDecision.from_dict(read.to_dict()) == read
 
 
 def test_a_budget_effect_that_is_none_is_refused() -> None:
     decision = dataclasses.replace(FULL_DECISION, effect="perhaps")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.budget_decision_to_pb(decision)
+        usage_wire.budget_decision_to_pb(decision)
     assert caught.value.field == "effect"
 
 
 @pytest.mark.parametrize("effect", BudgetEffect)
 def test_every_budget_effect_travels_as_its_own_name(effect: BudgetEffect) -> None:
-    pb = wire.budget_decision_to_pb(dataclasses.replace(FULL_DECISION, effect=effect))
-    assert pb2.BudgetEffect.Name(pb.effect) == f"BUDGET_EFFECT_{effect.name}"
-    assert wire.budget_decision_from_pb(pb).effect is effect
+    pb = usage_wire.budget_decision_to_pb(dataclasses.replace(FULL_DECISION, effect=effect))
+    assert usage_pb2.BudgetEffect.Name(pb.effect) == f"BUDGET_EFFECT_{effect.name}"
+    assert usage_wire.budget_decision_from_pb(pb).effect is effect
 
 
 def test_usage_of_a_decision_is_refused_by_its_path() -> None:
-    pb = pb2.BudgetDecision(effect=pb2.BUDGET_EFFECT_ALLOW, usage=pb2.BudgetUsage(llm_calls=-1))
+    pb = usage_pb2.BudgetDecision(effect=usage_pb2.BUDGET_EFFECT_ALLOW, usage=usage_pb2.Usage(llm_calls=-1))
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.budget_decision_from_pb(pb, "decision")
+        usage_wire.budget_decision_from_pb(pb, "decision")
     assert caught.value.field == "decision.usage.llm_calls"
 
 

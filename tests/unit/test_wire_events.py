@@ -256,16 +256,16 @@ def test_the_type_of_a_budget_report_follows_from_its_effect(effect: BudgetEffec
 def test_why_a_run_begins_is_a_number_of_the_contract(cause: str, number: int) -> None:
     payload = ev.TaskStatusChanged(TaskState.WORKING, TaskState.WORKING, attempt=2, cause=cause)
     event = unframe(ENCODER.frame(payload, 1, 0))
-    assert event.task_status.cause == number
+    assert event.task_status.run.cause == number
     assert payload_from_pb(event) == payload
 
 
 def test_a_cause_of_a_later_version_is_kept_and_another_text_is_refused() -> None:
-    later = pb.RunEvent(task_status=pb.TaskStatusChanged(cause=77))  # type: ignore[arg-type]  # on purpose
+    later = pb.RunEvent(task_status=pb.TaskStatusChanged(run={"cause": 77}))  # type: ignore[arg-type]  # on purpose
     read = payload_from_pb(later)
     assert isinstance(read, ev.TaskStatusChanged)
     assert read.cause == "unknown-77"
-    assert payload_to_pb(read).cause == 77
+    assert payload_to_pb(read).run.cause == 77
     with pytest.raises(InvalidArgumentError) as refused:
         ENCODER.frame(replace(read, cause="because"), 1, 0)
     assert refused.value.field == "cause"
@@ -408,6 +408,42 @@ def test_a_fold_stops_at_an_unknown_kind_that_must_be_understood() -> None:
             [ENCODER.frame(ev.TaskSubmitted(full_task(), "ada"), 1, 1_000), b"\x0a" + bytes([len(raw)]) + raw],
         )
     assert fold.sequence == 1
+
+
+def test_a_reader_stops_at_a_run_whose_events_have_a_later_format() -> None:
+    begins = pb.TaskStatusChanged(run={"attempt": 1, "log_format": wire.LOG_FORMAT + 1})
+    later = pb.RunEvent(task_id="task", sequence=2, event_type="task.status", task_status=begins)
+    fold = TaskFold("task")
+    with pytest.raises(LogTooNewError, match=r"event 2 of task task \(task\.status\)"):
+        replay(fold, [ENCODER.frame(ev.TaskSubmitted(full_task(), "ada"), 1, 1_000), frame_event(later)])
+    assert fold.sequence == 1
+    with pytest.raises(LogTooNewError):
+        event_from_pb(later)
+
+
+def test_a_run_begins_in_the_format_that_this_version_writes_and_no_other_status_names_one() -> None:
+    begins = payload_to_pb(ev.TaskStatusChanged(TaskState.SUBMITTED, TaskState.WORKING, attempt=1, cause="submitted"))
+    assert begins.run.log_format == wire.LOG_FORMAT == 1
+    assert not payload_to_pb(ev.TaskStatusChanged(TaskState.WORKING, TaskState.COMPLETED)).HasField("run")
+
+
+@pytest.mark.parametrize(
+    ("counts", "unknown"),
+    [
+        ((None, None), None),
+        ((3, 4), ""),
+        ((3, None), '{"unknown":["output_tokens"]}'),
+        ((None, 0), '{"unknown":["input_tokens"]}'),
+    ],
+)
+def test_tokens_that_nobody_reported_are_not_taken_for_none(
+    counts: tuple[int | None, int | None], unknown: str | None
+) -> None:
+    call = ev.LlmCallCompleted("call", input_tokens=counts[0], output_tokens=counts[1])
+    encoded = payload_to_pb(call)
+    assert encoded.HasField("usage") is (unknown is not None)
+    assert encoded.usage.metadata_json == (unknown or "")
+    assert payload_from_pb(unframe(ENCODER.frame(call, 1, 0))) == call
 
 
 def test_states_and_roles_of_a_later_version_are_kept_and_passed_on() -> None:

@@ -265,7 +265,7 @@ LATE = {"seconds": 253_402_300_800}
         (pb.Task(artifacts=[{"parts": [{"data_json": "{"}]}]), "sent.artifacts[0].parts[0].data_json"),
         (pb.Task(artifacts=[{"metadata_json": "1"}]), "sent.artifacts[0].metadata_json"),
         (pb.Task(artifacts=[{"create_time": LATE}]), "sent.artifacts[0].create_time"),
-        (pb.Task(context=context_pb2.RunContext(permissions_json="1")), "sent.context.permissions_json"),
+        (pb.Task(context=context_pb2.RunContext(permissions={"a": {}})), "sent.context.permissions.a.effect"),
         (pb.Task(state_history=[{"previous_state": 1, "new_state": 1, "change_time": LATE}]), "sent.state_history"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

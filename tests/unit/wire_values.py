@@ -31,8 +31,10 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.fold import DERIVED_KEYS
+from protolink_grpc.models.permissions import permissions_json, read_permissions
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -53,6 +55,12 @@ times = micros.map(iso_from_micros)
 counts = st.integers(0, 2**63 - 1)
 small_counts = st.integers(0, 2**31 - 1)
 amounts = st.floats(0, 1e15)
+spans = st.integers(0, 2**50)
+seconds = spans.map(lambda each: each / 1e6)
+"""Microseconds survive."""
+currencies = st.sampled_from(["EUR", "JPY", "USD"])
+costs = st.builds(Cost, counts, currencies)
+cost_sums = st.dictionaries(currencies, counts).map(lambda sums: tuple(Cost(sums[each], each) for each in sorted(sums)))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -60,6 +68,19 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=2)
 full_objects = st.dictionaries(texts, json_values, min_size=1, max_size=2)
+
+spelled_rules = st.sampled_from(["allow", "deny", "require_approval", True, False]) | st.fixed_dictionaries(
+    {"effect": st.sampled_from(["allow", "deny", "ask"])},
+    optional={
+        "editable": st.booleans(),
+        "expires_s": st.integers(1, 10**15).map(lambda each: each / 1e6),
+        "own": json_values,
+    },
+)
+permissions = st.dictionaries(
+    texts | st.sampled_from(["a.*", "*", "default", "capabilities"]), json_values | spelled_rules, max_size=3
+).map(lambda each: permissions_json(*read_permissions(each)))
+"""In the one form of several that comes back."""
 
 tool_calls = st.builds(ToolCall, names, objects, names)
 tool_outputs = st.builds(ToolOutput, texts, json_values, json_values)
@@ -113,9 +134,10 @@ artifacts = st.builds(
 budgets = st.builds(
     RunBudget,
     *[st.none() | counts] * 3,
-    st.none() | amounts,
+    st.none() | seconds,
     *[st.none() | counts] * 2,
     objects,
+    st.none() | costs,
 )
 contexts = st.builds(
     RunContext,
@@ -125,7 +147,7 @@ contexts = st.builds(
     maybe_names,
     maybe_names,
     st.lists(texts, max_size=3),
-    objects,
+    permissions,
     budgets,
     st.just(False),  # the state of the task says it
     objects,
@@ -221,7 +243,8 @@ manifests = st.builds(
     metadata=objects,
     created_at=times,
 )
-usages = st.builds(BudgetUsage, *[counts] * 5, amounts, objects)
+usages = st.builds(BudgetUsage, *[counts] * 5, seconds, objects, cost_sums, counts, counts)
+workers = st.builds(ev.Worker, texts, texts, texts)
 budget_decisions = st.builds(
     BudgetDecision,
     st.sampled_from(BudgetEffect),
@@ -250,6 +273,7 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.TaskStatusChanged: st.builds(
         ev.TaskStatusChanged,
         *(states, states, st.none() | whole_failures, texts, small_counts, causes, st.none() | contexts),
+        *(st.none() | usages, st.none() | workers),
     ),
     ev.TaskMessagesAdded: st.builds(ev.TaskMessagesAdded, st.lists(messages, max_size=2).map(tuple), texts),
     ev.TaskArtifactUpdated: st.builds(ev.TaskArtifactUpdated, artifacts, st.booleans(), st.booleans()),
@@ -266,22 +290,18 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.ActionStarted: st.builds(ev.ActionStarted, texts, texts, st.none() | objects, texts),
     ev.ActionEnded: st.builds(
         ev.ActionEnded,
-        *(texts, texts, json_values, json_values, texts, counts),
+        *(texts, texts, json_values, json_values, texts, spans),
         outcome=st.sampled_from([*ev.OUTCOME_TYPES.values(), "unknown-77"]),
     ),
     ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts),
     ev.LlmCallStarted: st.builds(ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans()),
     ev.LlmCallCompleted: st.builds(
-        ev.LlmCallCompleted,
-        texts,
-        texts,
-        texts,
-        small_counts,
-        texts,
-        *[st.none() | counts] * 3,
-        texts,
-        counts,
-        objects,
+        lambda cost, *args: ev.LlmCallCompleted(*args[:7], *cost, *args[7:]),
+        st.just((None, "")) | costs.map(lambda cost: (cost.micros, cost.currency)),
+        *(texts, texts, texts, small_counts, texts),
+        *[st.none() | counts] * 2,
+        *(spans, objects, st.lists(tool_calls, max_size=1).map(tuple), texts),
+        *[st.none() | st.integers(1, 2**63 - 1)] * 2,
     ),
     ev.BudgetReported: st.builds(ev.BudgetReported, budget_decisions),
     ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
@@ -330,7 +350,7 @@ FULL_PARTS = [
 ]
 FULL_MESSAGE = Message("message", "agent", FULL_PARTS, NOON, {"tone": "kind"})
 FULL_ARTIFACT = Artifact("artifact", FULL_PARTS, FACTS, NOON, "preview", "name", "file:///a", "text/plain", "action")
-FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, FACTS)
+FULL_BUDGET = RunBudget(1, 2, 3, 4.5, 5, 6, FACTS, Cost(7, "EUR"))
 FULL_CONTEXT = RunContext(
     "run",
     "session",
@@ -338,7 +358,7 @@ FULL_CONTEXT = RunContext(
     "file:///w",
     "parent",
     ["a", "b"],
-    FACTS,
+    {"a.*": {"effect": "require_approval", "editable": True, "expires_s": 1.5, "paths": ["/a"]}, "default": "deny"},
     FULL_BUDGET,
     False,
     FACTS,
@@ -362,7 +382,7 @@ FULL_MANIFEST = ContextManifest(
     FACTS,
     NOON,
 )
-FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS)
+FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS, (Cost(7, "EUR"), Cost(8, "USD")), 9, 10)
 FULL_LIMIT = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", FULL_USAGE, FACTS, NOON)
 
 
@@ -387,7 +407,8 @@ def full_payloads() -> dict[type, Any]:
     return {
         ev.TaskSubmitted: ev.TaskSubmitted(full_task(), "ada", "request"),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
-            *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE)
+            *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE),
+            ev.Worker("w", "1.0", "h"),
         ),
         ev.TaskMessagesAdded: ev.TaskMessagesAdded((FULL_MESSAGE,), "request"),
         ev.TaskArtifactUpdated: ev.TaskArtifactUpdated(FULL_ARTIFACT, True, True),
@@ -407,6 +428,7 @@ def full_payloads() -> dict[type, Any]:
             *("call", "provider", "model", 3, "answer", 1, 2, 3, "EUR", 7, dict(FACTS)),
             (ToolCall("delete", dict(FACTS), "call"),),
             "tool_calls",
+            *(4, 5),
         ),
         ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
@@ -441,7 +463,9 @@ def fields_set(message: PbMessage) -> set[str]:
     for field, value in message.ListFields():
         found.add(field.full_name)
         inner = value if field.is_repeated else [value]
-        if field.message_type is not None:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            found.update(*[fields_set(each) for each in value.values() if isinstance(each, PbMessage)])
+        elif field.message_type is not None:
             found.update(*[fields_set(each) for each in inner])
     return found
 
@@ -452,7 +476,8 @@ def fields_defined(descriptor: Any, seen: set[str] | None = None) -> set[str]:
     if descriptor.full_name in seen or not descriptor.full_name.startswith("plgrpc."):
         return set()
     seen.add(descriptor.full_name)
-    found = {field.full_name for field in descriptor.fields}
+    is_map = descriptor.GetOptions().map_entry
+    found = set() if is_map else {field.full_name for field in descriptor.fields}
     for field in descriptor.fields:
         if field.message_type is not None:
             found |= fields_defined(field.message_type, seen)

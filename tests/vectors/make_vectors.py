@@ -18,13 +18,13 @@ from plgrpc.v1 import (
     action_pb2,
     agent_card_pb2,
     agent_service_pb2,
-    context_pb2,
     control_service_pb2,
     event_pb2,
     part_pb2,
     registry_service_pb2,
     task_input_pb2,
     task_pb2,
+    usage_pb2,
 )
 
 from protolink_grpc.testing.vectors import CLASSES, value_at
@@ -256,16 +256,16 @@ def empty_ones() -> Iterator[Vector]:
     # Set, to what is the default: not the same as unset.
     artifact = task_pb2.Artifact(id="a-1", name="", media_type="")
     yield Vector("presence.artifact", artifact, ["name", "uri", "media_type", "action_id", "kind"])
-    budget = context_pb2.RunBudget(max_steps=0, max_runtime_seconds=0.0)
-    yield Vector("presence.run_budget", budget, ["max_steps", "max_llm_calls", "max_runtime_seconds"])
+    budget = usage_pb2.Budget(max_steps=0, max_runtime={}, max_cost={})
+    yield Vector("presence.budget", budget, ["max_steps", "max_llm_calls", "max_runtime.seconds", "max_cost.micros"])
     route = part_pb2.RouteDecision(route_key="r", confidence=0.0)
     yield Vector("presence.route_decision", route, ["confidence", "reason"])
     certificate = agent_card_pb2.SecurityScheme(mutual_tls=agent_card_pb2.MutualTlsSecurity())
     yield Vector("presence.security_scheme", certificate, ["scheme", "description", "metadata_json"])
     target = registry_service_pb2.GetAgentRequest(url="")
     yield Vector("presence.get_agent_request", target, ["target", "url"])
-    call = event_pb2.LlmCallCompleted(call_id="c-1", input_tokens=0)
-    yield Vector("presence.llm_call_completed", call, ["input_tokens", "output_tokens", "cost_micros"])
+    call = event_pb2.LlmCallCompleted(call_id="c-1", usage={})
+    yield Vector("presence.llm_call_completed", call, ["usage.output_tokens", "usage.costs.size", "duration.seconds"])
     state = control_service_pb2.CompactStateRequest(preserve_recent=0)
     yield Vector("presence.compact_state_request", state, ["preserve_recent", "max_messages"])
     yield Vector("presence.part_text", part_pb2.Part(text=""), ["content", "text"])
@@ -284,8 +284,11 @@ def numbers() -> Iterator[Vector]:
     yield Vector("integers.beyond_double", event_pb2.RunEvent(event_type="x", sequence=2**53 + 1), ["sequence"])
     yield Vector("integers.int32_max", event_pb2.LlmStep(kind="k", step=2**31 - 1), ["step"])
     yield Vector("integers.int32_min", event_pb2.LlmStep(kind="k", step=-(2**31)), ["step"])
-    cost = event_pb2.LlmCallCompleted(call_id="c-1", cost_micros=2**53 + 1, duration_micros=2**62)
-    yield Vector("integers.optional_int64", cost, ["cost_micros", "duration_micros"])
+    budget = usage_pb2.Budget(max_input_tokens=2**53 + 1, max_cost={"micros": 2**62, "currency": "USD"})
+    yield Vector("integers.optional_int64", budget, ["max_input_tokens", "max_output_tokens", "max_cost.micros"])
+    for name, seconds, nanos in (("longest", 315_576_000_000, 0), ("micros", 1, 999_999_000), ("shortest", 0, 1000)):
+        usage = usage_pb2.Usage(runtime={"seconds": seconds, "nanos": nanos})
+        yield Vector(f"duration.{name}", usage, ["runtime.seconds", "runtime.nanos"])
     text = '{"big":9007199254740993,"bigger":123456789012345678901234567890,"negative":-9007199254740993,"pi":3.141592653589793}'
     yield Vector("integers.in_json_text", part_pb2.Part(data_json=text), ["content", "data_json"])
     call = part_pb2.ToolCall(tool_name="add", args_json='{"a": 9007199254740993, "b": 1e0}', call_id="call-1")

@@ -489,6 +489,7 @@ func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
 			call.ToolName = "break"
 		}
 		var outcome, cause string
+		var began *pb.RunStart
 		for event, err := range client.Stream(t.Context(), plgrpc.Input(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}})) {
 			if err != nil {
 				t.Fatal(err)
@@ -496,12 +497,15 @@ func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
 			if ended := event.GetActionEnded(); ended != nil {
 				outcome = event.GetEventType() + " " + ended.GetOutcome().String()
 			}
-			if status := event.GetTaskStatus(); status.GetAttempt() > 0 {
-				cause = status.GetCause().String()
+			if run := event.GetTaskStatus().GetRun(); run != nil {
+				cause, began = run.GetCause().String(), run
 			}
 		}
 		expect(t, arguments, outcome, want)
 		expect(t, "cause", cause, "RUN_CAUSE_SUBMITTED")
+		expect(t, "attempt", began.GetAttempt(), 1)
+		expect(t, "log format", began.GetLogFormat(), logFormat)
+		expect(t, "worker", began.GetWorker().GetName(), thisWorker().GetName())
 	}
 }
 

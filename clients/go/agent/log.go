@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,24 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+// logFormat is the format of the events that this package writes.
+const logFormat = 1
+
+// thisWorker is the process that works on the runs, as their logs name it.
+var thisWorker = sync.OnceValue(func() *pb.Worker {
+	id := newID()
+	worker := &pb.Worker{Name: id[len(id)-12:]} // the end of a UUIDv7 is random
+	worker.Host, _ = os.Hostname()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range append(info.Deps, &info.Main) {
+			if module.Path == "github.com/protolink-grpc/protolink-grpc/clients/go" {
+				worker.Version = module.Version
+			}
+		}
+	}
+	return worker
+})
 
 // taskLog is a task: its events, in order, and what they add up to. Events and what they hold are never changed once they are in.
 type taskLog struct {
@@ -76,7 +96,7 @@ func (l *taskLog) begin(input *pb.TaskInput, id string, cancel context.CancelFun
 	l.attempt++
 	l.append(opening)
 	working := statusChanged(&pb.TaskStatusChanged{PreviousState: l.task.State, NewState: pb.TaskState_TASK_STATE_WORKING})
-	working.GetTaskStatus().Attempt, working.GetTaskStatus().Cause = l.attempt, cause
+	working.GetTaskStatus().Run = &pb.RunStart{Attempt: l.attempt, Cause: cause, Worker: thisWorker(), LogFormat: logFormat}
 	l.append(working)
 	return l.turn, nil
 }

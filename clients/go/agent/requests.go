@@ -140,7 +140,7 @@ func contextOf(input *pb.TaskInput) *pb.RunContext {
 	}
 	return &pb.RunContext{
 		RunId: options.RunId, SessionId: input.SessionId, TraceId: options.TraceId, WorkspaceUri: options.WorkspaceUri,
-		ParentRunId: options.ParentRunId, AgentChain: options.AgentChain, PermissionsJson: options.PermissionsJson,
+		ParentRunId: options.ParentRunId, AgentChain: options.AgentChain, Permissions: options.Permissions,
 		Budget: options.Budget, MetadataJson: options.MetadataJson, CreateTime: cmp.Or(options.CreateTime, input.CreateTime),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Tool is a function that callers run by its name.
@@ -175,7 +176,8 @@ func (b *toolbox) run(ctx context.Context, run *Run, call *pb.ToolCall) error {
 		outcome, ended.EventType, why, output.ErrorJson = refusal(call.GetToolName(), err)
 	}
 	done := &pb.ActionEnded{
-		Kind: kind, Name: call.GetToolName(), Outcome: outcome, Failure: why, DurationMicros: time.Since(began).Microseconds(),
+		Kind: kind, Name: call.GetToolName(), Outcome: outcome, Failure: why,
+		Duration: durationpb.New(time.Since(began).Truncate(time.Microsecond)),
 	}
 	if result != "" {
 		done.Result = &pb.Payload{Value: &pb.Payload_Json{Json: result}}

@@ -24,63 +24,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
-type PolicyEffect int32
-
-const (
-	// Not set.
-	PolicyEffect_POLICY_EFFECT_UNSPECIFIED PolicyEffect = 0
-	// The action may run.
-	PolicyEffect_POLICY_EFFECT_ALLOW PolicyEffect = 1
-	// The action must not run.
-	PolicyEffect_POLICY_EFFECT_DENY PolicyEffect = 2
-	// The action may run after someone approved it.
-	PolicyEffect_POLICY_EFFECT_REQUIRE_APPROVAL PolicyEffect = 3
-)
-
-// Enum value maps for PolicyEffect.
-var (
-	PolicyEffect_name = map[int32]string{
-		0: "POLICY_EFFECT_UNSPECIFIED",
-		1: "POLICY_EFFECT_ALLOW",
-		2: "POLICY_EFFECT_DENY",
-		3: "POLICY_EFFECT_REQUIRE_APPROVAL",
-	}
-	PolicyEffect_value = map[string]int32{
-		"POLICY_EFFECT_UNSPECIFIED":      0,
-		"POLICY_EFFECT_ALLOW":            1,
-		"POLICY_EFFECT_DENY":             2,
-		"POLICY_EFFECT_REQUIRE_APPROVAL": 3,
-	}
-)
-
-func (x PolicyEffect) Enum() *PolicyEffect {
-	p := new(PolicyEffect)
-	*p = x
-	return p
-}
-
-func (x PolicyEffect) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (PolicyEffect) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_action_proto_enumTypes[0].Descriptor()
-}
-
-func (PolicyEffect) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_action_proto_enumTypes[0]
-}
-
-func (x PolicyEffect) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PolicyEffect.Descriptor instead.
-func (PolicyEffect) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_action_proto_rawDescGZIP(), []int{0}
-}
-
 // ApprovalState is where an approval stands. Open, as TaskState.
 type ApprovalState int32
 
@@ -130,11 +73,11 @@ func (x ApprovalState) String() string {
 }
 
 func (ApprovalState) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_action_proto_enumTypes[1].Descriptor()
+	return file_plgrpc_v1_action_proto_enumTypes[0].Descriptor()
 }
 
 func (ApprovalState) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_action_proto_enumTypes[1]
+	return &file_plgrpc_v1_action_proto_enumTypes[0]
 }
 
 func (x ApprovalState) Number() protoreflect.EnumNumber {
@@ -143,7 +86,7 @@ func (x ApprovalState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApprovalState.Descriptor instead.
 func (ApprovalState) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_action_proto_rawDescGZIP(), []int{1}
+	return file_plgrpc_v1_action_proto_rawDescGZIP(), []int{0}
 }
 
 // RunAction is one concrete operation, prepared and validated, right before its side effect.
@@ -651,7 +594,7 @@ var File_plgrpc_v1_action_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"\n" +
-	"\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plgrpc/v1/task.proto\"\xf0\x02\n" +
+	"\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\xf0\x02\n" +
 	"\tRunAction\x12\x1b\n" +
 	"\taction_id\x18\x01 \x01(\tR\bactionId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -700,12 +643,7 @@ const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"\bApproval\x124\n" +
 	"\arequest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ApprovalRequestR\arequest\x12.\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x18.plgrpc.v1.ApprovalStateR\x05state\x127\n" +
-	"\bdecision\x18\x03 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision*\x82\x01\n" +
-	"\fPolicyEffect\x12\x1d\n" +
-	"\x19POLICY_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13POLICY_EFFECT_ALLOW\x10\x01\x12\x16\n" +
-	"\x12POLICY_EFFECT_DENY\x10\x02\x12\"\n" +
-	"\x1ePOLICY_EFFECT_REQUIRE_APPROVAL\x10\x03*\xbd\x01\n" +
+	"\bdecision\x18\x03 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision*\xbd\x01\n" +
 	"\rApprovalState\x12\x1e\n" +
 	"\x1aAPPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16APPROVAL_STATE_PENDING\x10\x01\x12\x1b\n" +
@@ -727,31 +665,31 @@ func file_plgrpc_v1_action_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_action_proto_rawDescData
 }
 
-var file_plgrpc_v1_action_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_plgrpc_v1_action_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_plgrpc_v1_action_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_plgrpc_v1_action_proto_goTypes = []any{
-	(PolicyEffect)(0),             // 0: plgrpc.v1.PolicyEffect
-	(ApprovalState)(0),            // 1: plgrpc.v1.ApprovalState
-	(*RunAction)(nil),             // 2: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 3: plgrpc.v1.PolicyDecision
-	(*ApprovalRequest)(nil),       // 4: plgrpc.v1.ApprovalRequest
-	(*ApprovalDecision)(nil),      // 5: plgrpc.v1.ApprovalDecision
-	(*Approval)(nil),              // 6: plgrpc.v1.Approval
-	(*Artifact)(nil),              // 7: plgrpc.v1.Artifact
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(ApprovalState)(0),            // 0: plgrpc.v1.ApprovalState
+	(*RunAction)(nil),             // 1: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 2: plgrpc.v1.PolicyDecision
+	(*ApprovalRequest)(nil),       // 3: plgrpc.v1.ApprovalRequest
+	(*ApprovalDecision)(nil),      // 4: plgrpc.v1.ApprovalDecision
+	(*Approval)(nil),              // 5: plgrpc.v1.Approval
+	(*Artifact)(nil),              // 6: plgrpc.v1.Artifact
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(PolicyEffect)(0),             // 8: plgrpc.v1.PolicyEffect
 }
 var file_plgrpc_v1_action_proto_depIdxs = []int32{
-	7,  // 0: plgrpc.v1.RunAction.artifacts:type_name -> plgrpc.v1.Artifact
-	8,  // 1: plgrpc.v1.RunAction.create_time:type_name -> google.protobuf.Timestamp
-	0,  // 2: plgrpc.v1.PolicyDecision.effect:type_name -> plgrpc.v1.PolicyEffect
-	2,  // 3: plgrpc.v1.ApprovalRequest.action:type_name -> plgrpc.v1.RunAction
-	3,  // 4: plgrpc.v1.ApprovalRequest.policy_decision:type_name -> plgrpc.v1.PolicyDecision
-	8,  // 5: plgrpc.v1.ApprovalRequest.create_time:type_name -> google.protobuf.Timestamp
-	8,  // 6: plgrpc.v1.ApprovalRequest.expire_time:type_name -> google.protobuf.Timestamp
-	8,  // 7: plgrpc.v1.ApprovalDecision.decide_time:type_name -> google.protobuf.Timestamp
-	4,  // 8: plgrpc.v1.Approval.request:type_name -> plgrpc.v1.ApprovalRequest
-	1,  // 9: plgrpc.v1.Approval.state:type_name -> plgrpc.v1.ApprovalState
-	5,  // 10: plgrpc.v1.Approval.decision:type_name -> plgrpc.v1.ApprovalDecision
+	6,  // 0: plgrpc.v1.RunAction.artifacts:type_name -> plgrpc.v1.Artifact
+	7,  // 1: plgrpc.v1.RunAction.create_time:type_name -> google.protobuf.Timestamp
+	8,  // 2: plgrpc.v1.PolicyDecision.effect:type_name -> plgrpc.v1.PolicyEffect
+	1,  // 3: plgrpc.v1.ApprovalRequest.action:type_name -> plgrpc.v1.RunAction
+	2,  // 4: plgrpc.v1.ApprovalRequest.policy_decision:type_name -> plgrpc.v1.PolicyDecision
+	7,  // 5: plgrpc.v1.ApprovalRequest.create_time:type_name -> google.protobuf.Timestamp
+	7,  // 6: plgrpc.v1.ApprovalRequest.expire_time:type_name -> google.protobuf.Timestamp
+	7,  // 7: plgrpc.v1.ApprovalDecision.decide_time:type_name -> google.protobuf.Timestamp
+	3,  // 8: plgrpc.v1.Approval.request:type_name -> plgrpc.v1.ApprovalRequest
+	0,  // 9: plgrpc.v1.Approval.state:type_name -> plgrpc.v1.ApprovalState
+	4,  // 10: plgrpc.v1.Approval.decision:type_name -> plgrpc.v1.ApprovalDecision
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
@@ -764,13 +702,14 @@ func file_plgrpc_v1_action_proto_init() {
 	if File_plgrpc_v1_action_proto != nil {
 		return
 	}
+	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_task_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_action_proto_rawDesc), len(file_plgrpc_v1_action_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      1,
 			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -24,76 +24,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
-// allow the work.
-type BudgetEffect int32
-
-const (
-	// Not set.
-	BudgetEffect_BUDGET_EFFECT_UNSPECIFIED BudgetEffect = 0
-	// Go on.
-	BudgetEffect_BUDGET_EFFECT_ALLOW BudgetEffect = 1
-	// Go on; a limit is near.
-	BudgetEffect_BUDGET_EFFECT_WARN BudgetEffect = 2
-	// Stop: a limit was reached.
-	BudgetEffect_BUDGET_EFFECT_DENY BudgetEffect = 3
-	// Do not go on before the context was compacted.
-	BudgetEffect_BUDGET_EFFECT_COMPACT BudgetEffect = 4
-	// Do not go on before the context was cut short.
-	BudgetEffect_BUDGET_EFFECT_TRUNCATE BudgetEffect = 5
-	// Do not go on before somebody has approved it.
-	BudgetEffect_BUDGET_EFFECT_REQUIRE_APPROVAL BudgetEffect = 6
-)
-
-// Enum value maps for BudgetEffect.
-var (
-	BudgetEffect_name = map[int32]string{
-		0: "BUDGET_EFFECT_UNSPECIFIED",
-		1: "BUDGET_EFFECT_ALLOW",
-		2: "BUDGET_EFFECT_WARN",
-		3: "BUDGET_EFFECT_DENY",
-		4: "BUDGET_EFFECT_COMPACT",
-		5: "BUDGET_EFFECT_TRUNCATE",
-		6: "BUDGET_EFFECT_REQUIRE_APPROVAL",
-	}
-	BudgetEffect_value = map[string]int32{
-		"BUDGET_EFFECT_UNSPECIFIED":      0,
-		"BUDGET_EFFECT_ALLOW":            1,
-		"BUDGET_EFFECT_WARN":             2,
-		"BUDGET_EFFECT_DENY":             3,
-		"BUDGET_EFFECT_COMPACT":          4,
-		"BUDGET_EFFECT_TRUNCATE":         5,
-		"BUDGET_EFFECT_REQUIRE_APPROVAL": 6,
-	}
-)
-
-func (x BudgetEffect) Enum() *BudgetEffect {
-	p := new(BudgetEffect)
-	*p = x
-	return p
-}
-
-func (x BudgetEffect) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (BudgetEffect) Descriptor() protoreflect.EnumDescriptor {
-	return file_plgrpc_v1_context_proto_enumTypes[0].Descriptor()
-}
-
-func (BudgetEffect) Type() protoreflect.EnumType {
-	return &file_plgrpc_v1_context_proto_enumTypes[0]
-}
-
-func (x BudgetEffect) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use BudgetEffect.Descriptor instead.
-func (BudgetEffect) EnumDescriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{0}
-}
-
 // RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
 // canceled, the state of its task says.
 type RunContext struct {
@@ -111,10 +41,12 @@ type RunContext struct {
 	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	// Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
 	AgentChain []string `protobuf:"bytes,6,rep,name=agent_chain,json=agentChain,proto3" json:"agent_chain,omitempty"`
-	// Capability rules, a JSON object. Set by the caller. Empty means none.
-	PermissionsJson string `protobuf:"bytes,7,opt,name=permissions_json,json=permissionsJson,proto3" json:"permissions_json,omitempty"`
+	// Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+	// that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+	// means none.
+	Permissions map[string]*CapabilityRule `protobuf:"bytes,7,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Limits of the run. Set by the caller. Unset means no limit.
-	Budget *RunBudget `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *Budget `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
 	MetadataJson string `protobuf:"bytes,11,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// When the context came into being, UTC, microseconds. Set by whoever made it.
@@ -199,14 +131,14 @@ func (x *RunContext) GetAgentChain() []string {
 	return nil
 }
 
-func (x *RunContext) GetPermissionsJson() string {
+func (x *RunContext) GetPermissions() map[string]*CapabilityRule {
 	if x != nil {
-		return x.PermissionsJson
+		return x.Permissions
 	}
-	return ""
+	return nil
 }
 
-func (x *RunContext) GetBudget() *RunBudget {
+func (x *RunContext) GetBudget() *Budget {
 	if x != nil {
 		return x.Budget
 	}
@@ -241,315 +173,6 @@ func (x *RunContext) GetScopes() []string {
 	return nil
 }
 
-// RunBudget bounds a run. An unset limit does not bound.
-type RunBudget struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Steps of the inference loop. Set by the caller. At least 0.
-	MaxSteps *int64 `protobuf:"varint,1,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
-	// Model calls. Set by the caller. At least 0.
-	MaxLlmCalls *int64 `protobuf:"varint,2,opt,name=max_llm_calls,json=maxLlmCalls,proto3,oneof" json:"max_llm_calls,omitempty"`
-	// Tool calls. Set by the caller. At least 0.
-	MaxToolCalls *int64 `protobuf:"varint,3,opt,name=max_tool_calls,json=maxToolCalls,proto3,oneof" json:"max_tool_calls,omitempty"`
-	// Seconds of work; time spent waiting for a person does not count. Set by the caller. At least 0.
-	MaxRuntimeSeconds *float64 `protobuf:"fixed64,4,opt,name=max_runtime_seconds,json=maxRuntimeSeconds,proto3,oneof" json:"max_runtime_seconds,omitempty"`
-	// Tokens put into models. Set by the caller. At least 0.
-	MaxInputTokens *int64 `protobuf:"varint,5,opt,name=max_input_tokens,json=maxInputTokens,proto3,oneof" json:"max_input_tokens,omitempty"`
-	// Tokens that come out of models. Set by the caller. At least 0.
-	MaxOutputTokens *int64 `protobuf:"varint,6,opt,name=max_output_tokens,json=maxOutputTokens,proto3,oneof" json:"max_output_tokens,omitempty"`
-	// Further limits of the application, a JSON object. Set by the caller. Empty means none.
-	MetadataJson  string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RunBudget) Reset() {
-	*x = RunBudget{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RunBudget) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RunBudget) ProtoMessage() {}
-
-func (x *RunBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunBudget.ProtoReflect.Descriptor instead.
-func (*RunBudget) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *RunBudget) GetMaxSteps() int64 {
-	if x != nil && x.MaxSteps != nil {
-		return *x.MaxSteps
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMaxLlmCalls() int64 {
-	if x != nil && x.MaxLlmCalls != nil {
-		return *x.MaxLlmCalls
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMaxToolCalls() int64 {
-	if x != nil && x.MaxToolCalls != nil {
-		return *x.MaxToolCalls
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMaxRuntimeSeconds() float64 {
-	if x != nil && x.MaxRuntimeSeconds != nil {
-		return *x.MaxRuntimeSeconds
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMaxInputTokens() int64 {
-	if x != nil && x.MaxInputTokens != nil {
-		return *x.MaxInputTokens
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMaxOutputTokens() int64 {
-	if x != nil && x.MaxOutputTokens != nil {
-		return *x.MaxOutputTokens
-	}
-	return 0
-}
-
-func (x *RunBudget) GetMetadataJson() string {
-	if x != nil {
-		return x.MetadataJson
-	}
-	return ""
-}
-
-// BudgetUsage is what a run has used up.
-type BudgetUsage struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Steps of the inference loop. Set by the server.
-	Steps int64 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`
-	// Model calls. Set by the server.
-	LlmCalls int64 `protobuf:"varint,2,opt,name=llm_calls,json=llmCalls,proto3" json:"llm_calls,omitempty"`
-	// Tool calls. Set by the server.
-	ToolCalls int64 `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Tokens put into models. Set by the server.
-	InputTokens int64 `protobuf:"varint,4,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that came out of models. Set by the server.
-	OutputTokens int64 `protobuf:"varint,5,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Seconds of work. Set by the server.
-	RuntimeSeconds float64 `protobuf:"fixed64,6,opt,name=runtime_seconds,json=runtimeSeconds,proto3" json:"runtime_seconds,omitempty"`
-	// Further facts, a JSON object. Set by the server. Empty means none.
-	MetadataJson  string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BudgetUsage) Reset() {
-	*x = BudgetUsage{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BudgetUsage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BudgetUsage) ProtoMessage() {}
-
-func (x *BudgetUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BudgetUsage.ProtoReflect.Descriptor instead.
-func (*BudgetUsage) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *BudgetUsage) GetSteps() int64 {
-	if x != nil {
-		return x.Steps
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetLlmCalls() int64 {
-	if x != nil {
-		return x.LlmCalls
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetToolCalls() int64 {
-	if x != nil {
-		return x.ToolCalls
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetInputTokens() int64 {
-	if x != nil {
-		return x.InputTokens
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetOutputTokens() int64 {
-	if x != nil {
-		return x.OutputTokens
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetRuntimeSeconds() float64 {
-	if x != nil {
-		return x.RuntimeSeconds
-	}
-	return 0
-}
-
-func (x *BudgetUsage) GetMetadataJson() string {
-	if x != nil {
-		return x.MetadataJson
-	}
-	return ""
-}
-
-// BudgetDecision is the verdict on one check against a budget.
-type BudgetDecision struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The verdict. Set by the server, always.
-	Effect BudgetEffect `protobuf:"varint,1,opt,name=effect,proto3,enum=plgrpc.v1.BudgetEffect" json:"effect,omitempty"`
-	// Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
-	LimitName string `protobuf:"bytes,2,opt,name=limit_name,json=limitName,proto3" json:"limit_name,omitempty"`
-	// Value that was found. Set by the server.
-	Observed *float64 `protobuf:"fixed64,3,opt,name=observed,proto3,oneof" json:"observed,omitempty"`
-	// Value of the limit. Set by the server.
-	Limit *float64 `protobuf:"fixed64,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// One sentence for people. Set by the server.
-	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// Usage at the time of the check. Set by the server.
-	Usage *BudgetUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Further facts, a JSON object. Set by the server. Empty means none.
-	MetadataJson string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// When the check was made, UTC, microseconds. Set by the server.
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BudgetDecision) Reset() {
-	*x = BudgetDecision{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BudgetDecision) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BudgetDecision) ProtoMessage() {}
-
-func (x *BudgetDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BudgetDecision.ProtoReflect.Descriptor instead.
-func (*BudgetDecision) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *BudgetDecision) GetEffect() BudgetEffect {
-	if x != nil {
-		return x.Effect
-	}
-	return BudgetEffect_BUDGET_EFFECT_UNSPECIFIED
-}
-
-func (x *BudgetDecision) GetLimitName() string {
-	if x != nil {
-		return x.LimitName
-	}
-	return ""
-}
-
-func (x *BudgetDecision) GetObserved() float64 {
-	if x != nil && x.Observed != nil {
-		return *x.Observed
-	}
-	return 0
-}
-
-func (x *BudgetDecision) GetLimit() float64 {
-	if x != nil && x.Limit != nil {
-		return *x.Limit
-	}
-	return 0
-}
-
-func (x *BudgetDecision) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *BudgetDecision) GetUsage() *BudgetUsage {
-	if x != nil {
-		return x.Usage
-	}
-	return nil
-}
-
-func (x *BudgetDecision) GetMetadataJson() string {
-	if x != nil {
-		return x.MetadataJson
-	}
-	return ""
-}
-
-func (x *BudgetDecision) GetCreateTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreateTime
-	}
-	return nil
-}
-
 // ContextItem is the share of one section in a prompt.
 type ContextItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -567,7 +190,7 @@ type ContextItem struct {
 
 func (x *ContextItem) Reset() {
 	*x = ContextItem{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[4]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +202,7 @@ func (x *ContextItem) String() string {
 func (*ContextItem) ProtoMessage() {}
 
 func (x *ContextItem) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[4]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +215,7 @@ func (x *ContextItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextItem.ProtoReflect.Descriptor instead.
 func (*ContextItem) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{4}
+	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ContextItem) GetKind() string {
@@ -662,7 +285,7 @@ type ContextManifest struct {
 
 func (x *ContextManifest) Reset() {
 	*x = ContextManifest{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[5]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +297,7 @@ func (x *ContextManifest) String() string {
 func (*ContextManifest) ProtoMessage() {}
 
 func (x *ContextManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[5]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +310,7 @@ func (x *ContextManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextManifest.ProtoReflect.Descriptor instead.
 func (*ContextManifest) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{5}
+	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ContextManifest) GetRunId() string {
@@ -799,7 +422,7 @@ var File_plgrpc_v1_context_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x03\n" +
+	"\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x15plgrpc/v1/usage.proto\"\xaf\x04\n" +
 	"\n" +
 	"RunContext\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
@@ -809,51 +432,17 @@ const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\rworkspace_uri\x18\x04 \x01(\tR\fworkspaceUri\x12\"\n" +
 	"\rparent_run_id\x18\x05 \x01(\tR\vparentRunId\x12\x1f\n" +
 	"\vagent_chain\x18\x06 \x03(\tR\n" +
-	"agentChain\x12)\n" +
-	"\x10permissions_json\x18\a \x01(\tR\x0fpermissionsJson\x12,\n" +
-	"\x06budget\x18\b \x01(\v2\x14.plgrpc.v1.RunBudgetR\x06budget\x12#\n" +
+	"agentChain\x12H\n" +
+	"\vpermissions\x18\a \x03(\v2&.plgrpc.v1.RunContext.PermissionsEntryR\vpermissions\x12)\n" +
+	"\x06budget\x18\b \x01(\v2\x11.plgrpc.v1.BudgetR\x06budget\x12#\n" +
 	"\rmetadata_json\x18\v \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x1c\n" +
 	"\tprincipal\x18\r \x01(\tR\tprincipal\x12\x16\n" +
-	"\x06scopes\x18\x0e \x03(\tR\x06scopes\"\xb1\x03\n" +
-	"\tRunBudget\x12 \n" +
-	"\tmax_steps\x18\x01 \x01(\x03H\x00R\bmaxSteps\x88\x01\x01\x12'\n" +
-	"\rmax_llm_calls\x18\x02 \x01(\x03H\x01R\vmaxLlmCalls\x88\x01\x01\x12)\n" +
-	"\x0emax_tool_calls\x18\x03 \x01(\x03H\x02R\fmaxToolCalls\x88\x01\x01\x123\n" +
-	"\x13max_runtime_seconds\x18\x04 \x01(\x01H\x03R\x11maxRuntimeSeconds\x88\x01\x01\x12-\n" +
-	"\x10max_input_tokens\x18\x05 \x01(\x03H\x04R\x0emaxInputTokens\x88\x01\x01\x12/\n" +
-	"\x11max_output_tokens\x18\x06 \x01(\x03H\x05R\x0fmaxOutputTokens\x88\x01\x01\x12#\n" +
-	"\rmetadata_json\x18\a \x01(\tR\fmetadataJsonB\f\n" +
-	"\n" +
-	"_max_stepsB\x10\n" +
-	"\x0e_max_llm_callsB\x11\n" +
-	"\x0f_max_tool_callsB\x16\n" +
-	"\x14_max_runtime_secondsB\x13\n" +
-	"\x11_max_input_tokensB\x14\n" +
-	"\x12_max_output_tokens\"\xf5\x01\n" +
-	"\vBudgetUsage\x12\x14\n" +
-	"\x05steps\x18\x01 \x01(\x03R\x05steps\x12\x1b\n" +
-	"\tllm_calls\x18\x02 \x01(\x03R\bllmCalls\x12\x1d\n" +
-	"\n" +
-	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\x12!\n" +
-	"\finput_tokens\x18\x04 \x01(\x03R\vinputTokens\x12#\n" +
-	"\routput_tokens\x18\x05 \x01(\x03R\foutputTokens\x12'\n" +
-	"\x0fruntime_seconds\x18\x06 \x01(\x01R\x0eruntimeSeconds\x12#\n" +
-	"\rmetadata_json\x18\a \x01(\tR\fmetadataJson\"\xdd\x02\n" +
-	"\x0eBudgetDecision\x12/\n" +
-	"\x06effect\x18\x01 \x01(\x0e2\x17.plgrpc.v1.BudgetEffectR\x06effect\x12\x1d\n" +
-	"\n" +
-	"limit_name\x18\x02 \x01(\tR\tlimitName\x12\x1f\n" +
-	"\bobserved\x18\x03 \x01(\x01H\x00R\bobserved\x88\x01\x01\x12\x19\n" +
-	"\x05limit\x18\x04 \x01(\x01H\x01R\x05limit\x88\x01\x01\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\x12,\n" +
-	"\x05usage\x18\x06 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x12#\n" +
-	"\rmetadata_json\x18\a \x01(\tR\fmetadataJson\x12;\n" +
-	"\vcreate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTimeB\v\n" +
-	"\t_observedB\b\n" +
-	"\x06_limit\"r\n" +
+	"\x06scopes\x18\x0e \x03(\tR\x06scopes\x1aY\n" +
+	"\x10PermissionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
+	"\x05value\x18\x02 \x01(\v2\x19.plgrpc.v1.CapabilityRuleR\x05value:\x028\x01\"r\n" +
 	"\vContextItem\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -880,15 +469,7 @@ const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\rmetadata_json\x18\x0e \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTimeB\x11\n" +
-	"\x0f_context_window*\xd1\x01\n" +
-	"\fBudgetEffect\x12\x1d\n" +
-	"\x19BUDGET_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13BUDGET_EFFECT_ALLOW\x10\x01\x12\x16\n" +
-	"\x12BUDGET_EFFECT_WARN\x10\x02\x12\x16\n" +
-	"\x12BUDGET_EFFECT_DENY\x10\x03\x12\x19\n" +
-	"\x15BUDGET_EFFECT_COMPACT\x10\x04\x12\x1a\n" +
-	"\x16BUDGET_EFFECT_TRUNCATE\x10\x05\x12\"\n" +
-	"\x1eBUDGET_EFFECT_REQUIRE_APPROVAL\x10\x06Bc\n" +
+	"\x0f_context_windowBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -903,31 +484,28 @@ func file_plgrpc_v1_context_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_context_proto_rawDescData
 }
 
-var file_plgrpc_v1_context_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plgrpc_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_plgrpc_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_plgrpc_v1_context_proto_goTypes = []any{
-	(BudgetEffect)(0),             // 0: plgrpc.v1.BudgetEffect
-	(*RunContext)(nil),            // 1: plgrpc.v1.RunContext
-	(*RunBudget)(nil),             // 2: plgrpc.v1.RunBudget
-	(*BudgetUsage)(nil),           // 3: plgrpc.v1.BudgetUsage
-	(*BudgetDecision)(nil),        // 4: plgrpc.v1.BudgetDecision
-	(*ContextItem)(nil),           // 5: plgrpc.v1.ContextItem
-	(*ContextManifest)(nil),       // 6: plgrpc.v1.ContextManifest
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*RunContext)(nil),            // 0: plgrpc.v1.RunContext
+	(*ContextItem)(nil),           // 1: plgrpc.v1.ContextItem
+	(*ContextManifest)(nil),       // 2: plgrpc.v1.ContextManifest
+	nil,                           // 3: plgrpc.v1.RunContext.PermissionsEntry
+	(*Budget)(nil),                // 4: plgrpc.v1.Budget
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*CapabilityRule)(nil),        // 6: plgrpc.v1.CapabilityRule
 }
 var file_plgrpc_v1_context_proto_depIdxs = []int32{
-	2, // 0: plgrpc.v1.RunContext.budget:type_name -> plgrpc.v1.RunBudget
-	7, // 1: plgrpc.v1.RunContext.create_time:type_name -> google.protobuf.Timestamp
-	0, // 2: plgrpc.v1.BudgetDecision.effect:type_name -> plgrpc.v1.BudgetEffect
-	3, // 3: plgrpc.v1.BudgetDecision.usage:type_name -> plgrpc.v1.BudgetUsage
-	7, // 4: plgrpc.v1.BudgetDecision.create_time:type_name -> google.protobuf.Timestamp
-	5, // 5: plgrpc.v1.ContextManifest.context_items:type_name -> plgrpc.v1.ContextItem
-	7, // 6: plgrpc.v1.ContextManifest.create_time:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3, // 0: plgrpc.v1.RunContext.permissions:type_name -> plgrpc.v1.RunContext.PermissionsEntry
+	4, // 1: plgrpc.v1.RunContext.budget:type_name -> plgrpc.v1.Budget
+	5, // 2: plgrpc.v1.RunContext.create_time:type_name -> google.protobuf.Timestamp
+	1, // 3: plgrpc.v1.ContextManifest.context_items:type_name -> plgrpc.v1.ContextItem
+	5, // 4: plgrpc.v1.ContextManifest.create_time:type_name -> google.protobuf.Timestamp
+	6, // 5: plgrpc.v1.RunContext.PermissionsEntry.value:type_name -> plgrpc.v1.CapabilityRule
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_context_proto_init() }
@@ -935,22 +513,21 @@ func file_plgrpc_v1_context_proto_init() {
 	if File_plgrpc_v1_context_proto != nil {
 		return
 	}
-	file_plgrpc_v1_context_proto_msgTypes[1].OneofWrappers = []any{}
-	file_plgrpc_v1_context_proto_msgTypes[3].OneofWrappers = []any{}
-	file_plgrpc_v1_context_proto_msgTypes[5].OneofWrappers = []any{}
+	file_plgrpc_v1_policy_proto_init()
+	file_plgrpc_v1_usage_proto_init()
+	file_plgrpc_v1_context_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_context_proto_rawDesc), len(file_plgrpc_v1_context_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      0,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_plgrpc_v1_context_proto_goTypes,
 		DependencyIndexes: file_plgrpc_v1_context_proto_depIdxs,
-		EnumInfos:         file_plgrpc_v1_context_proto_enumTypes,
 		MessageInfos:      file_plgrpc_v1_context_proto_msgTypes,
 	}.Build()
 	File_plgrpc_v1_context_proto = out.File

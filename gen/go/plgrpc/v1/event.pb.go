@@ -11,6 +11,7 @@ package plgrpcv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -912,14 +913,10 @@ type TaskStatusChanged struct {
 	Failure *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
 	CancelReason string `protobuf:"bytes,4,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
-	// Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
-	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Why a run begins here. Set by the server when the new state is working.
-	Cause RunCause `protobuf:"varint,5,opt,name=cause,proto3,enum=plgrpc.v1.RunCause" json:"cause,omitempty"`
-	// Envelope of the run that begins here. Set by the server where it differs from the task's.
-	Context *RunContext `protobuf:"bytes,6,opt,name=context,proto3" json:"context,omitempty"`
+	// The run that begins here. Set by the server when the new state is working. Unset otherwise.
+	Run *RunStart `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
 	// What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
-	Usage         *BudgetUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage         *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,32 +979,165 @@ func (x *TaskStatusChanged) GetCancelReason() string {
 	return ""
 }
 
-func (x *TaskStatusChanged) GetAttempt() int32 {
+func (x *TaskStatusChanged) GetRun() *RunStart {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *TaskStatusChanged) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// RunStart describes a run that begins.
+type RunStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the run in its task, from 1. Set by the server.
+	Attempt int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Why it begins. Set by the server.
+	Cause RunCause `protobuf:"varint,2,opt,name=cause,proto3,enum=plgrpc.v1.RunCause" json:"cause,omitempty"`
+	// Envelope of the run. Set by the server where it differs from the task's.
+	Context *RunContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
+	// What does the work. Set by the server.
+	Worker *Worker `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
+	// the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+	LogFormat     int32 `protobuf:"varint,5,opt,name=log_format,json=logFormat,proto3" json:"log_format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunStart) Reset() {
+	*x = RunStart{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunStart) ProtoMessage() {}
+
+func (x *RunStart) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunStart.ProtoReflect.Descriptor instead.
+func (*RunStart) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RunStart) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *TaskStatusChanged) GetCause() RunCause {
+func (x *RunStart) GetCause() RunCause {
 	if x != nil {
 		return x.Cause
 	}
 	return RunCause_RUN_CAUSE_UNSPECIFIED
 }
 
-func (x *TaskStatusChanged) GetContext() *RunContext {
+func (x *RunStart) GetContext() *RunContext {
 	if x != nil {
 		return x.Context
 	}
 	return nil
 }
 
-func (x *TaskStatusChanged) GetUsage() *BudgetUsage {
+func (x *RunStart) GetWorker() *Worker {
 	if x != nil {
-		return x.Usage
+		return x.Worker
 	}
 	return nil
+}
+
+func (x *RunStart) GetLogFormat() int32 {
+	if x != nil {
+		return x.LogFormat
+	}
+	return 0
+}
+
+// Worker is the process that works on a run. Everybody who may read the task sees it.
+type Worker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent instance: another one for each process. Set by the server. Empty means unknown.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the software that wrote the log, for instance `1.0.0`. Set by the server. Empty means unknown.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Name of the machine. Set by the server. Empty means unknown.
+	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Worker) Reset() {
+	*x = Worker{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Worker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Worker) ProtoMessage() {}
+
+func (x *Worker) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Worker.ProtoReflect.Descriptor instead.
+func (*Worker) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Worker) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Worker) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Worker) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 // TaskMessagesAdded appends to the communication. Type `task.message`.
@@ -1023,7 +1153,7 @@ type TaskMessagesAdded struct {
 
 func (x *TaskMessagesAdded) Reset() {
 	*x = TaskMessagesAdded{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1165,7 @@ func (x *TaskMessagesAdded) String() string {
 func (*TaskMessagesAdded) ProtoMessage() {}
 
 func (x *TaskMessagesAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1178,7 @@ func (x *TaskMessagesAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMessagesAdded.ProtoReflect.Descriptor instead.
 func (*TaskMessagesAdded) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{3}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TaskMessagesAdded) GetMessages() []*Message {
@@ -1080,7 +1210,7 @@ type TaskArtifactUpdated struct {
 
 func (x *TaskArtifactUpdated) Reset() {
 	*x = TaskArtifactUpdated{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[4]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1222,7 @@ func (x *TaskArtifactUpdated) String() string {
 func (*TaskArtifactUpdated) ProtoMessage() {}
 
 func (x *TaskArtifactUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[4]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1235,7 @@ func (x *TaskArtifactUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskArtifactUpdated.ProtoReflect.Descriptor instead.
 func (*TaskArtifactUpdated) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TaskArtifactUpdated) GetArtifact() *Artifact {
@@ -1142,7 +1272,7 @@ type TaskPatched struct {
 
 func (x *TaskPatched) Reset() {
 	*x = TaskPatched{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[5]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1284,7 @@ func (x *TaskPatched) String() string {
 func (*TaskPatched) ProtoMessage() {}
 
 func (x *TaskPatched) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[5]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1297,7 @@ func (x *TaskPatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPatched.ProtoReflect.Descriptor instead.
 func (*TaskPatched) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TaskPatched) GetMetadataJson() string {
@@ -1197,7 +1327,7 @@ type TaskProgress struct {
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[6]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1339,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[6]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1352,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TaskProgress) GetProgress() float64 {
@@ -1252,7 +1382,7 @@ type TaskErrorReported struct {
 
 func (x *TaskErrorReported) Reset() {
 	*x = TaskErrorReported{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[7]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1394,7 @@ func (x *TaskErrorReported) String() string {
 func (*TaskErrorReported) ProtoMessage() {}
 
 func (x *TaskErrorReported) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[7]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1407,7 @@ func (x *TaskErrorReported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskErrorReported.ProtoReflect.Descriptor instead.
 func (*TaskErrorReported) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskErrorReported) GetFailure() *Failure {
@@ -1309,7 +1439,7 @@ type CancelRequested struct {
 
 func (x *CancelRequested) Reset() {
 	*x = CancelRequested{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[8]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1451,7 @@ func (x *CancelRequested) String() string {
 func (*CancelRequested) ProtoMessage() {}
 
 func (x *CancelRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[8]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1464,7 @@ func (x *CancelRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequested.ProtoReflect.Descriptor instead.
 func (*CancelRequested) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelRequested) GetReason() string {
@@ -1374,7 +1504,7 @@ type ActionRequested struct {
 
 func (x *ActionRequested) Reset() {
 	*x = ActionRequested{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[9]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1516,7 @@ func (x *ActionRequested) String() string {
 func (*ActionRequested) ProtoMessage() {}
 
 func (x *ActionRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[9]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1529,7 @@ func (x *ActionRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionRequested.ProtoReflect.Descriptor instead.
 func (*ActionRequested) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ActionRequested) GetAction() *RunAction {
@@ -1434,7 +1564,7 @@ type ActionPolicyEvaluated struct {
 
 func (x *ActionPolicyEvaluated) Reset() {
 	*x = ActionPolicyEvaluated{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[10]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1576,7 @@ func (x *ActionPolicyEvaluated) String() string {
 func (*ActionPolicyEvaluated) ProtoMessage() {}
 
 func (x *ActionPolicyEvaluated) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[10]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1589,7 @@ func (x *ActionPolicyEvaluated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionPolicyEvaluated.ProtoReflect.Descriptor instead.
 func (*ActionPolicyEvaluated) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ActionPolicyEvaluated) GetDecision() *PolicyDecision {
@@ -1480,7 +1610,7 @@ type ApprovalRequired struct {
 
 func (x *ApprovalRequired) Reset() {
 	*x = ApprovalRequired{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[11]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1622,7 @@ func (x *ApprovalRequired) String() string {
 func (*ApprovalRequired) ProtoMessage() {}
 
 func (x *ApprovalRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[11]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1635,7 @@ func (x *ApprovalRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequired.ProtoReflect.Descriptor instead.
 func (*ApprovalRequired) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApprovalRequired) GetRequest() *ApprovalRequest {
@@ -1526,7 +1656,7 @@ type ApprovalDecided struct {
 
 func (x *ApprovalDecided) Reset() {
 	*x = ApprovalDecided{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[12]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1668,7 @@ func (x *ApprovalDecided) String() string {
 func (*ApprovalDecided) ProtoMessage() {}
 
 func (x *ApprovalDecided) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[12]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1681,7 @@ func (x *ApprovalDecided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecided.ProtoReflect.Descriptor instead.
 func (*ApprovalDecided) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApprovalDecided) GetDecision() *ApprovalDecision {
@@ -1578,7 +1708,7 @@ type ActionStarted struct {
 
 func (x *ActionStarted) Reset() {
 	*x = ActionStarted{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[13]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1720,7 @@ func (x *ActionStarted) String() string {
 func (*ActionStarted) ProtoMessage() {}
 
 func (x *ActionStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[13]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1733,7 @@ func (x *ActionStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionStarted.ProtoReflect.Descriptor instead.
 func (*ActionStarted) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ActionStarted) GetKind() string {
@@ -1648,10 +1778,10 @@ type ActionEnded struct {
 	Failure *Failure `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Delegated operation that it belongs to. Set by the server. Empty means none.
 	DelegationId string `protobuf:"bytes,5,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
-	// Duration in microseconds. Set by the server.
-	DurationMicros int64 `protobuf:"varint,6,opt,name=duration_micros,json=durationMicros,proto3" json:"duration_micros,omitempty"`
+	// How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	// What delegated work has used up. Set by the server. Unset means nothing.
-	Usage *BudgetUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it ended. Set by the server, always.
 	Outcome       ActionOutcome `protobuf:"varint,8,opt,name=outcome,proto3,enum=plgrpc.v1.ActionOutcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1660,7 +1790,7 @@ type ActionEnded struct {
 
 func (x *ActionEnded) Reset() {
 	*x = ActionEnded{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[14]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1802,7 @@ func (x *ActionEnded) String() string {
 func (*ActionEnded) ProtoMessage() {}
 
 func (x *ActionEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[14]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1815,7 @@ func (x *ActionEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionEnded.ProtoReflect.Descriptor instead.
 func (*ActionEnded) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ActionEnded) GetKind() string {
@@ -1723,14 +1853,14 @@ func (x *ActionEnded) GetDelegationId() string {
 	return ""
 }
 
-func (x *ActionEnded) GetDurationMicros() int64 {
+func (x *ActionEnded) GetDuration() *durationpb.Duration {
 	if x != nil {
-		return x.DurationMicros
+		return x.Duration
 	}
-	return 0
+	return nil
 }
 
-func (x *ActionEnded) GetUsage() *BudgetUsage {
+func (x *ActionEnded) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
 	}
@@ -1757,7 +1887,7 @@ type ContextPrepared struct {
 
 func (x *ContextPrepared) Reset() {
 	*x = ContextPrepared{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[15]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1899,7 @@ func (x *ContextPrepared) String() string {
 func (*ContextPrepared) ProtoMessage() {}
 
 func (x *ContextPrepared) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[15]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1912,7 @@ func (x *ContextPrepared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextPrepared.ProtoReflect.Descriptor instead.
 func (*ContextPrepared) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ContextPrepared) GetManifest() *ContextManifest {
@@ -1820,7 +1950,7 @@ type LlmCallStarted struct {
 
 func (x *LlmCallStarted) Reset() {
 	*x = LlmCallStarted{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[16]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1962,7 @@ func (x *LlmCallStarted) String() string {
 func (*LlmCallStarted) ProtoMessage() {}
 
 func (x *LlmCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[16]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1975,7 @@ func (x *LlmCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmCallStarted.ProtoReflect.Descriptor instead.
 func (*LlmCallStarted) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LlmCallStarted) GetCallId() string {
@@ -1903,29 +2033,25 @@ type LlmCallCompleted struct {
 	Step int32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
 	// Full text of the answer. Set by the server.
 	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
-	// Tokens in. Set by the server. Unset means unknown.
-	InputTokens *int64 `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3,oneof" json:"input_tokens,omitempty"`
-	// Tokens out. Set by the server. Unset means unknown.
-	OutputTokens *int64 `protobuf:"varint,7,opt,name=output_tokens,json=outputTokens,proto3,oneof" json:"output_tokens,omitempty"`
-	// Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-	CostMicros *int64 `protobuf:"varint,8,opt,name=cost_micros,json=costMicros,proto3,oneof" json:"cost_micros,omitempty"`
-	// Currency, ISO 4217. Set by the server. Empty means unknown.
-	Currency string `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
-	// Duration in microseconds. Set by the server.
-	DurationMicros int64 `protobuf:"varint,10,opt,name=duration_micros,json=durationMicros,proto3" json:"duration_micros,omitempty"`
+	// What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+	// provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+	// `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+	Usage *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	// How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+	Duration *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Further metrics, a JSON object. Set by the server. Empty means none.
-	MetricsJson string `protobuf:"bytes,11,opt,name=metrics_json,json=metricsJson,proto3" json:"metrics_json,omitempty"`
+	MetricsJson string `protobuf:"bytes,8,opt,name=metrics_json,json=metricsJson,proto3" json:"metrics_json,omitempty"`
 	// Tools that the model asks for, in order. Set by the server.
-	ToolCalls []*ToolCall `protobuf:"bytes,12,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCalls []*ToolCall `protobuf:"bytes,9,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	// Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
-	FinishReason  string `protobuf:"bytes,13,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	FinishReason  string `protobuf:"bytes,10,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmCallCompleted) Reset() {
 	*x = LlmCallCompleted{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[17]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2063,7 @@ func (x *LlmCallCompleted) String() string {
 func (*LlmCallCompleted) ProtoMessage() {}
 
 func (x *LlmCallCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[17]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2076,7 @@ func (x *LlmCallCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmCallCompleted.ProtoReflect.Descriptor instead.
 func (*LlmCallCompleted) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LlmCallCompleted) GetCallId() string {
@@ -1988,39 +2114,18 @@ func (x *LlmCallCompleted) GetText() string {
 	return ""
 }
 
-func (x *LlmCallCompleted) GetInputTokens() int64 {
-	if x != nil && x.InputTokens != nil {
-		return *x.InputTokens
-	}
-	return 0
-}
-
-func (x *LlmCallCompleted) GetOutputTokens() int64 {
-	if x != nil && x.OutputTokens != nil {
-		return *x.OutputTokens
-	}
-	return 0
-}
-
-func (x *LlmCallCompleted) GetCostMicros() int64 {
-	if x != nil && x.CostMicros != nil {
-		return *x.CostMicros
-	}
-	return 0
-}
-
-func (x *LlmCallCompleted) GetCurrency() string {
+func (x *LlmCallCompleted) GetUsage() *Usage {
 	if x != nil {
-		return x.Currency
+		return x.Usage
 	}
-	return ""
+	return nil
 }
 
-func (x *LlmCallCompleted) GetDurationMicros() int64 {
+func (x *LlmCallCompleted) GetDuration() *durationpb.Duration {
 	if x != nil {
-		return x.DurationMicros
+		return x.Duration
 	}
-	return 0
+	return nil
 }
 
 func (x *LlmCallCompleted) GetMetricsJson() string {
@@ -2056,7 +2161,7 @@ type BudgetReported struct {
 
 func (x *BudgetReported) Reset() {
 	*x = BudgetReported{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[18]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2173,7 @@ func (x *BudgetReported) String() string {
 func (*BudgetReported) ProtoMessage() {}
 
 func (x *BudgetReported) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[18]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2186,7 @@ func (x *BudgetReported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetReported.ProtoReflect.Descriptor instead.
 func (*BudgetReported) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BudgetReported) GetDecision() *BudgetDecision {
@@ -2108,7 +2213,7 @@ type LlmStep struct {
 
 func (x *LlmStep) Reset() {
 	*x = LlmStep{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[19]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2225,7 @@ func (x *LlmStep) String() string {
 func (*LlmStep) ProtoMessage() {}
 
 func (x *LlmStep) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[19]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2238,7 @@ func (x *LlmStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStep.ProtoReflect.Descriptor instead.
 func (*LlmStep) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LlmStep) GetKind() string {
@@ -2175,7 +2280,7 @@ type CustomEvent struct {
 
 func (x *CustomEvent) Reset() {
 	*x = CustomEvent{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[20]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2292,7 @@ func (x *CustomEvent) String() string {
 func (*CustomEvent) ProtoMessage() {}
 
 func (x *CustomEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[20]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2305,7 @@ func (x *CustomEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomEvent.ProtoReflect.Descriptor instead.
 func (*CustomEvent) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CustomEvent) GetPayloadJson() string {
@@ -2242,7 +2347,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2359,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2372,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Delta) GetTaskId() string {
@@ -2384,7 +2489,7 @@ var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\"\xc7\x0f\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xc7\x0f\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2437,16 +2542,25 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\xfa\x02\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xa5\x02\n" +
 	"\x11TaskStatusChanged\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12,\n" +
 	"\afailure\x18\x03 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
-	"\rcancel_reason\x18\x04 \x01(\tR\fcancelReason\x12\x18\n" +
-	"\aattempt\x18\b \x01(\x05R\aattempt\x12)\n" +
-	"\x05cause\x18\x05 \x01(\x0e2\x13.plgrpc.v1.RunCauseR\x05cause\x12/\n" +
-	"\acontext\x18\x06 \x01(\v2\x15.plgrpc.v1.RunContextR\acontext\x12,\n" +
-	"\x05usage\x18\a \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\"b\n" +
+	"\rcancel_reason\x18\x04 \x01(\tR\fcancelReason\x12%\n" +
+	"\x03run\x18\x05 \x01(\v2\x13.plgrpc.v1.RunStartR\x03run\x12&\n" +
+	"\x05usage\x18\x06 \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\"\xca\x01\n" +
+	"\bRunStart\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12)\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x13.plgrpc.v1.RunCauseR\x05cause\x12/\n" +
+	"\acontext\x18\x03 \x01(\v2\x15.plgrpc.v1.RunContextR\acontext\x12)\n" +
+	"\x06worker\x18\x04 \x01(\v2\x11.plgrpc.v1.WorkerR\x06worker\x12\x1d\n" +
+	"\n" +
+	"log_format\x18\x05 \x01(\x05R\tlogFormat\"J\n" +
+	"\x06Worker\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\"b\n" +
 	"\x11TaskMessagesAdded\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.plgrpc.v1.MessageR\bmessages\x12\x1d\n" +
 	"\n" +
@@ -2484,15 +2598,15 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
 	"\x0earguments_json\x18\x03 \x01(\tR\rargumentsJson\x12#\n" +
-	"\rdelegation_id\x18\x04 \x01(\tR\fdelegationId\"\xbf\x02\n" +
+	"\rdelegation_id\x18\x04 \x01(\tR\fdelegationId\"\xc7\x02\n" +
 	"\vActionEnded\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
 	"\x06result\x18\x03 \x01(\v2\x12.plgrpc.v1.PayloadR\x06result\x12,\n" +
 	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
-	"\rdelegation_id\x18\x05 \x01(\tR\fdelegationId\x12'\n" +
-	"\x0fduration_micros\x18\x06 \x01(\x03R\x0edurationMicros\x12,\n" +
-	"\x05usage\x18\a \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x122\n" +
+	"\rdelegation_id\x18\x05 \x01(\tR\fdelegationId\x125\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12&\n" +
+	"\x05usage\x18\a \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x122\n" +
 	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcome\"]\n" +
 	"\x0fContextPrepared\x126\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ContextManifestR\bmanifest\x12\x12\n" +
@@ -2503,27 +2617,20 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x1c\n" +
-	"\tstreaming\x18\x06 \x01(\bR\tstreaming\"\xf1\x03\n" +
+	"\tstreaming\x18\x06 \x01(\bR\tstreaming\"\xe0\x02\n" +
 	"\x10LlmCallCompleted\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\x05R\x04step\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12&\n" +
-	"\finput_tokens\x18\x06 \x01(\x03H\x00R\vinputTokens\x88\x01\x01\x12(\n" +
-	"\routput_tokens\x18\a \x01(\x03H\x01R\foutputTokens\x88\x01\x01\x12$\n" +
-	"\vcost_micros\x18\b \x01(\x03H\x02R\n" +
-	"costMicros\x88\x01\x01\x12\x1a\n" +
-	"\bcurrency\x18\t \x01(\tR\bcurrency\x12'\n" +
-	"\x0fduration_micros\x18\n" +
-	" \x01(\x03R\x0edurationMicros\x12!\n" +
-	"\fmetrics_json\x18\v \x01(\tR\vmetricsJson\x122\n" +
+	"\x05usage\x18\x06 \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x125\n" +
+	"\bduration\x18\a \x01(\v2\x19.google.protobuf.DurationR\bduration\x12!\n" +
+	"\fmetrics_json\x18\b \x01(\tR\vmetricsJson\x122\n" +
 	"\n" +
-	"tool_calls\x18\f \x03(\v2\x13.plgrpc.v1.ToolCallR\ttoolCalls\x12#\n" +
-	"\rfinish_reason\x18\r \x01(\tR\ffinishReasonB\x0f\n" +
-	"\r_input_tokensB\x10\n" +
-	"\x0e_output_tokensB\x0e\n" +
-	"\f_cost_micros\"G\n" +
+	"tool_calls\x18\t \x03(\v2\x13.plgrpc.v1.ToolCallR\ttoolCalls\x12#\n" +
+	"\rfinish_reason\x18\n" +
+	" \x01(\tR\ffinishReason\"G\n" +
 	"\x0eBudgetReported\x125\n" +
 	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.BudgetDecisionR\bdecision\"h\n" +
 	"\aLlmStep\x12\x12\n" +
@@ -2580,7 +2687,7 @@ func file_plgrpc_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_plgrpc_v1_event_proto_goTypes = []any{
 	(Severity)(0),                 // 0: plgrpc.v1.Severity
 	(RunCause)(0),                 // 1: plgrpc.v1.RunCause
@@ -2589,92 +2696,100 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*RunEvent)(nil),              // 4: plgrpc.v1.RunEvent
 	(*TaskSubmitted)(nil),         // 5: plgrpc.v1.TaskSubmitted
 	(*TaskStatusChanged)(nil),     // 6: plgrpc.v1.TaskStatusChanged
-	(*TaskMessagesAdded)(nil),     // 7: plgrpc.v1.TaskMessagesAdded
-	(*TaskArtifactUpdated)(nil),   // 8: plgrpc.v1.TaskArtifactUpdated
-	(*TaskPatched)(nil),           // 9: plgrpc.v1.TaskPatched
-	(*TaskProgress)(nil),          // 10: plgrpc.v1.TaskProgress
-	(*TaskErrorReported)(nil),     // 11: plgrpc.v1.TaskErrorReported
-	(*CancelRequested)(nil),       // 12: plgrpc.v1.CancelRequested
-	(*ActionRequested)(nil),       // 13: plgrpc.v1.ActionRequested
-	(*ActionPolicyEvaluated)(nil), // 14: plgrpc.v1.ActionPolicyEvaluated
-	(*ApprovalRequired)(nil),      // 15: plgrpc.v1.ApprovalRequired
-	(*ApprovalDecided)(nil),       // 16: plgrpc.v1.ApprovalDecided
-	(*ActionStarted)(nil),         // 17: plgrpc.v1.ActionStarted
-	(*ActionEnded)(nil),           // 18: plgrpc.v1.ActionEnded
-	(*ContextPrepared)(nil),       // 19: plgrpc.v1.ContextPrepared
-	(*LlmCallStarted)(nil),        // 20: plgrpc.v1.LlmCallStarted
-	(*LlmCallCompleted)(nil),      // 21: plgrpc.v1.LlmCallCompleted
-	(*BudgetReported)(nil),        // 22: plgrpc.v1.BudgetReported
-	(*LlmStep)(nil),               // 23: plgrpc.v1.LlmStep
-	(*CustomEvent)(nil),           // 24: plgrpc.v1.CustomEvent
-	(*Delta)(nil),                 // 25: plgrpc.v1.Delta
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*Task)(nil),                  // 27: plgrpc.v1.Task
-	(TaskState)(0),                // 28: plgrpc.v1.TaskState
-	(*Failure)(nil),               // 29: plgrpc.v1.Failure
-	(*RunContext)(nil),            // 30: plgrpc.v1.RunContext
-	(*BudgetUsage)(nil),           // 31: plgrpc.v1.BudgetUsage
-	(*Message)(nil),               // 32: plgrpc.v1.Message
-	(*Artifact)(nil),              // 33: plgrpc.v1.Artifact
-	(*RunAction)(nil),             // 34: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 35: plgrpc.v1.PolicyDecision
-	(*ApprovalRequest)(nil),       // 36: plgrpc.v1.ApprovalRequest
-	(*ApprovalDecision)(nil),      // 37: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),               // 38: plgrpc.v1.Payload
-	(*ContextManifest)(nil),       // 39: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 40: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 41: plgrpc.v1.BudgetDecision
+	(*RunStart)(nil),              // 7: plgrpc.v1.RunStart
+	(*Worker)(nil),                // 8: plgrpc.v1.Worker
+	(*TaskMessagesAdded)(nil),     // 9: plgrpc.v1.TaskMessagesAdded
+	(*TaskArtifactUpdated)(nil),   // 10: plgrpc.v1.TaskArtifactUpdated
+	(*TaskPatched)(nil),           // 11: plgrpc.v1.TaskPatched
+	(*TaskProgress)(nil),          // 12: plgrpc.v1.TaskProgress
+	(*TaskErrorReported)(nil),     // 13: plgrpc.v1.TaskErrorReported
+	(*CancelRequested)(nil),       // 14: plgrpc.v1.CancelRequested
+	(*ActionRequested)(nil),       // 15: plgrpc.v1.ActionRequested
+	(*ActionPolicyEvaluated)(nil), // 16: plgrpc.v1.ActionPolicyEvaluated
+	(*ApprovalRequired)(nil),      // 17: plgrpc.v1.ApprovalRequired
+	(*ApprovalDecided)(nil),       // 18: plgrpc.v1.ApprovalDecided
+	(*ActionStarted)(nil),         // 19: plgrpc.v1.ActionStarted
+	(*ActionEnded)(nil),           // 20: plgrpc.v1.ActionEnded
+	(*ContextPrepared)(nil),       // 21: plgrpc.v1.ContextPrepared
+	(*LlmCallStarted)(nil),        // 22: plgrpc.v1.LlmCallStarted
+	(*LlmCallCompleted)(nil),      // 23: plgrpc.v1.LlmCallCompleted
+	(*BudgetReported)(nil),        // 24: plgrpc.v1.BudgetReported
+	(*LlmStep)(nil),               // 25: plgrpc.v1.LlmStep
+	(*CustomEvent)(nil),           // 26: plgrpc.v1.CustomEvent
+	(*Delta)(nil),                 // 27: plgrpc.v1.Delta
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Task)(nil),                  // 29: plgrpc.v1.Task
+	(TaskState)(0),                // 30: plgrpc.v1.TaskState
+	(*Failure)(nil),               // 31: plgrpc.v1.Failure
+	(*Usage)(nil),                 // 32: plgrpc.v1.Usage
+	(*RunContext)(nil),            // 33: plgrpc.v1.RunContext
+	(*Message)(nil),               // 34: plgrpc.v1.Message
+	(*Artifact)(nil),              // 35: plgrpc.v1.Artifact
+	(*RunAction)(nil),             // 36: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 37: plgrpc.v1.PolicyDecision
+	(*ApprovalRequest)(nil),       // 38: plgrpc.v1.ApprovalRequest
+	(*ApprovalDecision)(nil),      // 39: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 40: plgrpc.v1.Payload
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*ContextManifest)(nil),       // 42: plgrpc.v1.ContextManifest
+	(*ToolCall)(nil),              // 43: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 44: plgrpc.v1.BudgetDecision
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
-	26, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
+	28, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: plgrpc.v1.RunEvent.severity:type_name -> plgrpc.v1.Severity
 	5,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
 	6,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
-	7,  // 4: plgrpc.v1.RunEvent.task_messages:type_name -> plgrpc.v1.TaskMessagesAdded
-	8,  // 5: plgrpc.v1.RunEvent.task_artifact:type_name -> plgrpc.v1.TaskArtifactUpdated
-	9,  // 6: plgrpc.v1.RunEvent.task_patched:type_name -> plgrpc.v1.TaskPatched
-	10, // 7: plgrpc.v1.RunEvent.task_progress:type_name -> plgrpc.v1.TaskProgress
-	11, // 8: plgrpc.v1.RunEvent.task_error:type_name -> plgrpc.v1.TaskErrorReported
-	13, // 9: plgrpc.v1.RunEvent.action_requested:type_name -> plgrpc.v1.ActionRequested
-	14, // 10: plgrpc.v1.RunEvent.action_policy:type_name -> plgrpc.v1.ActionPolicyEvaluated
-	15, // 11: plgrpc.v1.RunEvent.approval_required:type_name -> plgrpc.v1.ApprovalRequired
-	16, // 12: plgrpc.v1.RunEvent.approval_decided:type_name -> plgrpc.v1.ApprovalDecided
-	17, // 13: plgrpc.v1.RunEvent.action_started:type_name -> plgrpc.v1.ActionStarted
-	18, // 14: plgrpc.v1.RunEvent.action_ended:type_name -> plgrpc.v1.ActionEnded
-	19, // 15: plgrpc.v1.RunEvent.context_prepared:type_name -> plgrpc.v1.ContextPrepared
-	20, // 16: plgrpc.v1.RunEvent.llm_call_started:type_name -> plgrpc.v1.LlmCallStarted
-	21, // 17: plgrpc.v1.RunEvent.llm_call_completed:type_name -> plgrpc.v1.LlmCallCompleted
-	22, // 18: plgrpc.v1.RunEvent.budget_reported:type_name -> plgrpc.v1.BudgetReported
-	23, // 19: plgrpc.v1.RunEvent.llm_step:type_name -> plgrpc.v1.LlmStep
-	24, // 20: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
-	12, // 21: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
-	27, // 22: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
-	28, // 23: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
-	28, // 24: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
-	29, // 25: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
-	1,  // 26: plgrpc.v1.TaskStatusChanged.cause:type_name -> plgrpc.v1.RunCause
-	30, // 27: plgrpc.v1.TaskStatusChanged.context:type_name -> plgrpc.v1.RunContext
-	31, // 28: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.BudgetUsage
-	32, // 29: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
-	33, // 30: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
-	29, // 31: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
-	2,  // 32: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
-	34, // 33: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
-	35, // 34: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	36, // 35: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
-	37, // 36: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	38, // 37: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
-	29, // 38: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
-	31, // 39: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.BudgetUsage
-	3,  // 40: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	39, // 41: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	40, // 42: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	41, // 43: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	9,  // 4: plgrpc.v1.RunEvent.task_messages:type_name -> plgrpc.v1.TaskMessagesAdded
+	10, // 5: plgrpc.v1.RunEvent.task_artifact:type_name -> plgrpc.v1.TaskArtifactUpdated
+	11, // 6: plgrpc.v1.RunEvent.task_patched:type_name -> plgrpc.v1.TaskPatched
+	12, // 7: plgrpc.v1.RunEvent.task_progress:type_name -> plgrpc.v1.TaskProgress
+	13, // 8: plgrpc.v1.RunEvent.task_error:type_name -> plgrpc.v1.TaskErrorReported
+	15, // 9: plgrpc.v1.RunEvent.action_requested:type_name -> plgrpc.v1.ActionRequested
+	16, // 10: plgrpc.v1.RunEvent.action_policy:type_name -> plgrpc.v1.ActionPolicyEvaluated
+	17, // 11: plgrpc.v1.RunEvent.approval_required:type_name -> plgrpc.v1.ApprovalRequired
+	18, // 12: plgrpc.v1.RunEvent.approval_decided:type_name -> plgrpc.v1.ApprovalDecided
+	19, // 13: plgrpc.v1.RunEvent.action_started:type_name -> plgrpc.v1.ActionStarted
+	20, // 14: plgrpc.v1.RunEvent.action_ended:type_name -> plgrpc.v1.ActionEnded
+	21, // 15: plgrpc.v1.RunEvent.context_prepared:type_name -> plgrpc.v1.ContextPrepared
+	22, // 16: plgrpc.v1.RunEvent.llm_call_started:type_name -> plgrpc.v1.LlmCallStarted
+	23, // 17: plgrpc.v1.RunEvent.llm_call_completed:type_name -> plgrpc.v1.LlmCallCompleted
+	24, // 18: plgrpc.v1.RunEvent.budget_reported:type_name -> plgrpc.v1.BudgetReported
+	25, // 19: plgrpc.v1.RunEvent.llm_step:type_name -> plgrpc.v1.LlmStep
+	26, // 20: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
+	14, // 21: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
+	29, // 22: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
+	30, // 23: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
+	30, // 24: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
+	31, // 25: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
+	7,  // 26: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
+	32, // 27: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
+	1,  // 28: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
+	33, // 29: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
+	8,  // 30: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
+	34, // 31: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
+	35, // 32: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
+	31, // 33: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
+	2,  // 34: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
+	36, // 35: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
+	37, // 36: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
+	38, // 37: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
+	39, // 38: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	40, // 39: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	31, // 40: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	41, // 41: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
+	32, // 42: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
+	3,  // 43: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	42, // 44: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	32, // 45: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	41, // 46: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	43, // 47: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	44, // 48: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -2688,6 +2803,7 @@ func file_plgrpc_v1_event_proto_init() {
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_task_proto_init()
+	file_plgrpc_v1_usage_proto_init()
 	file_plgrpc_v1_event_proto_msgTypes[0].OneofWrappers = []any{
 		(*RunEvent_TaskSubmitted)(nil),
 		(*RunEvent_TaskStatus)(nil),
@@ -2710,9 +2826,8 @@ func file_plgrpc_v1_event_proto_init() {
 		(*RunEvent_Custom)(nil),
 		(*RunEvent_CancelRequested)(nil),
 	}
-	file_plgrpc_v1_event_proto_msgTypes[6].OneofWrappers = []any{}
-	file_plgrpc_v1_event_proto_msgTypes[17].OneofWrappers = []any{}
-	file_plgrpc_v1_event_proto_msgTypes[21].OneofWrappers = []any{
+	file_plgrpc_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
+	file_plgrpc_v1_event_proto_msgTypes[23].OneofWrappers = []any{
 		(*Delta_Text)(nil),
 		(*Delta_Reasoning)(nil),
 		(*Delta_ToolArguments)(nil),
@@ -2724,7 +2839,7 @@ func file_plgrpc_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_event_proto_rawDesc), len(file_plgrpc_v1_event_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

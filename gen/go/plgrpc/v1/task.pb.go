@@ -461,7 +461,7 @@ type Task struct {
 	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
 	CancelReason string `protobuf:"bytes,18,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
 	// What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
-	Usage *BudgetUsage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
 	// kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
 	// the server. Empty means that there is none, or that the view has no messages.
@@ -630,7 +630,7 @@ func (x *Task) GetCancelReason() string {
 	return ""
 }
 
-func (x *Task) GetUsage() *BudgetUsage {
+func (x *Task) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
 	}
@@ -719,7 +719,7 @@ var File_plgrpc_v1_task_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\"\xc7\x01\n" +
+	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x15plgrpc/v1/usage.proto\"\xc7\x01\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.plgrpc.v1.RoleR\x04role\x12%\n" +
@@ -743,7 +743,7 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x04_uriB\r\n" +
 	"\v_media_typeB\f\n" +
 	"\n" +
-	"_action_id\"\xdc\x06\n" +
+	"_action_id\"\xd6\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -767,8 +767,8 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\rmessage_count\x18\x0f \x01(\x05R\fmessageCount\x12%\n" +
 	"\x0eartifact_count\x18\x10 \x01(\x05R\rartifactCount\x12,\n" +
 	"\afailure\x18\x11 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
-	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12,\n" +
-	"\x05usage\x18\x13 \x01(\v2\x16.plgrpc.v1.BudgetUsageR\x05usage\x12\x1b\n" +
+	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12&\n" +
+	"\x05usage\x18\x13 \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x12\x1b\n" +
 	"\toutput_id\x18\x14 \x01(\tR\boutputId\x12%\n" +
 	"\x0efirst_sequence\x18\x15 \x01(\x03R\rfirstSequence\"\xba\x01\n" +
 	"\vStateChange\x12;\n" +
@@ -826,7 +826,7 @@ var file_plgrpc_v1_task_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*RunContext)(nil),            // 9: plgrpc.v1.RunContext
 	(*Failure)(nil),               // 10: plgrpc.v1.Failure
-	(*BudgetUsage)(nil),           // 11: plgrpc.v1.BudgetUsage
+	(*Usage)(nil),                 // 11: plgrpc.v1.Usage
 }
 var file_plgrpc_v1_task_proto_depIdxs = []int32{
 	1,  // 0: plgrpc.v1.Message.role:type_name -> plgrpc.v1.Role
@@ -842,7 +842,7 @@ var file_plgrpc_v1_task_proto_depIdxs = []int32{
 	9,  // 10: plgrpc.v1.Task.context:type_name -> plgrpc.v1.RunContext
 	6,  // 11: plgrpc.v1.Task.state_history:type_name -> plgrpc.v1.StateChange
 	10, // 12: plgrpc.v1.Task.failure:type_name -> plgrpc.v1.Failure
-	11, // 13: plgrpc.v1.Task.usage:type_name -> plgrpc.v1.BudgetUsage
+	11, // 13: plgrpc.v1.Task.usage:type_name -> plgrpc.v1.Usage
 	0,  // 14: plgrpc.v1.StateChange.previous_state:type_name -> plgrpc.v1.TaskState
 	0,  // 15: plgrpc.v1.StateChange.new_state:type_name -> plgrpc.v1.TaskState
 	8,  // 16: plgrpc.v1.StateChange.change_time:type_name -> google.protobuf.Timestamp
@@ -861,6 +861,7 @@ func file_plgrpc_v1_task_proto_init() {
 	file_plgrpc_v1_context_proto_init()
 	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
+	file_plgrpc_v1_usage_proto_init()
 	file_plgrpc_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

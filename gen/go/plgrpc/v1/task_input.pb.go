@@ -232,10 +232,10 @@ type RunOptions struct {
 	ParentRunId string `protobuf:"bytes,4,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	// Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
 	AgentChain []string `protobuf:"bytes,5,rep,name=agent_chain,json=agentChain,proto3" json:"agent_chain,omitempty"`
-	// Capability rules, a JSON object. Empty means none.
-	PermissionsJson string `protobuf:"bytes,6,opt,name=permissions_json,json=permissionsJson,proto3" json:"permissions_json,omitempty"`
+	// Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+	Permissions map[string]*CapabilityRule `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Limits of the run. Unset means no limit.
-	Budget *RunBudget `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *Budget `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Facts that travel with the run, a JSON object. Empty means none.
 	MetadataJson string `protobuf:"bytes,8,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// When the options were made, UTC, microseconds. Unset means now.
@@ -309,14 +309,14 @@ func (x *RunOptions) GetAgentChain() []string {
 	return nil
 }
 
-func (x *RunOptions) GetPermissionsJson() string {
+func (x *RunOptions) GetPermissions() map[string]*CapabilityRule {
 	if x != nil {
-		return x.PermissionsJson
+		return x.Permissions
 	}
-	return ""
+	return nil
 }
 
-func (x *RunOptions) GetBudget() *RunBudget {
+func (x *RunOptions) GetBudget() *Budget {
 	if x != nil {
 		return x.Budget
 	}
@@ -341,7 +341,7 @@ var File_plgrpc_v1_task_input_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_task_input_proto_rawDesc = "" +
 	"\n" +
-	"\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x14plgrpc/v1/task.proto\"\xc3\x03\n" +
+	"\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xc3\x03\n" +
 	"\tTaskInput\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x06target\x18\x02 \x01(\x0e2\x15.plgrpc.v1.TaskTargetR\x06target\x12+\n" +
@@ -355,7 +355,7 @@ const file_plgrpc_v1_task_input_proto_rawDesc = "" +
 	"\x0fflow_state_json\x18\t \x01(\tR\rflowStateJson\x12;\n" +
 	"\vcreate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTimeJ\x04\b\v\x10\x10\"\xe3\x02\n" +
+	"createTimeJ\x04\b\v\x10\x10\"\xda\x03\n" +
 	"\n" +
 	"RunOptions\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
@@ -363,12 +363,15 @@ const file_plgrpc_v1_task_input_proto_rawDesc = "" +
 	"\rworkspace_uri\x18\x03 \x01(\tR\fworkspaceUri\x12\"\n" +
 	"\rparent_run_id\x18\x04 \x01(\tR\vparentRunId\x12\x1f\n" +
 	"\vagent_chain\x18\x05 \x03(\tR\n" +
-	"agentChain\x12)\n" +
-	"\x10permissions_json\x18\x06 \x01(\tR\x0fpermissionsJson\x12,\n" +
-	"\x06budget\x18\a \x01(\v2\x14.plgrpc.v1.RunBudgetR\x06budget\x12#\n" +
+	"agentChain\x12H\n" +
+	"\vpermissions\x18\x06 \x03(\v2&.plgrpc.v1.RunOptions.PermissionsEntryR\vpermissions\x12)\n" +
+	"\x06budget\x18\a \x01(\v2\x11.plgrpc.v1.BudgetR\x06budget\x12#\n" +
 	"\rmetadata_json\x18\b \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime*\x7f\n" +
+	"createTime\x1aY\n" +
+	"\x10PermissionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
+	"\x05value\x18\x02 \x01(\v2\x19.plgrpc.v1.CapabilityRuleR\x05value:\x028\x01*\x7f\n" +
 	"\n" +
 	"TaskTarget\x12\x1b\n" +
 	"\x17TASK_TARGET_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -390,29 +393,33 @@ func file_plgrpc_v1_task_input_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_task_input_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plgrpc_v1_task_input_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_plgrpc_v1_task_input_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_plgrpc_v1_task_input_proto_goTypes = []any{
 	(TaskTarget)(0),               // 0: plgrpc.v1.TaskTarget
 	(*TaskInput)(nil),             // 1: plgrpc.v1.TaskInput
 	(*RunOptions)(nil),            // 2: plgrpc.v1.RunOptions
-	(*Message)(nil),               // 3: plgrpc.v1.Message
-	(*Artifact)(nil),              // 4: plgrpc.v1.Artifact
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*RunBudget)(nil),             // 6: plgrpc.v1.RunBudget
+	nil,                           // 3: plgrpc.v1.RunOptions.PermissionsEntry
+	(*Message)(nil),               // 4: plgrpc.v1.Message
+	(*Artifact)(nil),              // 5: plgrpc.v1.Artifact
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Budget)(nil),                // 7: plgrpc.v1.Budget
+	(*CapabilityRule)(nil),        // 8: plgrpc.v1.CapabilityRule
 }
 var file_plgrpc_v1_task_input_proto_depIdxs = []int32{
 	0, // 0: plgrpc.v1.TaskInput.target:type_name -> plgrpc.v1.TaskTarget
-	3, // 1: plgrpc.v1.TaskInput.messages:type_name -> plgrpc.v1.Message
-	4, // 2: plgrpc.v1.TaskInput.artifacts:type_name -> plgrpc.v1.Artifact
+	4, // 1: plgrpc.v1.TaskInput.messages:type_name -> plgrpc.v1.Message
+	5, // 2: plgrpc.v1.TaskInput.artifacts:type_name -> plgrpc.v1.Artifact
 	2, // 3: plgrpc.v1.TaskInput.options:type_name -> plgrpc.v1.RunOptions
-	5, // 4: plgrpc.v1.TaskInput.create_time:type_name -> google.protobuf.Timestamp
-	6, // 5: plgrpc.v1.RunOptions.budget:type_name -> plgrpc.v1.RunBudget
-	5, // 6: plgrpc.v1.RunOptions.create_time:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6, // 4: plgrpc.v1.TaskInput.create_time:type_name -> google.protobuf.Timestamp
+	3, // 5: plgrpc.v1.RunOptions.permissions:type_name -> plgrpc.v1.RunOptions.PermissionsEntry
+	7, // 6: plgrpc.v1.RunOptions.budget:type_name -> plgrpc.v1.Budget
+	6, // 7: plgrpc.v1.RunOptions.create_time:type_name -> google.protobuf.Timestamp
+	8, // 8: plgrpc.v1.RunOptions.PermissionsEntry.value:type_name -> plgrpc.v1.CapabilityRule
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_task_input_proto_init() }
@@ -420,15 +427,16 @@ func file_plgrpc_v1_task_input_proto_init() {
 	if File_plgrpc_v1_task_input_proto != nil {
 		return
 	}
-	file_plgrpc_v1_context_proto_init()
+	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_task_proto_init()
+	file_plgrpc_v1_usage_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_task_input_proto_rawDesc), len(file_plgrpc_v1_task_input_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -206,7 +206,7 @@ var File_plgrpc_v1_tool_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_tool_proto_rawDesc = "" +
 	"\n" +
-	"\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/action.proto\"\x8f\x04\n" +
+	"\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/policy.proto\"\x8f\x04\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
@@ -261,7 +261,7 @@ func file_plgrpc_v1_tool_proto_init() {
 	if File_plgrpc_v1_tool_proto != nil {
 		return
 	}
-	file_plgrpc_v1_action_proto_init()
+	file_plgrpc_v1_policy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

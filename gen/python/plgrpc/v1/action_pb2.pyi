@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from plgrpc.v1 import policy_pb2 as _policy_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -20,34 +21,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _PolicyEffect:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _PolicyEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PolicyEffect.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    POLICY_EFFECT_UNSPECIFIED: _PolicyEffect.ValueType  # 0
-    """Not set."""
-    POLICY_EFFECT_ALLOW: _PolicyEffect.ValueType  # 1
-    """The action may run."""
-    POLICY_EFFECT_DENY: _PolicyEffect.ValueType  # 2
-    """The action must not run."""
-    POLICY_EFFECT_REQUIRE_APPROVAL: _PolicyEffect.ValueType  # 3
-    """The action may run after someone approved it."""
-
-class PolicyEffect(_PolicyEffect, metaclass=_PolicyEffectEnumTypeWrapper):
-    """PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything."""
-
-POLICY_EFFECT_UNSPECIFIED: PolicyEffect.ValueType  # 0
-"""Not set."""
-POLICY_EFFECT_ALLOW: PolicyEffect.ValueType  # 1
-"""The action may run."""
-POLICY_EFFECT_DENY: PolicyEffect.ValueType  # 2
-"""The action must not run."""
-POLICY_EFFECT_REQUIRE_APPROVAL: PolicyEffect.ValueType  # 3
-"""The action may run after someone approved it."""
-Global___PolicyEffect: _TypeAlias = PolicyEffect  # noqa: Y015
 
 class _ApprovalState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -160,7 +133,7 @@ class PolicyDecision(_message.Message):
     POLICY_NAME_FIELD_NUMBER: _builtins.int
     MATCHED_CAPABILITIES_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
-    effect: Global___PolicyEffect.ValueType
+    effect: _policy_pb2.PolicyEffect.ValueType
     """Verdict. Set by the policy."""
     reason: _builtins.str
     """Why, one sentence. Set by the policy. Empty means not stated."""
@@ -175,7 +148,7 @@ class PolicyDecision(_message.Message):
     def __init__(
         self,
         *,
-        effect: Global___PolicyEffect.ValueType = ...,
+        effect: _policy_pb2.PolicyEffect.ValueType = ...,
         reason: _builtins.str = ...,
         policy_name: _builtins.str = ...,
         matched_capabilities: _abc.Iterable[_builtins.str] | None = ...,

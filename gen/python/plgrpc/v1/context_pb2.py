@@ -23,9 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
+from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x02\n\nRunContext\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x15\n\rworkspace_uri\x18\x04 \x01(\t\x12\x15\n\rparent_run_id\x18\x05 \x01(\t\x12\x13\n\x0b\x61gent_chain\x18\x06 \x03(\t\x12\x18\n\x10permissions_json\x18\x07 \x01(\t\x12$\n\x06\x62udget\x18\x08 \x01(\x0b\x32\x14.plgrpc.v1.RunBudget\x12\x15\n\rmetadata_json\x18\x0b \x01(\t\x12/\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tprincipal\x18\r \x01(\t\x12\x0e\n\x06scopes\x18\x0e \x03(\t\"\xca\x02\n\tRunBudget\x12\x16\n\tmax_steps\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\rmax_llm_calls\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x1b\n\x0emax_tool_calls\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12 \n\x13max_runtime_seconds\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x1d\n\x10max_input_tokens\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12\x1e\n\x11max_output_tokens\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x15\n\rmetadata_json\x18\x07 \x01(\tB\x0c\n\n_max_stepsB\x10\n\x0e_max_llm_callsB\x11\n\x0f_max_tool_callsB\x16\n\x14_max_runtime_secondsB\x13\n\x11_max_input_tokensB\x14\n\x12_max_output_tokens\"\xa0\x01\n\x0b\x42udgetUsage\x12\r\n\x05steps\x18\x01 \x01(\x03\x12\x11\n\tllm_calls\x18\x02 \x01(\x03\x12\x12\n\ntool_calls\x18\x03 \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x04 \x01(\x03\x12\x15\n\routput_tokens\x18\x05 \x01(\x03\x12\x17\n\x0fruntime_seconds\x18\x06 \x01(\x01\x12\x15\n\rmetadata_json\x18\x07 \x01(\t\"\x8f\x02\n\x0e\x42udgetDecision\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.BudgetEffect\x12\x12\n\nlimit_name\x18\x02 \x01(\t\x12\x15\n\x08observed\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05limit\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x07message\x18\x05 \x01(\t\x12%\n\x05usage\x18\x06 \x01(\x0b\x32\x16.plgrpc.v1.BudgetUsage\x12\x15\n\rmetadata_json\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0b\n\t_observedB\x08\n\x06_limit\"P\n\x0b\x43ontextItem\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06tokens\x18\x03 \x01(\x03\x12\x15\n\rmetadata_json\x18\x04 \x01(\t\"\xa4\x03\n\x0f\x43ontextManifest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x12\n\nagent_name\x18\x03 \x01(\t\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\r\n\x05model\x18\x05 \x01(\t\x12\x15\n\rsystem_tokens\x18\x06 \x01(\x03\x12\x1a\n\x12tool_prompt_tokens\x18\x07 \x01(\x03\x12\x16\n\x0ehistory_tokens\x18\x08 \x01(\x03\x12\x13\n\x0buser_tokens\x18\t \x01(\x03\x12\x1e\n\x16total_estimated_tokens\x18\n \x01(\x03\x12\x1b\n\x0e\x63ontext_window\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12-\n\rcontext_items\x18\x0c \x03(\x0b\x32\x16.plgrpc.v1.ContextItem\x12\x11\n\testimated\x18\r \x01(\x08\x12\x15\n\rmetadata_json\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x11\n\x0f_context_window*\xd1\x01\n\x0c\x42udgetEffect\x12\x1d\n\x19\x42UDGET_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42UDGET_EFFECT_ALLOW\x10\x01\x12\x16\n\x12\x42UDGET_EFFECT_WARN\x10\x02\x12\x16\n\x12\x42UDGET_EFFECT_DENY\x10\x03\x12\x19\n\x15\x42UDGET_EFFECT_COMPACT\x10\x04\x12\x1a\n\x16\x42UDGET_EFFECT_TRUNCATE\x10\x05\x12\"\n\x1e\x42UDGET_EFFECT_REQUIRE_APPROVAL\x10\x06\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17plgrpc/v1/context.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x15plgrpc/v1/usage.proto\"\x9f\x03\n\nRunContext\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x15\n\rworkspace_uri\x18\x04 \x01(\t\x12\x15\n\rparent_run_id\x18\x05 \x01(\t\x12\x13\n\x0b\x61gent_chain\x18\x06 \x03(\t\x12;\n\x0bpermissions\x18\x07 \x03(\x0b\x32&.plgrpc.v1.RunContext.PermissionsEntry\x12!\n\x06\x62udget\x18\x08 \x01(\x0b\x32\x11.plgrpc.v1.Budget\x12\x15\n\rmetadata_json\x18\x0b \x01(\t\x12/\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tprincipal\x18\r \x01(\t\x12\x0e\n\x06scopes\x18\x0e \x03(\t\x1aM\n\x10PermissionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.CapabilityRule:\x02\x38\x01\"P\n\x0b\x43ontextItem\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06tokens\x18\x03 \x01(\x03\x12\x15\n\rmetadata_json\x18\x04 \x01(\t\"\xa4\x03\n\x0f\x43ontextManifest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x12\n\nagent_name\x18\x03 \x01(\t\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\r\n\x05model\x18\x05 \x01(\t\x12\x15\n\rsystem_tokens\x18\x06 \x01(\x03\x12\x1a\n\x12tool_prompt_tokens\x18\x07 \x01(\x03\x12\x16\n\x0ehistory_tokens\x18\x08 \x01(\x03\x12\x13\n\x0buser_tokens\x18\t \x01(\x03\x12\x1e\n\x16total_estimated_tokens\x18\n \x01(\x03\x12\x1b\n\x0e\x63ontext_window\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12-\n\rcontext_items\x18\x0c \x03(\x0b\x32\x16.plgrpc.v1.ContextItem\x12\x11\n\testimated\x18\r \x01(\x08\x12\x15\n\rmetadata_json\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x11\n\x0f_context_windowBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,18 +35,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.context_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_BUDGETEFFECT']._serialized_start=1654
-  _globals['_BUDGETEFFECT']._serialized_end=1863
-  _globals['_RUNCONTEXT']._serialized_start=72
-  _globals['_RUNCONTEXT']._serialized_end=376
-  _globals['_RUNBUDGET']._serialized_start=379
-  _globals['_RUNBUDGET']._serialized_end=709
-  _globals['_BUDGETUSAGE']._serialized_start=712
-  _globals['_BUDGETUSAGE']._serialized_end=872
-  _globals['_BUDGETDECISION']._serialized_start=875
-  _globals['_BUDGETDECISION']._serialized_end=1146
-  _globals['_CONTEXTITEM']._serialized_start=1148
-  _globals['_CONTEXTITEM']._serialized_end=1228
-  _globals['_CONTEXTMANIFEST']._serialized_start=1231
-  _globals['_CONTEXTMANIFEST']._serialized_end=1651
+  _globals['_RUNCONTEXT_PERMISSIONSENTRY']._loaded_options = None
+  _globals['_RUNCONTEXT_PERMISSIONSENTRY']._serialized_options = b'8\001'
+  _globals['_RUNCONTEXT']._serialized_start=119
+  _globals['_RUNCONTEXT']._serialized_end=534
+  _globals['_RUNCONTEXT_PERMISSIONSENTRY']._serialized_start=457
+  _globals['_RUNCONTEXT_PERMISSIONSENTRY']._serialized_end=534
+  _globals['_CONTEXTITEM']._serialized_start=536
+  _globals['_CONTEXTITEM']._serialized_end=616
+  _globals['_CONTEXTMANIFEST']._serialized_start=619
+  _globals['_CONTEXTMANIFEST']._serialized_end=1039
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,8 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from plgrpc.v1 import policy_pb2 as _policy_pb2
+from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -20,48 +21,6 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _BudgetEffect:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _BudgetEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetEffect.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    BUDGET_EFFECT_UNSPECIFIED: _BudgetEffect.ValueType  # 0
-    """Not set."""
-    BUDGET_EFFECT_ALLOW: _BudgetEffect.ValueType  # 1
-    """Go on."""
-    BUDGET_EFFECT_WARN: _BudgetEffect.ValueType  # 2
-    """Go on; a limit is near."""
-    BUDGET_EFFECT_DENY: _BudgetEffect.ValueType  # 3
-    """Stop: a limit was reached."""
-    BUDGET_EFFECT_COMPACT: _BudgetEffect.ValueType  # 4
-    """Do not go on before the context was compacted."""
-    BUDGET_EFFECT_TRUNCATE: _BudgetEffect.ValueType  # 5
-    """Do not go on before the context was cut short."""
-    BUDGET_EFFECT_REQUIRE_APPROVAL: _BudgetEffect.ValueType  # 6
-    """Do not go on before somebody has approved it."""
-
-class BudgetEffect(_BudgetEffect, metaclass=_BudgetEffectEnumTypeWrapper):
-    """BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
-    allow the work.
-    """
-
-BUDGET_EFFECT_UNSPECIFIED: BudgetEffect.ValueType  # 0
-"""Not set."""
-BUDGET_EFFECT_ALLOW: BudgetEffect.ValueType  # 1
-"""Go on."""
-BUDGET_EFFECT_WARN: BudgetEffect.ValueType  # 2
-"""Go on; a limit is near."""
-BUDGET_EFFECT_DENY: BudgetEffect.ValueType  # 3
-"""Stop: a limit was reached."""
-BUDGET_EFFECT_COMPACT: BudgetEffect.ValueType  # 4
-"""Do not go on before the context was compacted."""
-BUDGET_EFFECT_TRUNCATE: BudgetEffect.ValueType  # 5
-"""Do not go on before the context was cut short."""
-BUDGET_EFFECT_REQUIRE_APPROVAL: BudgetEffect.ValueType  # 6
-"""Do not go on before somebody has approved it."""
-Global___BudgetEffect: _TypeAlias = BudgetEffect  # noqa: Y015
-
 @_typing.final
 class RunContext(_message.Message):
     """RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
@@ -70,13 +29,34 @@ class RunContext(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PermissionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _policy_pb2.CapabilityRule: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _policy_pb2.CapabilityRule | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RUN_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     WORKSPACE_URI_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
     AGENT_CHAIN_FIELD_NUMBER: _builtins.int
-    PERMISSIONS_JSON_FIELD_NUMBER: _builtins.int
+    PERMISSIONS_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
@@ -94,8 +74,6 @@ class RunContext(_message.Message):
     """Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none."""
     parent_run_id: _builtins.str
     """Run that delegated this one. Set by the delegating agent. Empty means none."""
-    permissions_json: _builtins.str
-    """Capability rules, a JSON object. Set by the caller. Empty means none."""
     metadata_json: _builtins.str
     """Facts that travel with the run, a JSON object. Set by the caller. Empty means none."""
     principal: _builtins.str
@@ -105,7 +83,14 @@ class RunContext(_message.Message):
         """Names of the agents that the work has passed through, first one first. Set by each agent. At most 64."""
 
     @_builtins.property
-    def budget(self) -> Global___RunBudget:
+    def permissions(self) -> _containers.MessageMap[_builtins.str, _policy_pb2.CapabilityRule]:
+        """Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+        that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+        means none.
+        """
+
+    @_builtins.property
+    def budget(self) -> _usage_pb2.Budget:
         """Limits of the run. Set by the caller. Unset means no limit."""
 
     @_builtins.property
@@ -125,8 +110,8 @@ class RunContext(_message.Message):
         workspace_uri: _builtins.str = ...,
         parent_run_id: _builtins.str = ...,
         agent_chain: _abc.Iterable[_builtins.str] | None = ...,
-        permissions_json: _builtins.str = ...,
-        budget: Global___RunBudget | None = ...,
+        permissions: _abc.Mapping[_builtins.str, _policy_pb2.CapabilityRule] | None = ...,
+        budget: _usage_pb2.Budget | None = ...,
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         principal: _builtins.str = ...,
@@ -134,187 +119,11 @@ class RunContext(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "principal", b"principal", "run_id", b"run_id", "scopes", b"scopes", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions", b"permissions", "principal", b"principal", "run_id", b"run_id", "scopes", b"scopes", "session_id", b"session_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunContext: _TypeAlias = RunContext  # noqa: Y015
-
-@_typing.final
-class RunBudget(_message.Message):
-    """RunBudget bounds a run. An unset limit does not bound."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_STEPS_FIELD_NUMBER: _builtins.int
-    MAX_LLM_CALLS_FIELD_NUMBER: _builtins.int
-    MAX_TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    MAX_RUNTIME_SECONDS_FIELD_NUMBER: _builtins.int
-    MAX_INPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    METADATA_JSON_FIELD_NUMBER: _builtins.int
-    max_steps: _builtins.int
-    """Steps of the inference loop. Set by the caller. At least 0."""
-    max_llm_calls: _builtins.int
-    """Model calls. Set by the caller. At least 0."""
-    max_tool_calls: _builtins.int
-    """Tool calls. Set by the caller. At least 0."""
-    max_runtime_seconds: _builtins.float
-    """Seconds of work; time spent waiting for a person does not count. Set by the caller. At least 0."""
-    max_input_tokens: _builtins.int
-    """Tokens put into models. Set by the caller. At least 0."""
-    max_output_tokens: _builtins.int
-    """Tokens that come out of models. Set by the caller. At least 0."""
-    metadata_json: _builtins.str
-    """Further limits of the application, a JSON object. Set by the caller. Empty means none."""
-    def __init__(
-        self,
-        *,
-        max_steps: _builtins.int | None = ...,
-        max_llm_calls: _builtins.int | None = ...,
-        max_tool_calls: _builtins.int | None = ...,
-        max_runtime_seconds: _builtins.float | None = ...,
-        max_input_tokens: _builtins.int | None = ...,
-        max_output_tokens: _builtins.int | None = ...,
-        metadata_json: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_input_tokens", b"_max_input_tokens", "_max_llm_calls", b"_max_llm_calls", "_max_output_tokens", b"_max_output_tokens", "_max_runtime_seconds", b"_max_runtime_seconds", "_max_steps", b"_max_steps", "_max_tool_calls", b"_max_tool_calls", "max_input_tokens", b"max_input_tokens", "max_llm_calls", b"max_llm_calls", "max_output_tokens", b"max_output_tokens", "max_runtime_seconds", b"max_runtime_seconds", "max_steps", b"max_steps", "max_tool_calls", b"max_tool_calls"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_input_tokens", b"_max_input_tokens", "_max_llm_calls", b"_max_llm_calls", "_max_output_tokens", b"_max_output_tokens", "_max_runtime_seconds", b"_max_runtime_seconds", "_max_steps", b"_max_steps", "_max_tool_calls", b"_max_tool_calls", "max_input_tokens", b"max_input_tokens", "max_llm_calls", b"max_llm_calls", "max_output_tokens", b"max_output_tokens", "max_runtime_seconds", b"max_runtime_seconds", "max_steps", b"max_steps", "max_tool_calls", b"max_tool_calls", "metadata_json", b"metadata_json"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_input_tokens: _TypeAlias = _typing.Literal["max_input_tokens"]  # noqa: Y015
-    _WhichOneofArgType__max_input_tokens: _TypeAlias = _typing.Literal["_max_input_tokens", b"_max_input_tokens"]  # noqa: Y015
-    _WhichOneofReturnType__max_llm_calls: _TypeAlias = _typing.Literal["max_llm_calls"]  # noqa: Y015
-    _WhichOneofArgType__max_llm_calls: _TypeAlias = _typing.Literal["_max_llm_calls", b"_max_llm_calls"]  # noqa: Y015
-    _WhichOneofReturnType__max_output_tokens: _TypeAlias = _typing.Literal["max_output_tokens"]  # noqa: Y015
-    _WhichOneofArgType__max_output_tokens: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens"]  # noqa: Y015
-    _WhichOneofReturnType__max_runtime_seconds: _TypeAlias = _typing.Literal["max_runtime_seconds"]  # noqa: Y015
-    _WhichOneofArgType__max_runtime_seconds: _TypeAlias = _typing.Literal["_max_runtime_seconds", b"_max_runtime_seconds"]  # noqa: Y015
-    _WhichOneofReturnType__max_steps: _TypeAlias = _typing.Literal["max_steps"]  # noqa: Y015
-    _WhichOneofArgType__max_steps: _TypeAlias = _typing.Literal["_max_steps", b"_max_steps"]  # noqa: Y015
-    _WhichOneofReturnType__max_tool_calls: _TypeAlias = _typing.Literal["max_tool_calls"]  # noqa: Y015
-    _WhichOneofArgType__max_tool_calls: _TypeAlias = _typing.Literal["_max_tool_calls", b"_max_tool_calls"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_input_tokens) -> _WhichOneofReturnType__max_input_tokens | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_llm_calls) -> _WhichOneofReturnType__max_llm_calls | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_output_tokens) -> _WhichOneofReturnType__max_output_tokens | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_runtime_seconds) -> _WhichOneofReturnType__max_runtime_seconds | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_steps) -> _WhichOneofReturnType__max_steps | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tool_calls) -> _WhichOneofReturnType__max_tool_calls | None: ...
-
-Global___RunBudget: _TypeAlias = RunBudget  # noqa: Y015
-
-@_typing.final
-class BudgetUsage(_message.Message):
-    """BudgetUsage is what a run has used up."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STEPS_FIELD_NUMBER: _builtins.int
-    LLM_CALLS_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    RUNTIME_SECONDS_FIELD_NUMBER: _builtins.int
-    METADATA_JSON_FIELD_NUMBER: _builtins.int
-    steps: _builtins.int
-    """Steps of the inference loop. Set by the server."""
-    llm_calls: _builtins.int
-    """Model calls. Set by the server."""
-    tool_calls: _builtins.int
-    """Tool calls. Set by the server."""
-    input_tokens: _builtins.int
-    """Tokens put into models. Set by the server."""
-    output_tokens: _builtins.int
-    """Tokens that came out of models. Set by the server."""
-    runtime_seconds: _builtins.float
-    """Seconds of work. Set by the server."""
-    metadata_json: _builtins.str
-    """Further facts, a JSON object. Set by the server. Empty means none."""
-    def __init__(
-        self,
-        *,
-        steps: _builtins.int = ...,
-        llm_calls: _builtins.int = ...,
-        tool_calls: _builtins.int = ...,
-        input_tokens: _builtins.int = ...,
-        output_tokens: _builtins.int = ...,
-        runtime_seconds: _builtins.float = ...,
-        metadata_json: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_tokens", b"input_tokens", "llm_calls", b"llm_calls", "metadata_json", b"metadata_json", "output_tokens", b"output_tokens", "runtime_seconds", b"runtime_seconds", "steps", b"steps", "tool_calls", b"tool_calls"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___BudgetUsage: _TypeAlias = BudgetUsage  # noqa: Y015
-
-@_typing.final
-class BudgetDecision(_message.Message):
-    """BudgetDecision is the verdict on one check against a budget."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    EFFECT_FIELD_NUMBER: _builtins.int
-    LIMIT_NAME_FIELD_NUMBER: _builtins.int
-    OBSERVED_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    USAGE_FIELD_NUMBER: _builtins.int
-    METADATA_JSON_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    effect: Global___BudgetEffect.ValueType
-    """The verdict. Set by the server, always."""
-    limit_name: _builtins.str
-    """Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular."""
-    observed: _builtins.float
-    """Value that was found. Set by the server."""
-    limit: _builtins.float
-    """Value of the limit. Set by the server."""
-    message: _builtins.str
-    """One sentence for people. Set by the server."""
-    metadata_json: _builtins.str
-    """Further facts, a JSON object. Set by the server. Empty means none."""
-    @_builtins.property
-    def usage(self) -> Global___BudgetUsage:
-        """Usage at the time of the check. Set by the server."""
-
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the check was made, UTC, microseconds. Set by the server."""
-
-    def __init__(
-        self,
-        *,
-        effect: Global___BudgetEffect.ValueType = ...,
-        limit_name: _builtins.str = ...,
-        observed: _builtins.float | None = ...,
-        limit: _builtins.float | None = ...,
-        message: _builtins.str = ...,
-        usage: Global___BudgetUsage | None = ...,
-        metadata_json: _builtins.str = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_observed", b"_observed", "create_time", b"create_time", "limit", b"limit", "observed", b"observed", "usage", b"usage"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_observed", b"_observed", "create_time", b"create_time", "effect", b"effect", "limit", b"limit", "limit_name", b"limit_name", "message", b"message", "metadata_json", b"metadata_json", "observed", b"observed", "usage", b"usage"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
-    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
-    _WhichOneofReturnType__observed: _TypeAlias = _typing.Literal["observed"]  # noqa: Y015
-    _WhichOneofArgType__observed: _TypeAlias = _typing.Literal["_observed", b"_observed"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__observed) -> _WhichOneofReturnType__observed | None: ...
-
-Global___BudgetDecision: _TypeAlias = BudgetDecision  # noqa: Y015
 
 @_typing.final
 class ContextItem(_message.Message):

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from plgrpc.v1 import action_pb2 as plgrpc_dot_v1_dot_action__pb2
 from plgrpc.v1 import context_pb2 as plgrpc_dot_v1_dot_context__pb2
@@ -29,9 +30,10 @@ from plgrpc.v1 import failure_pb2 as plgrpc_dot_v1_dot_failure__pb2
 from plgrpc.v1 import part_pb2 as plgrpc_dot_v1_dot_part__pb2
 from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
+from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\"\xdf\x0b\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x10\n\x08trace_id\x18\x10 \x01(\t\x12\x0f\n\x07span_id\x18\x11 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x12 \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12&\n\x08llm_step\x18Q \x01(\x0b\x32\x12.plgrpc.v1.LlmStepH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x42\t\n\x07payloadJ\x04\x08\x14\x10@\"U\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xaa\x02\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x05 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x06 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12%\n\x05usage\x18\x07 \x01(\x0b\x32\x16.plgrpc.v1.BudgetUsage\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"`\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\t\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"?\n\x10\x41pprovalRequired\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalRequest\"@\n\x0f\x41pprovalDecided\x12-\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\"Z\n\rActionStarted\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rdelegation_id\x18\x04 \x01(\t\"\xf4\x01\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\x06 \x01(\x03\x12%\n\x05usage\x18\x07 \x01(\x0b\x32\x16.plgrpc.v1.BudgetUsage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcome\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\xe5\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x19\n\x0cinput_tokens\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\routput_tokens\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0b\x63ost_micros\x18\x08 \x01(\x03H\x02\x88\x01\x01\x12\x10\n\x08\x63urrency\x18\t \x01(\t\x12\x17\n\x0f\x64uration_micros\x18\n \x01(\x03\x12\x14\n\x0cmetrics_json\x18\x0b \x01(\t\x12\'\n\ntool_calls\x18\x0c \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\r \x01(\tB\x0f\n\r_input_tokensB\x10\n\x0e_output_tokensB\x0e\n\x0c_cost_micros\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"I\n\x07LlmStep\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x11\n\tdata_json\x18\x04 \x01(\t\"#\n\x0b\x43ustomEvent\x12\x14\n\x0cpayload_json\x18\x01 \x01(\t\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*p\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xdf\x0b\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x10\n\x08trace_id\x18\x10 \x01(\t\x12\x0f\n\x07span_id\x18\x11 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x12 \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12&\n\x08llm_step\x18Q \x01(\x0b\x32\x12.plgrpc.v1.LlmStepH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x42\t\n\x07payloadJ\x04\x08\x14\x10@\"U\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xe9\x01\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12 \n\x03run\x18\x05 \x01(\x0b\x32\x13.plgrpc.v1.RunStart\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\"\x9e\x01\n\x08RunStart\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12!\n\x06worker\x18\x04 \x01(\x0b\x32\x11.plgrpc.v1.Worker\x12\x12\n\nlog_format\x18\x05 \x01(\x05\"5\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"`\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\t\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"?\n\x10\x41pprovalRequired\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalRequest\"@\n\x0f\x41pprovalDecided\x12-\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\"Z\n\rActionStarted\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rdelegation_id\x18\x04 \x01(\t\"\x82\x02\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1f\n\x05usage\x18\x07 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcome\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\x84\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmetrics_json\x18\x08 \x01(\t\x12\'\n\ntool_calls\x18\t \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\n \x01(\t\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"I\n\x07LlmStep\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x11\n\tdata_json\x18\x04 \x01(\t\"#\n\x0b\x43ustomEvent\x12\x14\n\x0cpayload_json\x18\x01 \x01(\t\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*p\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,56 +41,60 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.event_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_SEVERITY']._serialized_start=4150
-  _globals['_SEVERITY']._serialized_end=4247
-  _globals['_RUNCAUSE']._serialized_start=4249
-  _globals['_RUNCAUSE']._serialized_end=4361
-  _globals['_ERROREFFECT']._serialized_start=4363
-  _globals['_ERROREFFECT']._serialized_end=4457
-  _globals['_ACTIONOUTCOME']._serialized_start=4460
-  _globals['_ACTIONOUTCOME']._serialized_end=4649
-  _globals['_RUNEVENT']._serialized_start=213
-  _globals['_RUNEVENT']._serialized_end=1716
-  _globals['_TASKSUBMITTED']._serialized_start=1718
-  _globals['_TASKSUBMITTED']._serialized_end=1803
-  _globals['_TASKSTATUSCHANGED']._serialized_start=1806
-  _globals['_TASKSTATUSCHANGED']._serialized_end=2104
-  _globals['_TASKMESSAGESADDED']._serialized_start=2106
-  _globals['_TASKMESSAGESADDED']._serialized_end=2183
-  _globals['_TASKARTIFACTUPDATED']._serialized_start=2185
-  _globals['_TASKARTIFACTUPDATED']._serialized_end=2281
-  _globals['_TASKPATCHED']._serialized_start=2283
-  _globals['_TASKPATCHED']._serialized_end=2344
-  _globals['_TASKPROGRESS']._serialized_start=2346
-  _globals['_TASKPROGRESS']._serialized_end=2413
-  _globals['_TASKERRORREPORTED']._serialized_start=2415
-  _globals['_TASKERRORREPORTED']._serialized_end=2511
-  _globals['_CANCELREQUESTED']._serialized_start=2513
-  _globals['_CANCELREQUESTED']._serialized_end=2591
-  _globals['_ACTIONREQUESTED']._serialized_start=2593
-  _globals['_ACTIONREQUESTED']._serialized_end=2689
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=2691
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=2759
-  _globals['_APPROVALREQUIRED']._serialized_start=2761
-  _globals['_APPROVALREQUIRED']._serialized_end=2824
-  _globals['_APPROVALDECIDED']._serialized_start=2826
-  _globals['_APPROVALDECIDED']._serialized_end=2890
-  _globals['_ACTIONSTARTED']._serialized_start=2892
-  _globals['_ACTIONSTARTED']._serialized_end=2982
-  _globals['_ACTIONENDED']._serialized_start=2985
-  _globals['_ACTIONENDED']._serialized_end=3229
-  _globals['_CONTEXTPREPARED']._serialized_start=3231
-  _globals['_CONTEXTPREPARED']._serialized_end=3308
-  _globals['_LLMCALLSTARTED']._serialized_start=3310
-  _globals['_LLMCALLSTARTED']._serialized_end=3426
-  _globals['_LLMCALLCOMPLETED']._serialized_start=3429
-  _globals['_LLMCALLCOMPLETED']._serialized_end=3786
-  _globals['_BUDGETREPORTED']._serialized_start=3788
-  _globals['_BUDGETREPORTED']._serialized_end=3849
-  _globals['_LLMSTEP']._serialized_start=3851
-  _globals['_LLMSTEP']._serialized_end=3924
-  _globals['_CUSTOMEVENT']._serialized_start=3926
-  _globals['_CUSTOMEVENT']._serialized_end=3961
-  _globals['_DELTA']._serialized_start=3964
-  _globals['_DELTA']._serialized_end=4148
+  _globals['_SEVERITY']._serialized_start=4273
+  _globals['_SEVERITY']._serialized_end=4370
+  _globals['_RUNCAUSE']._serialized_start=4372
+  _globals['_RUNCAUSE']._serialized_end=4484
+  _globals['_ERROREFFECT']._serialized_start=4486
+  _globals['_ERROREFFECT']._serialized_end=4580
+  _globals['_ACTIONOUTCOME']._serialized_start=4583
+  _globals['_ACTIONOUTCOME']._serialized_end=4772
+  _globals['_RUNEVENT']._serialized_start=268
+  _globals['_RUNEVENT']._serialized_end=1771
+  _globals['_TASKSUBMITTED']._serialized_start=1773
+  _globals['_TASKSUBMITTED']._serialized_end=1858
+  _globals['_TASKSTATUSCHANGED']._serialized_start=1861
+  _globals['_TASKSTATUSCHANGED']._serialized_end=2094
+  _globals['_RUNSTART']._serialized_start=2097
+  _globals['_RUNSTART']._serialized_end=2255
+  _globals['_WORKER']._serialized_start=2257
+  _globals['_WORKER']._serialized_end=2310
+  _globals['_TASKMESSAGESADDED']._serialized_start=2312
+  _globals['_TASKMESSAGESADDED']._serialized_end=2389
+  _globals['_TASKARTIFACTUPDATED']._serialized_start=2391
+  _globals['_TASKARTIFACTUPDATED']._serialized_end=2487
+  _globals['_TASKPATCHED']._serialized_start=2489
+  _globals['_TASKPATCHED']._serialized_end=2550
+  _globals['_TASKPROGRESS']._serialized_start=2552
+  _globals['_TASKPROGRESS']._serialized_end=2619
+  _globals['_TASKERRORREPORTED']._serialized_start=2621
+  _globals['_TASKERRORREPORTED']._serialized_end=2717
+  _globals['_CANCELREQUESTED']._serialized_start=2719
+  _globals['_CANCELREQUESTED']._serialized_end=2797
+  _globals['_ACTIONREQUESTED']._serialized_start=2799
+  _globals['_ACTIONREQUESTED']._serialized_end=2895
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=2897
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=2965
+  _globals['_APPROVALREQUIRED']._serialized_start=2967
+  _globals['_APPROVALREQUIRED']._serialized_end=3030
+  _globals['_APPROVALDECIDED']._serialized_start=3032
+  _globals['_APPROVALDECIDED']._serialized_end=3096
+  _globals['_ACTIONSTARTED']._serialized_start=3098
+  _globals['_ACTIONSTARTED']._serialized_end=3188
+  _globals['_ACTIONENDED']._serialized_start=3191
+  _globals['_ACTIONENDED']._serialized_end=3449
+  _globals['_CONTEXTPREPARED']._serialized_start=3451
+  _globals['_CONTEXTPREPARED']._serialized_end=3528
+  _globals['_LLMCALLSTARTED']._serialized_start=3530
+  _globals['_LLMCALLSTARTED']._serialized_end=3646
+  _globals['_LLMCALLCOMPLETED']._serialized_start=3649
+  _globals['_LLMCALLCOMPLETED']._serialized_end=3909
+  _globals['_BUDGETREPORTED']._serialized_start=3911
+  _globals['_BUDGETREPORTED']._serialized_end=3972
+  _globals['_LLMSTEP']._serialized_start=3974
+  _globals['_LLMSTEP']._serialized_end=4047
+  _globals['_CUSTOMEVENT']._serialized_start=4049
+  _globals['_CUSTOMEVENT']._serialized_end=4084
+  _globals['_DELTA']._serialized_start=4087
+  _globals['_DELTA']._serialized_end=4271
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ Run events: the log that a task is."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -15,6 +16,7 @@ from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
+from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -423,9 +425,7 @@ class TaskStatusChanged(_message.Message):
     NEW_STATE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     CANCEL_REASON_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    CAUSE_FIELD_NUMBER: _builtins.int
-    CONTEXT_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     previous_state: _task_pb2.TaskState.ValueType
     """State before. Set by the server."""
@@ -433,20 +433,16 @@ class TaskStatusChanged(_message.Message):
     """State after. Set by the server."""
     cancel_reason: _builtins.str
     """Why the task was canceled. Set by whoever canceled it. Empty otherwise."""
-    attempt: _builtins.int
-    """Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise."""
-    cause: Global___RunCause.ValueType
-    """Why a run begins here. Set by the server when the new state is working."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """Why the task failed or was rejected. Set by the server. Unset otherwise."""
 
     @_builtins.property
-    def context(self) -> _context_pb2.RunContext:
-        """Envelope of the run that begins here. Set by the server where it differs from the task's."""
+    def run(self) -> Global___RunStart:
+        """The run that begins here. Set by the server when the new state is working. Unset otherwise."""
 
     @_builtins.property
-    def usage(self) -> _context_pb2.BudgetUsage:
+    def usage(self) -> _usage_pb2.Usage:
         """What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything."""
 
     def __init__(
@@ -456,18 +452,90 @@ class TaskStatusChanged(_message.Message):
         new_state: _task_pb2.TaskState.ValueType = ...,
         failure: _failure_pb2.Failure | None = ...,
         cancel_reason: _builtins.str = ...,
-        attempt: _builtins.int = ...,
-        cause: Global___RunCause.ValueType = ...,
-        context: _context_pb2.RunContext | None = ...,
-        usage: _context_pb2.BudgetUsage | None = ...,
+        run: Global___RunStart | None = ...,
+        usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "run", b"run", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cancel_reason", b"cancel_reason", "cause", b"cause", "context", b"context", "failure", b"failure", "new_state", b"new_state", "previous_state", b"previous_state", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_reason", b"cancel_reason", "failure", b"failure", "new_state", b"new_state", "previous_state", b"previous_state", "run", b"run", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskStatusChanged: _TypeAlias = TaskStatusChanged  # noqa: Y015
+
+@_typing.final
+class RunStart(_message.Message):
+    """RunStart describes a run that begins."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    WORKER_FIELD_NUMBER: _builtins.int
+    LOG_FORMAT_FIELD_NUMBER: _builtins.int
+    attempt: _builtins.int
+    """Number of the run in its task, from 1. Set by the server."""
+    cause: Global___RunCause.ValueType
+    """Why it begins. Set by the server."""
+    log_format: _builtins.int
+    """Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
+    the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+    """
+    @_builtins.property
+    def context(self) -> _context_pb2.RunContext:
+        """Envelope of the run. Set by the server where it differs from the task's."""
+
+    @_builtins.property
+    def worker(self) -> Global___Worker:
+        """What does the work. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        attempt: _builtins.int = ...,
+        cause: Global___RunCause.ValueType = ...,
+        context: _context_pb2.RunContext | None = ...,
+        worker: Global___Worker | None = ...,
+        log_format: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "worker", b"worker"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cause", b"cause", "context", b"context", "log_format", b"log_format", "worker", b"worker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunStart: _TypeAlias = RunStart  # noqa: Y015
+
+@_typing.final
+class Worker(_message.Message):
+    """Worker is the process that works on a run. Everybody who may read the task sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Agent instance: another one for each process. Set by the server. Empty means unknown."""
+    version: _builtins.str
+    """Version of the software that wrote the log, for instance `1.0.0`. Set by the server. Empty means unknown."""
+    host: _builtins.str
+    """Name of the machine. Set by the server. Empty means unknown."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.str = ...,
+        host: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Worker: _TypeAlias = Worker  # noqa: Y015
 
 @_typing.final
 class TaskMessagesAdded(_message.Message):
@@ -794,7 +862,7 @@ class ActionEnded(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
-    DURATION_MICROS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
@@ -803,8 +871,6 @@ class ActionEnded(_message.Message):
     """What was called. Set by the server."""
     delegation_id: _builtins.str
     """Delegated operation that it belongs to. Set by the server. Empty means none."""
-    duration_micros: _builtins.int
-    """Duration in microseconds. Set by the server."""
     outcome: Global___ActionOutcome.ValueType
     """How it ended. Set by the server, always."""
     @_builtins.property
@@ -816,7 +882,11 @@ class ActionEnded(_message.Message):
         """Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled."""
 
     @_builtins.property
-    def usage(self) -> _context_pb2.BudgetUsage:
+    def duration(self) -> _duration_pb2.Duration:
+        """How long the work took. Set by the server. Unset means unknown. Precision: microseconds."""
+
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
         """What delegated work has used up. Set by the server. Unset means nothing."""
 
     def __init__(
@@ -827,13 +897,13 @@ class ActionEnded(_message.Message):
         result: _payload_pb2.Payload | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         delegation_id: _builtins.str = ...,
-        duration_micros: _builtins.int = ...,
-        usage: _context_pb2.BudgetUsage | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        usage: _usage_pb2.Usage | None = ...,
         outcome: Global___ActionOutcome.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "result", b"result", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration_micros", b"duration_micros", "failure", b"failure", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result", b"result", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration", b"duration", "failure", b"failure", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -920,11 +990,8 @@ class LlmCallCompleted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
-    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
-    COST_MICROS_FIELD_NUMBER: _builtins.int
-    CURRENCY_FIELD_NUMBER: _builtins.int
-    DURATION_MICROS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     METRICS_JSON_FIELD_NUMBER: _builtins.int
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
@@ -938,20 +1005,21 @@ class LlmCallCompleted(_message.Message):
     """Step of the inference loop, from 1. Set by the server."""
     text: _builtins.str
     """Full text of the answer. Set by the server."""
-    input_tokens: _builtins.int
-    """Tokens in. Set by the server. Unset means unknown."""
-    output_tokens: _builtins.int
-    """Tokens out. Set by the server. Unset means unknown."""
-    cost_micros: _builtins.int
-    """Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown."""
-    currency: _builtins.str
-    """Currency, ISO 4217. Set by the server. Empty means unknown."""
-    duration_micros: _builtins.int
-    """Duration in microseconds. Set by the server."""
     metrics_json: _builtins.str
     """Further metrics, a JSON object. Set by the server. Empty means none."""
     finish_reason: _builtins.str
     """Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown."""
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
+        """What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+        provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+        `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+        """
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long the call took. Set by the server. Unset means unknown. Precision: microseconds."""
+
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[_part_pb2.ToolCall]:
         """Tools that the model asks for, in order. Set by the server."""
@@ -964,31 +1032,17 @@ class LlmCallCompleted(_message.Message):
         model: _builtins.str = ...,
         step: _builtins.int = ...,
         text: _builtins.str = ...,
-        input_tokens: _builtins.int | None = ...,
-        output_tokens: _builtins.int | None = ...,
-        cost_micros: _builtins.int | None = ...,
-        currency: _builtins.str = ...,
-        duration_micros: _builtins.int = ...,
+        usage: _usage_pb2.Usage | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
         metrics_json: _builtins.str = ...,
         tool_calls: _abc.Iterable[_part_pb2.ToolCall] | None = ...,
         finish_reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "cost_micros", b"cost_micros", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "call_id", b"call_id", "cost_micros", b"cost_micros", "currency", b"currency", "duration_micros", b"duration_micros", "finish_reason", b"finish_reason", "input_tokens", b"input_tokens", "metrics_json", b"metrics_json", "model", b"model", "output_tokens", b"output_tokens", "provider", b"provider", "step", b"step", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "duration", b"duration", "finish_reason", b"finish_reason", "metrics_json", b"metrics_json", "model", b"model", "provider", b"provider", "step", b"step", "text", b"text", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__cost_micros: _TypeAlias = _typing.Literal["cost_micros"]  # noqa: Y015
-    _WhichOneofArgType__cost_micros: _TypeAlias = _typing.Literal["_cost_micros", b"_cost_micros"]  # noqa: Y015
-    _WhichOneofReturnType__input_tokens: _TypeAlias = _typing.Literal["input_tokens"]  # noqa: Y015
-    _WhichOneofArgType__input_tokens: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens"]  # noqa: Y015
-    _WhichOneofReturnType__output_tokens: _TypeAlias = _typing.Literal["output_tokens"]  # noqa: Y015
-    _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_micros) -> _WhichOneofReturnType__cost_micros | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_tokens) -> _WhichOneofReturnType__input_tokens | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LlmCallCompleted: _TypeAlias = LlmCallCompleted  # noqa: Y015
 
@@ -1002,13 +1056,13 @@ class BudgetReported(_message.Message):
 
     DECISION_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def decision(self) -> _context_pb2.BudgetDecision:
+    def decision(self) -> _usage_pb2.BudgetDecision:
         """The verdict. Set by the server."""
 
     def __init__(
         self,
         *,
-        decision: _context_pb2.BudgetDecision | None = ...,
+        decision: _usage_pb2.BudgetDecision | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

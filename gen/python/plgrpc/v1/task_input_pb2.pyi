@@ -9,8 +9,9 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from plgrpc.v1 import context_pb2 as _context_pb2
+from plgrpc.v1 import policy_pb2 as _policy_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
+from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -147,12 +148,33 @@ class RunOptions(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PermissionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _policy_pb2.CapabilityRule: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _policy_pb2.CapabilityRule | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RUN_ID_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     WORKSPACE_URI_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
     AGENT_CHAIN_FIELD_NUMBER: _builtins.int
-    PERMISSIONS_JSON_FIELD_NUMBER: _builtins.int
+    PERMISSIONS_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
@@ -166,8 +188,6 @@ class RunOptions(_message.Message):
     """Boundary of the work: a folder, an account, a dataset. Empty means none."""
     parent_run_id: _builtins.str
     """Run that delegates this one. Set by delegating agents. Empty means none."""
-    permissions_json: _builtins.str
-    """Capability rules, a JSON object. Empty means none."""
     metadata_json: _builtins.str
     """Facts that travel with the run, a JSON object. Empty means none."""
     @_builtins.property
@@ -175,7 +195,11 @@ class RunOptions(_message.Message):
         """Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64."""
 
     @_builtins.property
-    def budget(self) -> _context_pb2.RunBudget:
+    def permissions(self) -> _containers.MessageMap[_builtins.str, _policy_pb2.CapabilityRule]:
+        """Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none."""
+
+    @_builtins.property
+    def budget(self) -> _usage_pb2.Budget:
         """Limits of the run. Unset means no limit."""
 
     @_builtins.property
@@ -190,14 +214,14 @@ class RunOptions(_message.Message):
         workspace_uri: _builtins.str = ...,
         parent_run_id: _builtins.str = ...,
         agent_chain: _abc.Iterable[_builtins.str] | None = ...,
-        permissions_json: _builtins.str = ...,
-        budget: _context_pb2.RunBudget | None = ...,
+        permissions: _abc.Mapping[_builtins.str, _policy_pb2.CapabilityRule] | None = ...,
+        budget: _usage_pb2.Budget | None = ...,
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions_json", b"permissions_json", "run_id", b"run_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_chain", b"agent_chain", "budget", b"budget", "create_time", b"create_time", "metadata_json", b"metadata_json", "parent_run_id", b"parent_run_id", "permissions", b"permissions", "run_id", b"run_id", "trace_id", b"trace_id", "workspace_uri", b"workspace_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,9 +26,10 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from plgrpc.v1 import context_pb2 as plgrpc_dot_v1_dot_context__pb2
 from plgrpc.v1 import failure_pb2 as plgrpc_dot_v1_dot_failure__pb2
 from plgrpc.v1 import part_pb2 as plgrpc_dot_v1_dot_part__pb2
+from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\"\x9c\x01\n\x07Message\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1d\n\x04role\x18\x02 \x01(\x0e\x32\x0f.plgrpc.v1.Role\x12\x1e\n\x05parts\x18\x03 \x03(\x0b\x32\x0f.plgrpc.v1.Part\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\x90\x02\n\x08\x41rtifact\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1e\n\x05parts\x18\x02 \x03(\x0b\x32\x0f.plgrpc.v1.Part\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x11\n\x04name\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x03uri\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nmedia_type\x18\x08 \x01(\tH\x02\x88\x01\x01\x12\x16\n\taction_id\x18\t \x01(\tH\x03\x88\x01\x01\x42\x07\n\x05_nameB\x06\n\x04_uriB\r\n\x0b_media_typeB\x0c\n\n_action_id\"\xf5\x04\n\x04Task\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12$\n\x08messages\x18\x03 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12&\n\tartifacts\x18\x04 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsession_id\x18\t \x01(\t\x12\x0e\n\x06run_id\x18\n \x01(\t\x12\x10\n\x08sequence\x18\x0b \x01(\x03\x12\x12\n\nagent_name\x18\x0c \x01(\t\x12&\n\x07\x63ontext\x18\r \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12-\n\rstate_history\x18\x0e \x03(\x0b\x32\x16.plgrpc.v1.StateChange\x12\x15\n\rmessage_count\x18\x0f \x01(\x05\x12\x16\n\x0e\x61rtifact_count\x18\x10 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x11 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x12 \x01(\t\x12%\n\x05usage\x18\x13 \x01(\x0b\x32\x16.plgrpc.v1.BudgetUsage\x12\x11\n\toutput_id\x18\x14 \x01(\t\x12\x16\n\x0e\x66irst_sequence\x18\x15 \x01(\x03\"\x95\x01\n\x0bStateChange\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12/\n\x0b\x63hange_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xf9\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TASK_STATE_SUBMITTED\x10\x01\x12\x16\n\x12TASK_STATE_WORKING\x10\x02\x12\x1d\n\x19TASK_STATE_INPUT_REQUIRED\x10\x03\x12\x1c\n\x18TASK_STATE_AUTH_REQUIRED\x10\x04\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x05\x12\x17\n\x13TASK_STATE_CANCELED\x10\x06\x12\x15\n\x11TASK_STATE_FAILED\x10\x07\x12\x17\n\x13TASK_STATE_REJECTED\x10\x08*`\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x0e\n\nROLE_AGENT\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\x0f\n\x0bROLE_SYSTEM\x10\x04*c\n\x08TaskView\x12\x19\n\x15TASK_VIEW_UNSPECIFIED\x10\x00\x12\x14\n\x10TASK_VIEW_HEADER\x10\x01\x12\x12\n\x0eTASK_VIEW_TURN\x10\x02\x12\x12\n\x0eTASK_VIEW_FULL\x10\x03\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x15plgrpc/v1/usage.proto\"\x9c\x01\n\x07Message\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1d\n\x04role\x18\x02 \x01(\x0e\x32\x0f.plgrpc.v1.Role\x12\x1e\n\x05parts\x18\x03 \x03(\x0b\x32\x0f.plgrpc.v1.Part\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\x90\x02\n\x08\x41rtifact\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1e\n\x05parts\x18\x02 \x03(\x0b\x32\x0f.plgrpc.v1.Part\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x11\n\x04name\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x03uri\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nmedia_type\x18\x08 \x01(\tH\x02\x88\x01\x01\x12\x16\n\taction_id\x18\t \x01(\tH\x03\x88\x01\x01\x42\x07\n\x05_nameB\x06\n\x04_uriB\r\n\x0b_media_typeB\x0c\n\n_action_id\"\xef\x04\n\x04Task\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12$\n\x08messages\x18\x03 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12&\n\tartifacts\x18\x04 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsession_id\x18\t \x01(\t\x12\x0e\n\x06run_id\x18\n \x01(\t\x12\x10\n\x08sequence\x18\x0b \x01(\x03\x12\x12\n\nagent_name\x18\x0c \x01(\t\x12&\n\x07\x63ontext\x18\r \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12-\n\rstate_history\x18\x0e \x03(\x0b\x32\x16.plgrpc.v1.StateChange\x12\x15\n\rmessage_count\x18\x0f \x01(\x05\x12\x16\n\x0e\x61rtifact_count\x18\x10 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x11 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x12 \x01(\t\x12\x1f\n\x05usage\x18\x13 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12\x11\n\toutput_id\x18\x14 \x01(\t\x12\x16\n\x0e\x66irst_sequence\x18\x15 \x01(\x03\"\x95\x01\n\x0bStateChange\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12/\n\x0b\x63hange_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xf9\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TASK_STATE_SUBMITTED\x10\x01\x12\x16\n\x12TASK_STATE_WORKING\x10\x02\x12\x1d\n\x19TASK_STATE_INPUT_REQUIRED\x10\x03\x12\x1c\n\x18TASK_STATE_AUTH_REQUIRED\x10\x04\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x05\x12\x17\n\x13TASK_STATE_CANCELED\x10\x06\x12\x15\n\x11TASK_STATE_FAILED\x10\x07\x12\x17\n\x13TASK_STATE_REJECTED\x10\x08*`\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x0e\n\nROLE_AGENT\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\x0f\n\x0bROLE_SYSTEM\x10\x04*c\n\x08TaskView\x12\x19\n\x15TASK_VIEW_UNSPECIFIED\x10\x00\x12\x14\n\x10TASK_VIEW_HEADER\x10\x01\x12\x12\n\x0eTASK_VIEW_TURN\x10\x02\x12\x12\n\x0eTASK_VIEW_FULL\x10\x03\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,18 +37,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.task_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_TASKSTATE']._serialized_start=1359
-  _globals['_TASKSTATE']._serialized_end=1608
-  _globals['_ROLE']._serialized_start=1610
-  _globals['_ROLE']._serialized_end=1706
-  _globals['_TASKVIEW']._serialized_start=1708
-  _globals['_TASKVIEW']._serialized_end=1807
-  _globals['_MESSAGE']._serialized_start=141
-  _globals['_MESSAGE']._serialized_end=297
-  _globals['_ARTIFACT']._serialized_start=300
-  _globals['_ARTIFACT']._serialized_end=572
-  _globals['_TASK']._serialized_start=575
-  _globals['_TASK']._serialized_end=1204
-  _globals['_STATECHANGE']._serialized_start=1207
-  _globals['_STATECHANGE']._serialized_end=1356
+  _globals['_TASKSTATE']._serialized_start=1376
+  _globals['_TASKSTATE']._serialized_end=1625
+  _globals['_ROLE']._serialized_start=1627
+  _globals['_ROLE']._serialized_end=1723
+  _globals['_TASKVIEW']._serialized_start=1725
+  _globals['_TASKVIEW']._serialized_end=1824
+  _globals['_MESSAGE']._serialized_start=164
+  _globals['_MESSAGE']._serialized_end=320
+  _globals['_ARTIFACT']._serialized_start=323
+  _globals['_ARTIFACT']._serialized_end=595
+  _globals['_TASK']._serialized_start=598
+  _globals['_TASK']._serialized_end=1221
+  _globals['_STATECHANGE']._serialized_start=1224
+  _globals['_STATECHANGE']._serialized_end=1373
 # @@protoc_insertion_point(module_scope)

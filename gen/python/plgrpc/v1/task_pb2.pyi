@@ -12,6 +12,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import context_pb2 as _context_pb2
 from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
+from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -338,7 +339,7 @@ class Task(_message.Message):
         """
 
     @_builtins.property
-    def usage(self) -> _context_pb2.BudgetUsage:
+    def usage(self) -> _usage_pb2.Usage:
         """What the task has used up so far, its delegated work included. Set by the server. Unset means nothing."""
 
     def __init__(
@@ -362,7 +363,7 @@ class Task(_message.Message):
         artifact_count: _builtins.int = ...,
         failure: _failure_pb2.Failure | None = ...,
         cancel_reason: _builtins.str = ...,
-        usage: _context_pb2.BudgetUsage | None = ...,
+        usage: _usage_pb2.Usage | None = ...,
         output_id: _builtins.str = ...,
         first_sequence: _builtins.int = ...,
     ) -> None: ...

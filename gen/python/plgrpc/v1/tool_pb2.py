@@ -23,10 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
-from plgrpc.v1 import action_pb2 as plgrpc_dot_v1_dot_action__pb2
+from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/action.proto\"\xe4\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12\x14\n\x0crequest_type\x18\x06 \x01(\t\x12\x15\n\rresponse_type\x18\x07 \x01(\t\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x12\n\nidempotent\x18\t \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\n \x01(\x08\x12\x11\n\tstreaming\x18\x0b \x01(\x08\x12\x14\n\x0c\x63\x61pabilities\x18\x0c \x03(\t\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\r \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12*\n\x07timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04tags\x18\x0f \x03(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/policy.proto\"\xe4\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12\x14\n\x0crequest_type\x18\x06 \x01(\t\x12\x15\n\rresponse_type\x18\x07 \x01(\t\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x12\n\nidempotent\x18\t \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\n \x01(\x08\x12\x11\n\tstreaming\x18\x0b \x01(\x08\x12\x14\n\x0c\x63\x61pabilities\x18\x0c \x03(\t\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\r \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12*\n\x07timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04tags\x18\x0f \x03(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

@@ -8,7 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from plgrpc.v1 import action_pb2 as _action_pb2
+from plgrpc.v1 import policy_pb2 as _policy_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -70,7 +70,7 @@ class Tool(_message.Message):
     """A call may delete or overwrite something. False means that it does not, or that it is not known."""
     streaming: _builtins.bool
     """It reports output while it runs. False means that it does not, or that it is not known."""
-    effect: _action_pb2.PolicyEffect.ValueType
+    effect: _policy_pb2.PolicyEffect.ValueType
     """What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
     call is made.
     """
@@ -101,7 +101,7 @@ class Tool(_message.Message):
         destructive: _builtins.bool = ...,
         streaming: _builtins.bool = ...,
         capabilities: _abc.Iterable[_builtins.str] | None = ...,
-        effect: _action_pb2.PolicyEffect.ValueType = ...,
+        effect: _policy_pb2.PolicyEffect.ValueType = ...,
         timeout: _duration_pb2.Duration | None = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...

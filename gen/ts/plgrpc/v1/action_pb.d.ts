@@ -8,6 +8,7 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import type { Message } from "@bufbuild/protobuf";
 import type { Artifact } from "./task_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { PolicyEffect } from "./policy_pb.js";
 
 /**
  * Describes the file plgrpc/v1/action.proto.
@@ -324,46 +325,6 @@ export declare type Approval = Message<"plgrpc.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export declare const ApprovalSchema: GenMessage<Approval>;
-
-/**
- * PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
- *
- * @generated from enum plgrpc.v1.PolicyEffect
- */
-export enum PolicyEffect {
-  /**
-   * Not set.
-   *
-   * @generated from enum value: POLICY_EFFECT_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The action may run.
-   *
-   * @generated from enum value: POLICY_EFFECT_ALLOW = 1;
-   */
-  ALLOW = 1,
-
-  /**
-   * The action must not run.
-   *
-   * @generated from enum value: POLICY_EFFECT_DENY = 2;
-   */
-  DENY = 2,
-
-  /**
-   * The action may run after someone approved it.
-   *
-   * @generated from enum value: POLICY_EFFECT_REQUIRE_APPROVAL = 3;
-   */
-  REQUIRE_APPROVAL = 3,
-}
-
-/**
- * Describes the enum plgrpc.v1.PolicyEffect.
- */
-export declare const PolicyEffectSchema: GenEnum<PolicyEffect>;
 
 /**
  * ApprovalState is where an approval stands. Open, as TaskState.

@@ -4,8 +4,10 @@
 // @generated from file plgrpc/v1/context.proto (package plgrpc.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { CapabilityRule } from "./policy_pb.js";
+import type { Budget } from "./usage_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -64,18 +66,20 @@ export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
   agentChain: string[];
 
   /**
-   * Capability rules, a JSON object. Set by the caller. Empty means none.
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
    *
-   * @generated from field: string permissions_json = 7;
+   * @generated from field: map<string, plgrpc.v1.CapabilityRule> permissions = 7;
    */
-  permissionsJson: string;
+  permissions: { [key: string]: CapabilityRule };
 
   /**
    * Limits of the run. Set by the caller. Unset means no limit.
    *
-   * @generated from field: plgrpc.v1.RunBudget budget = 8;
+   * @generated from field: plgrpc.v1.Budget budget = 8;
    */
-  budget?: RunBudget | undefined;
+  budget?: Budget | undefined;
 
   /**
    * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
@@ -111,199 +115,6 @@ export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
  * Use `create(RunContextSchema)` to create a new message.
  */
 export declare const RunContextSchema: GenMessage<RunContext>;
-
-/**
- * RunBudget bounds a run. An unset limit does not bound.
- *
- * @generated from message plgrpc.v1.RunBudget
- */
-export declare type RunBudget = Message<"plgrpc.v1.RunBudget"> & {
-  /**
-   * Steps of the inference loop. Set by the caller. At least 0.
-   *
-   * @generated from field: optional int64 max_steps = 1;
-   */
-  maxSteps?: bigint | undefined;
-
-  /**
-   * Model calls. Set by the caller. At least 0.
-   *
-   * @generated from field: optional int64 max_llm_calls = 2;
-   */
-  maxLlmCalls?: bigint | undefined;
-
-  /**
-   * Tool calls. Set by the caller. At least 0.
-   *
-   * @generated from field: optional int64 max_tool_calls = 3;
-   */
-  maxToolCalls?: bigint | undefined;
-
-  /**
-   * Seconds of work; time spent waiting for a person does not count. Set by the caller. At least 0.
-   *
-   * @generated from field: optional double max_runtime_seconds = 4;
-   */
-  maxRuntimeSeconds?: number | undefined;
-
-  /**
-   * Tokens put into models. Set by the caller. At least 0.
-   *
-   * @generated from field: optional int64 max_input_tokens = 5;
-   */
-  maxInputTokens?: bigint | undefined;
-
-  /**
-   * Tokens that come out of models. Set by the caller. At least 0.
-   *
-   * @generated from field: optional int64 max_output_tokens = 6;
-   */
-  maxOutputTokens?: bigint | undefined;
-
-  /**
-   * Further limits of the application, a JSON object. Set by the caller. Empty means none.
-   *
-   * @generated from field: string metadata_json = 7;
-   */
-  metadataJson: string;
-};
-
-/**
- * Describes the message plgrpc.v1.RunBudget.
- * Use `create(RunBudgetSchema)` to create a new message.
- */
-export declare const RunBudgetSchema: GenMessage<RunBudget>;
-
-/**
- * BudgetUsage is what a run has used up.
- *
- * @generated from message plgrpc.v1.BudgetUsage
- */
-export declare type BudgetUsage = Message<"plgrpc.v1.BudgetUsage"> & {
-  /**
-   * Steps of the inference loop. Set by the server.
-   *
-   * @generated from field: int64 steps = 1;
-   */
-  steps: bigint;
-
-  /**
-   * Model calls. Set by the server.
-   *
-   * @generated from field: int64 llm_calls = 2;
-   */
-  llmCalls: bigint;
-
-  /**
-   * Tool calls. Set by the server.
-   *
-   * @generated from field: int64 tool_calls = 3;
-   */
-  toolCalls: bigint;
-
-  /**
-   * Tokens put into models. Set by the server.
-   *
-   * @generated from field: int64 input_tokens = 4;
-   */
-  inputTokens: bigint;
-
-  /**
-   * Tokens that came out of models. Set by the server.
-   *
-   * @generated from field: int64 output_tokens = 5;
-   */
-  outputTokens: bigint;
-
-  /**
-   * Seconds of work. Set by the server.
-   *
-   * @generated from field: double runtime_seconds = 6;
-   */
-  runtimeSeconds: number;
-
-  /**
-   * Further facts, a JSON object. Set by the server. Empty means none.
-   *
-   * @generated from field: string metadata_json = 7;
-   */
-  metadataJson: string;
-};
-
-/**
- * Describes the message plgrpc.v1.BudgetUsage.
- * Use `create(BudgetUsageSchema)` to create a new message.
- */
-export declare const BudgetUsageSchema: GenMessage<BudgetUsage>;
-
-/**
- * BudgetDecision is the verdict on one check against a budget.
- *
- * @generated from message plgrpc.v1.BudgetDecision
- */
-export declare type BudgetDecision = Message<"plgrpc.v1.BudgetDecision"> & {
-  /**
-   * The verdict. Set by the server, always.
-   *
-   * @generated from field: plgrpc.v1.BudgetEffect effect = 1;
-   */
-  effect: BudgetEffect;
-
-  /**
-   * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
-   *
-   * @generated from field: string limit_name = 2;
-   */
-  limitName: string;
-
-  /**
-   * Value that was found. Set by the server.
-   *
-   * @generated from field: optional double observed = 3;
-   */
-  observed?: number | undefined;
-
-  /**
-   * Value of the limit. Set by the server.
-   *
-   * @generated from field: optional double limit = 4;
-   */
-  limit?: number | undefined;
-
-  /**
-   * One sentence for people. Set by the server.
-   *
-   * @generated from field: string message = 5;
-   */
-  message: string;
-
-  /**
-   * Usage at the time of the check. Set by the server.
-   *
-   * @generated from field: plgrpc.v1.BudgetUsage usage = 6;
-   */
-  usage?: BudgetUsage | undefined;
-
-  /**
-   * Further facts, a JSON object. Set by the server. Empty means none.
-   *
-   * @generated from field: string metadata_json = 7;
-   */
-  metadataJson: string;
-
-  /**
-   * When the check was made, UTC, microseconds. Set by the server.
-   *
-   * @generated from field: google.protobuf.Timestamp create_time = 8;
-   */
-  createTime?: Timestamp | undefined;
-};
-
-/**
- * Describes the message plgrpc.v1.BudgetDecision.
- * Use `create(BudgetDecisionSchema)` to create a new message.
- */
-export declare const BudgetDecisionSchema: GenMessage<BudgetDecision>;
 
 /**
  * ContextItem is the share of one section in a prompt.
@@ -463,66 +274,4 @@ export declare type ContextManifest = Message<"plgrpc.v1.ContextManifest"> & {
  * Use `create(ContextManifestSchema)` to create a new message.
  */
 export declare const ContextManifestSchema: GenMessage<ContextManifest>;
-
-/**
- * BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
- * allow the work.
- *
- * @generated from enum plgrpc.v1.BudgetEffect
- */
-export enum BudgetEffect {
-  /**
-   * Not set.
-   *
-   * @generated from enum value: BUDGET_EFFECT_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Go on.
-   *
-   * @generated from enum value: BUDGET_EFFECT_ALLOW = 1;
-   */
-  ALLOW = 1,
-
-  /**
-   * Go on; a limit is near.
-   *
-   * @generated from enum value: BUDGET_EFFECT_WARN = 2;
-   */
-  WARN = 2,
-
-  /**
-   * Stop: a limit was reached.
-   *
-   * @generated from enum value: BUDGET_EFFECT_DENY = 3;
-   */
-  DENY = 3,
-
-  /**
-   * Do not go on before the context was compacted.
-   *
-   * @generated from enum value: BUDGET_EFFECT_COMPACT = 4;
-   */
-  COMPACT = 4,
-
-  /**
-   * Do not go on before the context was cut short.
-   *
-   * @generated from enum value: BUDGET_EFFECT_TRUNCATE = 5;
-   */
-  TRUNCATE = 5,
-
-  /**
-   * Do not go on before somebody has approved it.
-   *
-   * @generated from enum value: BUDGET_EFFECT_REQUIRE_APPROVAL = 6;
-   */
-  REQUIRE_APPROVAL = 6,
-}
-
-/**
- * Describes the enum plgrpc.v1.BudgetEffect.
- */
-export declare const BudgetEffectSchema: GenEnum<BudgetEffect>;
 

@@ -4,14 +4,16 @@
 // @generated from file plgrpc/v1/context.proto (package plgrpc.v1, syntax proto3)
 /* eslint-disable */
 
-import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_plgrpc_v1_policy } from "./policy_pb.js";
+import { file_plgrpc_v1_usage } from "./usage_pb.js";
 
 /**
  * Describes the file plgrpc/v1/context.proto.
  */
 export const file_plgrpc_v1_context = /*@__PURE__*/
-  fileDesc("ChdwbGdycGMvdjEvY29udGV4dC5wcm90bxIJcGxncnBjLnYxIrACCgpSdW5Db250ZXh0Eg4KBnJ1bl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhAKCHRyYWNlX2lkGAMgASgJEhUKDXdvcmtzcGFjZV91cmkYBCABKAkSFQoNcGFyZW50X3J1bl9pZBgFIAEoCRITCgthZ2VudF9jaGFpbhgGIAMoCRIYChBwZXJtaXNzaW9uc19qc29uGAcgASgJEiQKBmJ1ZGdldBgIIAEoCzIULnBsZ3JwYy52MS5SdW5CdWRnZXQSFQoNbWV0YWRhdGFfanNvbhgLIAEoCRIvCgtjcmVhdGVfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcHJpbmNpcGFsGA0gASgJEg4KBnNjb3BlcxgOIAMoCSLKAgoJUnVuQnVkZ2V0EhYKCW1heF9zdGVwcxgBIAEoA0gAiAEBEhoKDW1heF9sbG1fY2FsbHMYAiABKANIAYgBARIbCg5tYXhfdG9vbF9jYWxscxgDIAEoA0gCiAEBEiAKE21heF9ydW50aW1lX3NlY29uZHMYBCABKAFIA4gBARIdChBtYXhfaW5wdXRfdG9rZW5zGAUgASgDSASIAQESHgoRbWF4X291dHB1dF90b2tlbnMYBiABKANIBYgBARIVCg1tZXRhZGF0YV9qc29uGAcgASgJQgwKCl9tYXhfc3RlcHNCEAoOX21heF9sbG1fY2FsbHNCEQoPX21heF90b29sX2NhbGxzQhYKFF9tYXhfcnVudGltZV9zZWNvbmRzQhMKEV9tYXhfaW5wdXRfdG9rZW5zQhQKEl9tYXhfb3V0cHV0X3Rva2VucyKgAQoLQnVkZ2V0VXNhZ2USDQoFc3RlcHMYASABKAMSEQoJbGxtX2NhbGxzGAIgASgDEhIKCnRvb2xfY2FsbHMYAyABKAMSFAoMaW5wdXRfdG9rZW5zGAQgASgDEhUKDW91dHB1dF90b2tlbnMYBSABKAMSFwoPcnVudGltZV9zZWNvbmRzGAYgASgBEhUKDW1ldGFkYXRhX2pzb24YByABKAkijwIKDkJ1ZGdldERlY2lzaW9uEicKBmVmZmVjdBgBIAEoDjIXLnBsZ3JwYy52MS5CdWRnZXRFZmZlY3QSEgoKbGltaXRfbmFtZRgCIAEoCRIVCghvYnNlcnZlZBgDIAEoAUgAiAEBEhIKBWxpbWl0GAQgASgBSAGIAQESDwoHbWVzc2FnZRgFIAEoCRIlCgV1c2FnZRgGIAEoCzIWLnBsZ3JwYy52MS5CdWRnZXRVc2FnZRIVCg1tZXRhZGF0YV9qc29uGAcgASgJEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEILCglfb2JzZXJ2ZWRCCAoGX2xpbWl0IlAKC0NvbnRleHRJdGVtEgwKBGtpbmQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZ0b2tlbnMYAyABKAMSFQoNbWV0YWRhdGFfanNvbhgEIAEoCSKkAwoPQ29udGV4dE1hbmlmZXN0Eg4KBnJ1bl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhIKCmFnZW50X25hbWUYAyABKAkSEAoIcHJvdmlkZXIYBCABKAkSDQoFbW9kZWwYBSABKAkSFQoNc3lzdGVtX3Rva2VucxgGIAEoAxIaChJ0b29sX3Byb21wdF90b2tlbnMYByABKAMSFgoOaGlzdG9yeV90b2tlbnMYCCABKAMSEwoLdXNlcl90b2tlbnMYCSABKAMSHgoWdG90YWxfZXN0aW1hdGVkX3Rva2VucxgKIAEoAxIbCg5jb250ZXh0X3dpbmRvdxgLIAEoA0gAiAEBEi0KDWNvbnRleHRfaXRlbXMYDCADKAsyFi5wbGdycGMudjEuQ29udGV4dEl0ZW0SEQoJZXN0aW1hdGVkGA0gASgIEhUKDW1ldGFkYXRhX2pzb24YDiABKAkSLwoLY3JlYXRlX3RpbWUYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhEKD19jb250ZXh0X3dpbmRvdyrRAQoMQnVkZ2V0RWZmZWN0Eh0KGUJVREdFVF9FRkZFQ1RfVU5TUEVDSUZJRUQQABIXChNCVURHRVRfRUZGRUNUX0FMTE9XEAESFgoSQlVER0VUX0VGRkVDVF9XQVJOEAISFgoSQlVER0VUX0VGRkVDVF9ERU5ZEAMSGQoVQlVER0VUX0VGRkVDVF9DT01QQUNUEAQSGgoWQlVER0VUX0VGRkVDVF9UUlVOQ0FURRAFEiIKHkJVREdFVF9FRkZFQ1RfUkVRVUlSRV9BUFBST1ZBTBAGQmMKG2lvLmdpdGh1Yi5wcm90b2xpbmtfZ3JwYy52MVABWkJnaXRodWIuY29tL3Byb3RvbGluay1ncnBjL3Byb3RvbGluay1ncnBjL2dlbi9nby9wbGdycGMvdjE7cGxncnBjdjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChdwbGdycGMvdjEvY29udGV4dC5wcm90bxIJcGxncnBjLnYxIp8DCgpSdW5Db250ZXh0Eg4KBnJ1bl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhAKCHRyYWNlX2lkGAMgASgJEhUKDXdvcmtzcGFjZV91cmkYBCABKAkSFQoNcGFyZW50X3J1bl9pZBgFIAEoCRITCgthZ2VudF9jaGFpbhgGIAMoCRI7CgtwZXJtaXNzaW9ucxgHIAMoCzImLnBsZ3JwYy52MS5SdW5Db250ZXh0LlBlcm1pc3Npb25zRW50cnkSIQoGYnVkZ2V0GAggASgLMhEucGxncnBjLnYxLkJ1ZGdldBIVCg1tZXRhZGF0YV9qc29uGAsgASgJEi8KC2NyZWF0ZV90aW1lGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwcmluY2lwYWwYDSABKAkSDgoGc2NvcGVzGA4gAygJGk0KEFBlcm1pc3Npb25zRW50cnkSCwoDa2V5GAEgASgJEigKBXZhbHVlGAIgASgLMhkucGxncnBjLnYxLkNhcGFiaWxpdHlSdWxlOgI4ASJQCgtDb250ZXh0SXRlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGdG9rZW5zGAMgASgDEhUKDW1ldGFkYXRhX2pzb24YBCABKAkipAMKD0NvbnRleHRNYW5pZmVzdBIOCgZydW5faWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCRISCgphZ2VudF9uYW1lGAMgASgJEhAKCHByb3ZpZGVyGAQgASgJEg0KBW1vZGVsGAUgASgJEhUKDXN5c3RlbV90b2tlbnMYBiABKAMSGgoSdG9vbF9wcm9tcHRfdG9rZW5zGAcgASgDEhYKDmhpc3RvcnlfdG9rZW5zGAggASgDEhMKC3VzZXJfdG9rZW5zGAkgASgDEh4KFnRvdGFsX2VzdGltYXRlZF90b2tlbnMYCiABKAMSGwoOY29udGV4dF93aW5kb3cYCyABKANIAIgBARItCg1jb250ZXh0X2l0ZW1zGAwgAygLMhYucGxncnBjLnYxLkNvbnRleHRJdGVtEhEKCWVzdGltYXRlZBgNIAEoCBIVCg1tZXRhZGF0YV9qc29uGA4gASgJEi8KC2NyZWF0ZV90aW1lGA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fY29udGV4dF93aW5kb3dCYwobaW8uZ2l0aHViLnByb3RvbGlua19ncnBjLnYxUAFaQmdpdGh1Yi5jb20vcHJvdG9saW5rLWdycGMvcHJvdG9saW5rLWdycGMvZ2VuL2dvL3BsZ3JwYy92MTtwbGdycGN2MWIGcHJvdG8z", [file_google_protobuf_timestamp, file_plgrpc_v1_policy, file_plgrpc_v1_usage]);
 
 /**
  * Describes the message plgrpc.v1.RunContext.
@@ -21,52 +23,16 @@ export const RunContextSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_context, 0);
 
 /**
- * Describes the message plgrpc.v1.RunBudget.
- * Use `create(RunBudgetSchema)` to create a new message.
- */
-export const RunBudgetSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_context, 1);
-
-/**
- * Describes the message plgrpc.v1.BudgetUsage.
- * Use `create(BudgetUsageSchema)` to create a new message.
- */
-export const BudgetUsageSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_context, 2);
-
-/**
- * Describes the message plgrpc.v1.BudgetDecision.
- * Use `create(BudgetDecisionSchema)` to create a new message.
- */
-export const BudgetDecisionSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_context, 3);
-
-/**
  * Describes the message plgrpc.v1.ContextItem.
  * Use `create(ContextItemSchema)` to create a new message.
  */
 export const ContextItemSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_context, 4);
+  messageDesc(file_plgrpc_v1_context, 1);
 
 /**
  * Describes the message plgrpc.v1.ContextManifest.
  * Use `create(ContextManifestSchema)` to create a new message.
  */
 export const ContextManifestSchema = /*@__PURE__*/
-  messageDesc(file_plgrpc_v1_context, 5);
-
-/**
- * Describes the enum plgrpc.v1.BudgetEffect.
- */
-export const BudgetEffectSchema = /*@__PURE__*/
-  enumDesc(file_plgrpc_v1_context, 0);
-
-/**
- * BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
- * allow the work.
- *
- * @generated from enum plgrpc.v1.BudgetEffect
- */
-export const BudgetEffect = /*@__PURE__*/
-  tsEnum(BudgetEffectSchema);
+  messageDesc(file_plgrpc_v1_context, 2);
 

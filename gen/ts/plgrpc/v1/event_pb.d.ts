@@ -6,10 +6,11 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact, Message as Message$1, Task, TaskState } from "./task_pb.js";
 import type { Failure } from "./failure_pb.js";
-import type { BudgetDecision, BudgetUsage, ContextManifest, RunContext } from "./context_pb.js";
+import type { BudgetDecision, Usage } from "./usage_pb.js";
+import type { ContextManifest, RunContext } from "./context_pb.js";
 import type { ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction } from "./action_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { ToolCall } from "./part_pb.js";
@@ -418,32 +419,18 @@ export declare type TaskStatusChanged = Message<"plgrpc.v1.TaskStatusChanged"> &
   cancelReason: string;
 
   /**
-   * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    *
-   * @generated from field: int32 attempt = 8;
+   * @generated from field: plgrpc.v1.RunStart run = 5;
    */
-  attempt: number;
-
-  /**
-   * Why a run begins here. Set by the server when the new state is working.
-   *
-   * @generated from field: plgrpc.v1.RunCause cause = 5;
-   */
-  cause: RunCause;
-
-  /**
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
-   *
-   * @generated from field: plgrpc.v1.RunContext context = 6;
-   */
-  context?: RunContext | undefined;
+  run?: RunStart | undefined;
 
   /**
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    *
-   * @generated from field: plgrpc.v1.BudgetUsage usage = 7;
+   * @generated from field: plgrpc.v1.Usage usage = 6;
    */
-  usage?: BudgetUsage | undefined;
+  usage?: Usage | undefined;
 };
 
 /**
@@ -451,6 +438,89 @@ export declare type TaskStatusChanged = Message<"plgrpc.v1.TaskStatusChanged"> &
  * Use `create(TaskStatusChangedSchema)` to create a new message.
  */
 export declare const TaskStatusChangedSchema: GenMessage<TaskStatusChanged>;
+
+/**
+ * RunStart describes a run that begins.
+ *
+ * @generated from message plgrpc.v1.RunStart
+ */
+export declare type RunStart = Message<"plgrpc.v1.RunStart"> & {
+  /**
+   * Number of the run in its task, from 1. Set by the server.
+   *
+   * @generated from field: int32 attempt = 1;
+   */
+  attempt: number;
+
+  /**
+   * Why it begins. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.RunCause cause = 2;
+   */
+  cause: RunCause;
+
+  /**
+   * Envelope of the run. Set by the server where it differs from the task's.
+   *
+   * @generated from field: plgrpc.v1.RunContext context = 3;
+   */
+  context?: RunContext | undefined;
+
+  /**
+   * What does the work. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.Worker worker = 4;
+   */
+  worker?: Worker | undefined;
+
+  /**
+   * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
+   * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+   *
+   * @generated from field: int32 log_format = 5;
+   */
+  logFormat: number;
+};
+
+/**
+ * Describes the message plgrpc.v1.RunStart.
+ * Use `create(RunStartSchema)` to create a new message.
+ */
+export declare const RunStartSchema: GenMessage<RunStart>;
+
+/**
+ * Worker is the process that works on a run. Everybody who may read the task sees it.
+ *
+ * @generated from message plgrpc.v1.Worker
+ */
+export declare type Worker = Message<"plgrpc.v1.Worker"> & {
+  /**
+   * Agent instance: another one for each process. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Version of the software that wrote the log, for instance `1.0.0`. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * Name of the machine. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string host = 3;
+   */
+  host: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.Worker.
+ * Use `create(WorkerSchema)` to create a new message.
+ */
+export declare const WorkerSchema: GenMessage<Worker>;
 
 /**
  * TaskMessagesAdded appends to the communication. Type `task.message`.
@@ -807,18 +877,18 @@ export declare type ActionEnded = Message<"plgrpc.v1.ActionEnded"> & {
   delegationId: string;
 
   /**
-   * Duration in microseconds. Set by the server.
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
    *
-   * @generated from field: int64 duration_micros = 6;
+   * @generated from field: google.protobuf.Duration duration = 6;
    */
-  durationMicros: bigint;
+  duration?: Duration | undefined;
 
   /**
    * What delegated work has used up. Set by the server. Unset means nothing.
    *
-   * @generated from field: plgrpc.v1.BudgetUsage usage = 7;
+   * @generated from field: plgrpc.v1.Usage usage = 7;
    */
-  usage?: BudgetUsage | undefined;
+  usage?: Usage | undefined;
 
   /**
    * How it ended. Set by the server, always.
@@ -958,58 +1028,39 @@ export declare type LlmCallCompleted = Message<"plgrpc.v1.LlmCallCompleted"> & {
   text: string;
 
   /**
-   * Tokens in. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    *
-   * @generated from field: optional int64 input_tokens = 6;
+   * @generated from field: plgrpc.v1.Usage usage = 6;
    */
-  inputTokens?: bigint | undefined;
+  usage?: Usage | undefined;
 
   /**
-   * Tokens out. Set by the server. Unset means unknown.
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
    *
-   * @generated from field: optional int64 output_tokens = 7;
+   * @generated from field: google.protobuf.Duration duration = 7;
    */
-  outputTokens?: bigint | undefined;
-
-  /**
-   * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-   *
-   * @generated from field: optional int64 cost_micros = 8;
-   */
-  costMicros?: bigint | undefined;
-
-  /**
-   * Currency, ISO 4217. Set by the server. Empty means unknown.
-   *
-   * @generated from field: string currency = 9;
-   */
-  currency: string;
-
-  /**
-   * Duration in microseconds. Set by the server.
-   *
-   * @generated from field: int64 duration_micros = 10;
-   */
-  durationMicros: bigint;
+  duration?: Duration | undefined;
 
   /**
    * Further metrics, a JSON object. Set by the server. Empty means none.
    *
-   * @generated from field: string metrics_json = 11;
+   * @generated from field: string metrics_json = 8;
    */
   metricsJson: string;
 
   /**
    * Tools that the model asks for, in order. Set by the server.
    *
-   * @generated from field: repeated plgrpc.v1.ToolCall tool_calls = 12;
+   * @generated from field: repeated plgrpc.v1.ToolCall tool_calls = 9;
    */
   toolCalls: ToolCall[];
 
   /**
    * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    *
-   * @generated from field: string finish_reason = 13;
+   * @generated from field: string finish_reason = 10;
    */
   finishReason: string;
 };

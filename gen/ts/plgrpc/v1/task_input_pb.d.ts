@@ -8,7 +8,8 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import type { Message } from "@bufbuild/protobuf";
 import type { Artifact, Message as Message$1 } from "./task_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { RunBudget } from "./context_pb.js";
+import type { CapabilityRule } from "./policy_pb.js";
+import type { Budget } from "./usage_pb.js";
 
 /**
  * Describes the file plgrpc/v1/task_input.proto.
@@ -147,18 +148,18 @@ export declare type RunOptions = Message<"plgrpc.v1.RunOptions"> & {
   agentChain: string[];
 
   /**
-   * Capability rules, a JSON object. Empty means none.
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
    *
-   * @generated from field: string permissions_json = 6;
+   * @generated from field: map<string, plgrpc.v1.CapabilityRule> permissions = 6;
    */
-  permissionsJson: string;
+  permissions: { [key: string]: CapabilityRule };
 
   /**
    * Limits of the run. Unset means no limit.
    *
-   * @generated from field: plgrpc.v1.RunBudget budget = 7;
+   * @generated from field: plgrpc.v1.Budget budget = 7;
    */
-  budget?: RunBudget | undefined;
+  budget?: Budget | undefined;
 
   /**
    * Facts that travel with the run, a JSON object. Empty means none.

@@ -8,8 +8,9 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import type { Message as Message$1 } from "@bufbuild/protobuf";
 import type { Part } from "./part_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BudgetUsage, RunContext } from "./context_pb.js";
+import type { RunContext } from "./context_pb.js";
 import type { Failure } from "./failure_pb.js";
+import type { Usage } from "./usage_pb.js";
 
 /**
  * Describes the file plgrpc/v1/task.proto.
@@ -276,9 +277,9 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   /**
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    *
-   * @generated from field: plgrpc.v1.BudgetUsage usage = 19;
+   * @generated from field: plgrpc.v1.Usage usage = 19;
    */
-  usage?: BudgetUsage | undefined;
+  usage?: Usage | undefined;
 
   /**
    * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of

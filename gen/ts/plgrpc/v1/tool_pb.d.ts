@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { PolicyEffect } from "./action_pb.js";
+import type { PolicyEffect } from "./policy_pb.js";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /**

@@ -270,57 +270,80 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int DURATION_MICROS_FIELD_NUMBER = 6;
-  private long durationMicros_ = 0L;
+  public static final int DURATION_FIELD_NUMBER = 6;
+  private com.google.protobuf.Duration duration_;
   /**
    * <pre>
-   * Duration in microseconds. Set by the server.
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>int64 duration_micros = 6;</code>
-   * @return The durationMicros.
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   * @return Whether the duration field is set.
    */
   @java.lang.Override
-  public long getDurationMicros() {
-    return durationMicros_;
-  }
-
-  public static final int USAGE_FIELD_NUMBER = 7;
-  private io.github.protolink_grpc.v1.BudgetUsage usage_;
-  /**
-   * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
-   * @return Whether the usage field is set.
-   */
-  @java.lang.Override
-  public boolean hasUsage() {
+  public boolean hasDuration() {
     return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   * @return The duration.
+   */
+  @java.lang.Override
+  public com.google.protobuf.Duration getDuration() {
+    return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
+  }
+  /**
+   * <pre>
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   */
+  @java.lang.Override
+  public com.google.protobuf.DurationOrBuilder getDurationOrBuilder() {
+    return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
+  }
+
+  public static final int USAGE_FIELD_NUMBER = 7;
+  private io.github.protolink_grpc.v1.Usage usage_;
+  /**
+   * <pre>
    * What delegated work has used up. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
-   * @return The usage.
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
+   * @return Whether the usage field is set.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public boolean hasUsage() {
+    return ((bitField0_ & 0x00000008) != 0);
   }
   /**
    * <pre>
    * What delegated work has used up. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
+   * @return The usage.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public io.github.protolink_grpc.v1.Usage getUsage() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
+  }
+  /**
+   * <pre>
+   * What delegated work has used up. Set by the server. Unset means nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
 
   public static final int OUTCOME_FIELD_NUMBER = 8;
@@ -378,10 +401,10 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, delegationId_);
     }
-    if (durationMicros_ != 0L) {
-      output.writeInt64(6, durationMicros_);
-    }
     if (((bitField0_ & 0x00000004) != 0)) {
+      output.writeMessage(6, getDuration());
+    }
+    if (((bitField0_ & 0x00000008) != 0)) {
       output.writeMessage(7, getUsage());
     }
     if (outcome_ != io.github.protolink_grpc.v1.ActionOutcome.ACTION_OUTCOME_UNSPECIFIED.getNumber()) {
@@ -413,11 +436,11 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(5, delegationId_);
     }
-    if (durationMicros_ != 0L) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(6, durationMicros_);
-    }
     if (((bitField0_ & 0x00000004) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(6, getDuration());
+    }
+    if (((bitField0_ & 0x00000008) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(7, getUsage());
     }
@@ -456,8 +479,11 @@ private static final long serialVersionUID = 0L;
     }
     if (!getDelegationId()
         .equals(other.getDelegationId())) return false;
-    if (getDurationMicros()
-        != other.getDurationMicros()) return false;
+    if (hasDuration() != other.hasDuration()) return false;
+    if (hasDuration()) {
+      if (!getDuration()
+          .equals(other.getDuration())) return false;
+    }
     if (hasUsage() != other.hasUsage()) return false;
     if (hasUsage()) {
       if (!getUsage()
@@ -489,9 +515,10 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
     hash = (53 * hash) + getDelegationId().hashCode();
-    hash = (37 * hash) + DURATION_MICROS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getDurationMicros());
+    if (hasDuration()) {
+      hash = (37 * hash) + DURATION_FIELD_NUMBER;
+      hash = (53 * hash) + getDuration().hashCode();
+    }
     if (hasUsage()) {
       hash = (37 * hash) + USAGE_FIELD_NUMBER;
       hash = (53 * hash) + getUsage().hashCode();
@@ -635,6 +662,7 @@ private static final long serialVersionUID = 0L;
               .alwaysUseFieldBuilders) {
         internalGetResultFieldBuilder();
         internalGetFailureFieldBuilder();
+        internalGetDurationFieldBuilder();
         internalGetUsageFieldBuilder();
       }
     }
@@ -655,7 +683,11 @@ private static final long serialVersionUID = 0L;
         failureBuilder_ = null;
       }
       delegationId_ = "";
-      durationMicros_ = 0L;
+      duration_ = null;
+      if (durationBuilder_ != null) {
+        durationBuilder_.dispose();
+        durationBuilder_ = null;
+      }
       usage_ = null;
       if (usageBuilder_ != null) {
         usageBuilder_.dispose();
@@ -718,13 +750,16 @@ private static final long serialVersionUID = 0L;
         result.delegationId_ = delegationId_;
       }
       if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.durationMicros_ = durationMicros_;
+        result.duration_ = durationBuilder_ == null
+            ? duration_
+            : durationBuilder_.build();
+        to_bitField0_ |= 0x00000004;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
-        to_bitField0_ |= 0x00000004;
+        to_bitField0_ |= 0x00000008;
       }
       if (((from_bitField0_ & 0x00000080) != 0)) {
         result.outcome_ = outcome_;
@@ -765,8 +800,8 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000010;
         onChanged();
       }
-      if (other.getDurationMicros() != 0L) {
-        setDurationMicros(other.getDurationMicros());
+      if (other.hasDuration()) {
+        mergeDuration(other.getDuration());
       }
       if (other.hasUsage()) {
         mergeUsage(other.getUsage());
@@ -829,11 +864,13 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 42
-            case 48: {
-              durationMicros_ = input.readInt64();
+            case 50: {
+              input.readMessage(
+                  internalGetDurationFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000020;
               break;
-            } // case 48
+            } // case 50
             case 58: {
               input.readMessage(
                   internalGetUsageFieldBuilder().getBuilder(),
@@ -1453,59 +1490,172 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private long durationMicros_ ;
+    private com.google.protobuf.Duration duration_;
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> durationBuilder_;
     /**
      * <pre>
-     * Duration in microseconds. Set by the server.
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>int64 duration_micros = 6;</code>
-     * @return The durationMicros.
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     * @return Whether the duration field is set.
      */
-    @java.lang.Override
-    public long getDurationMicros() {
-      return durationMicros_;
+    public boolean hasDuration() {
+      return ((bitField0_ & 0x00000020) != 0);
     }
     /**
      * <pre>
-     * Duration in microseconds. Set by the server.
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>int64 duration_micros = 6;</code>
-     * @param value The durationMicros to set.
-     * @return This builder for chaining.
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     * @return The duration.
      */
-    public Builder setDurationMicros(long value) {
-
-      durationMicros_ = value;
+    public com.google.protobuf.Duration getDuration() {
+      if (durationBuilder_ == null) {
+        return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
+      } else {
+        return durationBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
+    public Builder setDuration(com.google.protobuf.Duration value) {
+      if (durationBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        duration_ = value;
+      } else {
+        durationBuilder_.setMessage(value);
+      }
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Duration in microseconds. Set by the server.
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>int64 duration_micros = 6;</code>
-     * @return This builder for chaining.
+     * <code>.google.protobuf.Duration duration = 6;</code>
      */
-    public Builder clearDurationMicros() {
-      bitField0_ = (bitField0_ & ~0x00000020);
-      durationMicros_ = 0L;
+    public Builder setDuration(
+        com.google.protobuf.Duration.Builder builderForValue) {
+      if (durationBuilder_ == null) {
+        duration_ = builderForValue.build();
+      } else {
+        durationBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
-
-    private io.github.protolink_grpc.v1.BudgetUsage usage_;
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
+    public Builder mergeDuration(com.google.protobuf.Duration value) {
+      if (durationBuilder_ == null) {
+        if (((bitField0_ & 0x00000020) != 0) &&
+          duration_ != null &&
+          duration_ != com.google.protobuf.Duration.getDefaultInstance()) {
+          getDurationBuilder().mergeFrom(value);
+        } else {
+          duration_ = value;
+        }
+      } else {
+        durationBuilder_.mergeFrom(value);
+      }
+      if (duration_ != null) {
+        bitField0_ |= 0x00000020;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
+    public Builder clearDuration() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      duration_ = null;
+      if (durationBuilder_ != null) {
+        durationBuilder_.dispose();
+        durationBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
+    public com.google.protobuf.Duration.Builder getDurationBuilder() {
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return internalGetDurationFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
+    public com.google.protobuf.DurationOrBuilder getDurationOrBuilder() {
+      if (durationBuilder_ != null) {
+        return durationBuilder_.getMessageOrBuilder();
+      } else {
+        return duration_ == null ?
+            com.google.protobuf.Duration.getDefaultInstance() : duration_;
+      }
+    }
+    /**
+     * <pre>
+     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 6;</code>
+     */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> usageBuilder_;
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> 
+        internalGetDurationFieldBuilder() {
+      if (durationBuilder_ == null) {
+        durationBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder>(
+                getDuration(),
+                getParentForChildren(),
+                isClean());
+        duration_ = null;
+      }
+      return durationBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.Usage usage_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      * @return Whether the usage field is set.
      */
     public boolean hasUsage() {
@@ -1516,12 +1666,12 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      * @return The usage.
      */
-    public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
+    public io.github.protolink_grpc.v1.Usage getUsage() {
       if (usageBuilder_ == null) {
-        return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+        return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       } else {
         return usageBuilder_.getMessage();
       }
@@ -1531,9 +1681,9 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
-    public Builder setUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder setUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -1551,10 +1701,10 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
     public Builder setUsage(
-        io.github.protolink_grpc.v1.BudgetUsage.Builder builderForValue) {
+        io.github.protolink_grpc.v1.Usage.Builder builderForValue) {
       if (usageBuilder_ == null) {
         usage_ = builderForValue.build();
       } else {
@@ -1569,13 +1719,13 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
-    public Builder mergeUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder mergeUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
         if (((bitField0_ & 0x00000040) != 0) &&
           usage_ != null &&
-          usage_ != io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance()) {
+          usage_ != io.github.protolink_grpc.v1.Usage.getDefaultInstance()) {
           getUsageBuilder().mergeFrom(value);
         } else {
           usage_ = value;
@@ -1594,7 +1744,7 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
     public Builder clearUsage() {
       bitField0_ = (bitField0_ & ~0x00000040);
@@ -1611,9 +1761,9 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsage.Builder getUsageBuilder() {
+    public io.github.protolink_grpc.v1.Usage.Builder getUsageBuilder() {
       bitField0_ |= 0x00000040;
       onChanged();
       return internalGetUsageFieldBuilder().getBuilder();
@@ -1623,14 +1773,14 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
+    public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
       if (usageBuilder_ != null) {
         return usageBuilder_.getMessageOrBuilder();
       } else {
         return usage_ == null ?
-            io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+            io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       }
     }
     /**
@@ -1638,14 +1788,14 @@ private static final long serialVersionUID = 0L;
      * What delegated work has used up. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> 
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> 
         internalGetUsageFieldBuilder() {
       if (usageBuilder_ == null) {
         usageBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder>(
+            io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder>(
                 getUsage(),
                 getParentForChildren(),
                 isClean());

@@ -126,20 +126,37 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Duration in microseconds. Set by the server.
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>int64 duration_micros = 6;</code>
-   * @return The durationMicros.
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   * @return Whether the duration field is set.
    */
-  long getDurationMicros();
+  boolean hasDuration();
+  /**
+   * <pre>
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   * @return The duration.
+   */
+  com.google.protobuf.Duration getDuration();
+  /**
+   * <pre>
+   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 6;</code>
+   */
+  com.google.protobuf.DurationOrBuilder getDurationOrBuilder();
 
   /**
    * <pre>
    * What delegated work has used up. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
    * @return Whether the usage field is set.
    */
   boolean hasUsage();
@@ -148,18 +165,18 @@ public interface ActionEndedOrBuilder extends
    * What delegated work has used up. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
    * @return The usage.
    */
-  io.github.protolink_grpc.v1.BudgetUsage getUsage();
+  io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
    * What delegated work has used up. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 7;</code>
    */
-  io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder();
+  io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder();
 
   /**
    * <pre>

@@ -185,7 +185,7 @@ public enum ApprovalState
   }
   public static com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.Action.getDescriptor().getEnumTypes().get(1);
+    return io.github.protolink_grpc.v1.Action.getDescriptor().getEnumTypes().get(0);
   }
 
   private static final ApprovalState[] VALUES = values();

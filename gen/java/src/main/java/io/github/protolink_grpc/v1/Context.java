@@ -32,20 +32,10 @@ public final class Context {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_RunContext_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_RunBudget_descriptor;
+    internal_static_plgrpc_v1_RunContext_PermissionsEntry_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_RunBudget_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_BudgetUsage_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_BudgetUsage_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_BudgetDecision_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_BudgetDecision_fieldAccessorTable;
+      internal_static_plgrpc_v1_RunContext_PermissionsEntry_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_ContextItem_descriptor;
   static final 
@@ -66,99 +56,70 @@ public final class Context {
   static {
     java.lang.String[] descriptorData = {
       "\n\027plgrpc/v1/context.proto\022\tplgrpc.v1\032\037go" +
-      "ogle/protobuf/timestamp.proto\"\260\002\n\nRunCon" +
-      "text\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030\002 \001(\t" +
-      "\022\020\n\010trace_id\030\003 \001(\t\022\025\n\rworkspace_uri\030\004 \001(" +
-      "\t\022\025\n\rparent_run_id\030\005 \001(\t\022\023\n\013agent_chain\030" +
-      "\006 \003(\t\022\030\n\020permissions_json\030\007 \001(\t\022$\n\006budge" +
-      "t\030\010 \001(\0132\024.plgrpc.v1.RunBudget\022\025\n\rmetadat" +
-      "a_json\030\013 \001(\t\022/\n\013create_time\030\014 \001(\0132\032.goog" +
-      "le.protobuf.Timestamp\022\021\n\tprincipal\030\r \001(\t" +
-      "\022\016\n\006scopes\030\016 \003(\t\"\312\002\n\tRunBudget\022\026\n\tmax_st" +
-      "eps\030\001 \001(\003H\000\210\001\001\022\032\n\rmax_llm_calls\030\002 \001(\003H\001\210" +
-      "\001\001\022\033\n\016max_tool_calls\030\003 \001(\003H\002\210\001\001\022 \n\023max_r" +
-      "untime_seconds\030\004 \001(\001H\003\210\001\001\022\035\n\020max_input_t" +
-      "okens\030\005 \001(\003H\004\210\001\001\022\036\n\021max_output_tokens\030\006 " +
-      "\001(\003H\005\210\001\001\022\025\n\rmetadata_json\030\007 \001(\tB\014\n\n_max_" +
-      "stepsB\020\n\016_max_llm_callsB\021\n\017_max_tool_cal" +
-      "lsB\026\n\024_max_runtime_secondsB\023\n\021_max_input" +
-      "_tokensB\024\n\022_max_output_tokens\"\240\001\n\013Budget" +
-      "Usage\022\r\n\005steps\030\001 \001(\003\022\021\n\tllm_calls\030\002 \001(\003\022" +
-      "\022\n\ntool_calls\030\003 \001(\003\022\024\n\014input_tokens\030\004 \001(" +
-      "\003\022\025\n\routput_tokens\030\005 \001(\003\022\027\n\017runtime_seco" +
-      "nds\030\006 \001(\001\022\025\n\rmetadata_json\030\007 \001(\t\"\217\002\n\016Bud" +
-      "getDecision\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1." +
-      "BudgetEffect\022\022\n\nlimit_name\030\002 \001(\t\022\025\n\010obse" +
-      "rved\030\003 \001(\001H\000\210\001\001\022\022\n\005limit\030\004 \001(\001H\001\210\001\001\022\017\n\007m" +
-      "essage\030\005 \001(\t\022%\n\005usage\030\006 \001(\0132\026.plgrpc.v1." +
-      "BudgetUsage\022\025\n\rmetadata_json\030\007 \001(\t\022/\n\013cr" +
-      "eate_time\030\010 \001(\0132\032.google.protobuf.Timest" +
-      "ampB\013\n\t_observedB\010\n\006_limit\"P\n\013ContextIte" +
-      "m\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\016\n\006tokens\030" +
-      "\003 \001(\003\022\025\n\rmetadata_json\030\004 \001(\t\"\244\003\n\017Context" +
-      "Manifest\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030\002" +
-      " \001(\t\022\022\n\nagent_name\030\003 \001(\t\022\020\n\010provider\030\004 \001" +
-      "(\t\022\r\n\005model\030\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(\003" +
-      "\022\032\n\022tool_prompt_tokens\030\007 \001(\003\022\026\n\016history_" +
-      "tokens\030\010 \001(\003\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026tot" +
-      "al_estimated_tokens\030\n \001(\003\022\033\n\016context_win" +
-      "dow\030\013 \001(\003H\000\210\001\001\022-\n\rcontext_items\030\014 \003(\0132\026." +
-      "plgrpc.v1.ContextItem\022\021\n\testimated\030\r \001(\010" +
-      "\022\025\n\rmetadata_json\030\016 \001(\t\022/\n\013create_time\030\017" +
-      " \001(\0132\032.google.protobuf.TimestampB\021\n\017_con" +
-      "text_window*\321\001\n\014BudgetEffect\022\035\n\031BUDGET_E" +
-      "FFECT_UNSPECIFIED\020\000\022\027\n\023BUDGET_EFFECT_ALL" +
-      "OW\020\001\022\026\n\022BUDGET_EFFECT_WARN\020\002\022\026\n\022BUDGET_E" +
-      "FFECT_DENY\020\003\022\031\n\025BUDGET_EFFECT_COMPACT\020\004\022" +
-      "\032\n\026BUDGET_EFFECT_TRUNCATE\020\005\022\"\n\036BUDGET_EF" +
-      "FECT_REQUIRE_APPROVAL\020\006Bc\n\033io.github.pro" +
-      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
-      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
-      "pcv1b\006proto3"
+      "ogle/protobuf/timestamp.proto\032\026plgrpc/v1" +
+      "/policy.proto\032\025plgrpc/v1/usage.proto\"\237\003\n" +
+      "\nRunContext\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_i" +
+      "d\030\002 \001(\t\022\020\n\010trace_id\030\003 \001(\t\022\025\n\rworkspace_u" +
+      "ri\030\004 \001(\t\022\025\n\rparent_run_id\030\005 \001(\t\022\023\n\013agent" +
+      "_chain\030\006 \003(\t\022;\n\013permissions\030\007 \003(\0132&.plgr" +
+      "pc.v1.RunContext.PermissionsEntry\022!\n\006bud" +
+      "get\030\010 \001(\0132\021.plgrpc.v1.Budget\022\025\n\rmetadata" +
+      "_json\030\013 \001(\t\022/\n\013create_time\030\014 \001(\0132\032.googl" +
+      "e.protobuf.Timestamp\022\021\n\tprincipal\030\r \001(\t\022" +
+      "\016\n\006scopes\030\016 \003(\t\032M\n\020PermissionsEntry\022\013\n\003k" +
+      "ey\030\001 \001(\t\022(\n\005value\030\002 \001(\0132\031.plgrpc.v1.Capa" +
+      "bilityRule:\0028\001\"P\n\013ContextItem\022\014\n\004kind\030\001 " +
+      "\001(\t\022\014\n\004name\030\002 \001(\t\022\016\n\006tokens\030\003 \001(\003\022\025\n\rmet" +
+      "adata_json\030\004 \001(\t\"\244\003\n\017ContextManifest\022\016\n\006" +
+      "run_id\030\001 \001(\t\022\022\n\nsession_id\030\002 \001(\t\022\022\n\nagen" +
+      "t_name\030\003 \001(\t\022\020\n\010provider\030\004 \001(\t\022\r\n\005model\030" +
+      "\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(\003\022\032\n\022tool_pro" +
+      "mpt_tokens\030\007 \001(\003\022\026\n\016history_tokens\030\010 \001(\003" +
+      "\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026total_estimated" +
+      "_tokens\030\n \001(\003\022\033\n\016context_window\030\013 \001(\003H\000\210" +
+      "\001\001\022-\n\rcontext_items\030\014 \003(\0132\026.plgrpc.v1.Co" +
+      "ntextItem\022\021\n\testimated\030\r \001(\010\022\025\n\rmetadata" +
+      "_json\030\016 \001(\t\022/\n\013create_time\030\017 \001(\0132\032.googl" +
+      "e.protobuf.TimestampB\021\n\017_context_windowB" +
+      "c\n\033io.github.protolink_grpc.v1P\001ZBgithub" +
+      ".com/protolink-grpc/protolink-grpc/gen/g" +
+      "o/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           com.google.protobuf.TimestampProto.getDescriptor(),
+          io.github.protolink_grpc.v1.Policy.getDescriptor(),
+          io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_RunContext_descriptor =
       getDescriptor().getMessageTypes().get(0);
     internal_static_plgrpc_v1_RunContext_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunContext_descriptor,
-        new java.lang.String[] { "RunId", "SessionId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "PermissionsJson", "Budget", "MetadataJson", "CreateTime", "Principal", "Scopes", });
-    internal_static_plgrpc_v1_RunBudget_descriptor =
-      getDescriptor().getMessageTypes().get(1);
-    internal_static_plgrpc_v1_RunBudget_fieldAccessorTable = new
+        new java.lang.String[] { "RunId", "SessionId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "Permissions", "Budget", "MetadataJson", "CreateTime", "Principal", "Scopes", });
+    internal_static_plgrpc_v1_RunContext_PermissionsEntry_descriptor =
+      internal_static_plgrpc_v1_RunContext_descriptor.getNestedTypes().get(0);
+    internal_static_plgrpc_v1_RunContext_PermissionsEntry_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_RunBudget_descriptor,
-        new java.lang.String[] { "MaxSteps", "MaxLlmCalls", "MaxToolCalls", "MaxRuntimeSeconds", "MaxInputTokens", "MaxOutputTokens", "MetadataJson", });
-    internal_static_plgrpc_v1_BudgetUsage_descriptor =
-      getDescriptor().getMessageTypes().get(2);
-    internal_static_plgrpc_v1_BudgetUsage_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_BudgetUsage_descriptor,
-        new java.lang.String[] { "Steps", "LlmCalls", "ToolCalls", "InputTokens", "OutputTokens", "RuntimeSeconds", "MetadataJson", });
-    internal_static_plgrpc_v1_BudgetDecision_descriptor =
-      getDescriptor().getMessageTypes().get(3);
-    internal_static_plgrpc_v1_BudgetDecision_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_BudgetDecision_descriptor,
-        new java.lang.String[] { "Effect", "LimitName", "Observed", "Limit", "Message", "Usage", "MetadataJson", "CreateTime", });
+        internal_static_plgrpc_v1_RunContext_PermissionsEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
     internal_static_plgrpc_v1_ContextItem_descriptor =
-      getDescriptor().getMessageTypes().get(4);
+      getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_ContextItem_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextItem_descriptor,
         new java.lang.String[] { "Kind", "Name", "Tokens", "MetadataJson", });
     internal_static_plgrpc_v1_ContextManifest_descriptor =
-      getDescriptor().getMessageTypes().get(5);
+      getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_ContextManifest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextManifest_descriptor,
         new java.lang.String[] { "RunId", "SessionId", "AgentName", "Provider", "Model", "SystemTokens", "ToolPromptTokens", "HistoryTokens", "UserTokens", "TotalEstimatedTokens", "ContextWindow", "ContextItems", "Estimated", "MetadataJson", "CreateTime", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.TimestampProto.getDescriptor();
+    io.github.protolink_grpc.v1.Policy.getDescriptor();
+    io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

@@ -42,6 +42,16 @@ public final class Event {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_RunStart_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_RunStart_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_Worker_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_Worker_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_TaskMessagesAdded_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -145,129 +155,134 @@ public final class Event {
       descriptor;
   static {
     java.lang.String[] descriptorData = {
-      "\n\025plgrpc/v1/event.proto\022\tplgrpc.v1\032\037goog" +
-      "le/protobuf/timestamp.proto\032\026plgrpc/v1/a" +
-      "ction.proto\032\027plgrpc/v1/context.proto\032\027pl" +
-      "grpc/v1/failure.proto\032\024plgrpc/v1/part.pr" +
-      "oto\032\027plgrpc/v1/payload.proto\032\024plgrpc/v1/" +
-      "task.proto\"\337\013\n\010RunEvent\022\017\n\007task_id\030\001 \001(\t" +
-      "\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nse" +
-      "ssion_id\030\004 \001(\t\022\022\n\nevent_type\030\005 \001(\t\022/\n\013cr" +
-      "eate_time\030\006 \001(\0132\032.google.protobuf.Timest" +
-      "amp\022\022\n\nagent_name\030\007 \001(\t\022\021\n\taction_id\030\010 \001" +
-      "(\t\022\030\n\020parent_action_id\030\t \001(\t\022\021\n\tthread_i" +
-      "d\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%" +
-      "\n\010severity\030\r \001(\0162\023.plgrpc.v1.Severity\022\017\n" +
-      "\007summary\030\016 \001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\020\n" +
-      "\010trace_id\030\020 \001(\t\022\017\n\007span_id\030\021 \001(\t\022\026\n\016pare" +
-      "nt_span_id\030\022 \001(\t\022\027\n\017must_understand\030\023 \001(" +
-      "\010\0222\n\016task_submitted\030@ \001(\0132\030.plgrpc.v1.Ta" +
-      "skSubmittedH\000\0223\n\013task_status\030A \001(\0132\034.plg" +
-      "rpc.v1.TaskStatusChangedH\000\0225\n\rtask_messa" +
-      "ges\030B \001(\0132\034.plgrpc.v1.TaskMessagesAddedH" +
-      "\000\0227\n\rtask_artifact\030C \001(\0132\036.plgrpc.v1.Tas" +
-      "kArtifactUpdatedH\000\022.\n\014task_patched\030D \001(\013" +
-      "2\026.plgrpc.v1.TaskPatchedH\000\0220\n\rtask_progr" +
-      "ess\030E \001(\0132\027.plgrpc.v1.TaskProgressH\000\0222\n\n" +
-      "task_error\030F \001(\0132\034.plgrpc.v1.TaskErrorRe" +
-      "portedH\000\0226\n\020action_requested\030G \001(\0132\032.plg" +
-      "rpc.v1.ActionRequestedH\000\0229\n\raction_polic" +
-      "y\030H \001(\0132 .plgrpc.v1.ActionPolicyEvaluate" +
-      "dH\000\0228\n\021approval_required\030I \001(\0132\033.plgrpc." +
-      "v1.ApprovalRequiredH\000\0226\n\020approval_decide" +
-      "d\030J \001(\0132\032.plgrpc.v1.ApprovalDecidedH\000\0222\n" +
-      "\016action_started\030K \001(\0132\030.plgrpc.v1.Action" +
-      "StartedH\000\022.\n\014action_ended\030L \001(\0132\026.plgrpc" +
-      ".v1.ActionEndedH\000\0226\n\020context_prepared\030M " +
-      "\001(\0132\032.plgrpc.v1.ContextPreparedH\000\0225\n\020llm" +
-      "_call_started\030N \001(\0132\031.plgrpc.v1.LlmCallS" +
-      "tartedH\000\0229\n\022llm_call_completed\030O \001(\0132\033.p" +
-      "lgrpc.v1.LlmCallCompletedH\000\0224\n\017budget_re" +
-      "ported\030P \001(\0132\031.plgrpc.v1.BudgetReportedH" +
-      "\000\022&\n\010llm_step\030Q \001(\0132\022.plgrpc.v1.LlmStepH" +
-      "\000\022(\n\006custom\030R \001(\0132\026.plgrpc.v1.CustomEven" +
-      "tH\000\0226\n\020cancel_requested\030S \001(\0132\032.plgrpc.v" +
-      "1.CancelRequestedH\000B\t\n\007payloadJ\004\010\024\020@\"U\n\r" +
-      "TaskSubmitted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1." +
-      "Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 " +
-      "\001(\t\"\252\002\n\021TaskStatusChanged\022,\n\016previous_st" +
-      "ate\030\001 \001(\0162\024.plgrpc.v1.TaskState\022\'\n\tnew_s" +
-      "tate\030\002 \001(\0162\024.plgrpc.v1.TaskState\022#\n\007fail" +
-      "ure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rcancel_" +
-      "reason\030\004 \001(\t\022\017\n\007attempt\030\010 \001(\005\022\"\n\005cause\030\005" +
-      " \001(\0162\023.plgrpc.v1.RunCause\022&\n\007context\030\006 \001" +
-      "(\0132\025.plgrpc.v1.RunContext\022%\n\005usage\030\007 \001(\013" +
-      "2\026.plgrpc.v1.BudgetUsage\"M\n\021TaskMessages" +
-      "Added\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mess" +
-      "age\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactU" +
-      "pdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Art" +
-      "ifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(" +
-      "\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022" +
-      "\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgress" +
-      "\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\t" +
-      "B\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007fa" +
-      "ilure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effec" +
-      "t\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Cance" +
-      "lRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
-      "by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017Actio" +
-      "nRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.R" +
-      "unAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010posit" +
-      "ion\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010de" +
-      "cision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"" +
-      "?\n\020ApprovalRequired\022+\n\007request\030\001 \001(\0132\032.p" +
-      "lgrpc.v1.ApprovalRequest\"@\n\017ApprovalDeci" +
-      "ded\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.Approv" +
-      "alDecision\"Z\n\rActionStarted\022\014\n\004kind\030\001 \001(" +
-      "\t\022\014\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030\003 \001(\t\022" +
-      "\025\n\rdelegation_id\030\004 \001(\t\"\364\001\n\013ActionEnded\022\014" +
-      "\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006result\030\003 \001" +
-      "(\0132\022.plgrpc.v1.Payload\022#\n\007failure\030\004 \001(\0132" +
-      "\022.plgrpc.v1.Failure\022\025\n\rdelegation_id\030\005 \001" +
-      "(\t\022\027\n\017duration_micros\030\006 \001(\003\022%\n\005usage\030\007 \001" +
-      "(\0132\026.plgrpc.v1.BudgetUsage\022)\n\007outcome\030\010 " +
-      "\001(\0162\030.plgrpc.v1.ActionOutcome\"M\n\017Context" +
-      "Prepared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.C" +
-      "ontextManifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallS" +
-      "tarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
-      "\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004ste" +
-      "p\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\"\345\002\n\020LlmCallCo" +
-      "mpleted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001" +
-      "(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030" +
-      "\005 \001(\t\022\031\n\014input_tokens\030\006 \001(\003H\000\210\001\001\022\032\n\routp" +
-      "ut_tokens\030\007 \001(\003H\001\210\001\001\022\030\n\013cost_micros\030\010 \001(" +
-      "\003H\002\210\001\001\022\020\n\010currency\030\t \001(\t\022\027\n\017duration_mic" +
-      "ros\030\n \001(\003\022\024\n\014metrics_json\030\013 \001(\t\022\'\n\ntool_" +
-      "calls\030\014 \003(\0132\023.plgrpc.v1.ToolCall\022\025\n\rfini" +
-      "sh_reason\030\r \001(\tB\017\n\r_input_tokensB\020\n\016_out" +
-      "put_tokensB\016\n\014_cost_micros\"=\n\016BudgetRepo" +
-      "rted\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Budge" +
-      "tDecision\"I\n\007LlmStep\022\014\n\004kind\030\001 \001(\t\022\014\n\004st" +
-      "ep\030\002 \001(\005\022\017\n\007content\030\003 \001(\t\022\021\n\tdata_json\030\004" +
-      " \001(\t\"#\n\013CustomEvent\022\024\n\014payload_json\030\001 \001(" +
-      "\t\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002" +
-      " \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014" +
-      "offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\tre" +
-      "asoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH" +
-      "\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity" +
-      "\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_I" +
-      "NFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_" +
-      "ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECI" +
-      "FIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_C" +
-      "AUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020" +
-      "\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECI" +
-      "FIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ER" +
-      "ROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032A" +
-      "CTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OU" +
-      "TCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAIL" +
-      "ED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTIO" +
-      "N_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_C" +
-      "ANCELED\020\005Bc\n\033io.github.protolink_grpc.v1" +
-      "P\001ZBgithub.com/protolink-grpc/protolink-" +
-      "grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "\n\025plgrpc/v1/event.proto\022\tplgrpc.v1\032\036goog" +
+      "le/protobuf/duration.proto\032\037google/proto" +
+      "buf/timestamp.proto\032\026plgrpc/v1/action.pr" +
+      "oto\032\027plgrpc/v1/context.proto\032\027plgrpc/v1/" +
+      "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
+      "rpc/v1/payload.proto\032\024plgrpc/v1/task.pro" +
+      "to\032\025plgrpc/v1/usage.proto\"\337\013\n\010RunEvent\022\017" +
+      "\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run" +
+      "_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022\022\n\nevent_t" +
+      "ype\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google." +
+      "protobuf.Timestamp\022\022\n\nagent_name\030\007 \001(\t\022\021" +
+      "\n\taction_id\030\010 \001(\t\022\030\n\020parent_action_id\030\t " +
+      "\001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022" +
+      "\014\n\004last\030\014 \001(\010\022%\n\010severity\030\r \001(\0162\023.plgrpc" +
+      ".v1.Severity\022\017\n\007summary\030\016 \001(\t\022\025\n\rmetadat" +
+      "a_json\030\017 \001(\t\022\020\n\010trace_id\030\020 \001(\t\022\017\n\007span_i" +
+      "d\030\021 \001(\t\022\026\n\016parent_span_id\030\022 \001(\t\022\027\n\017must_" +
+      "understand\030\023 \001(\010\0222\n\016task_submitted\030@ \001(\013" +
+      "2\030.plgrpc.v1.TaskSubmittedH\000\0223\n\013task_sta" +
+      "tus\030A \001(\0132\034.plgrpc.v1.TaskStatusChangedH" +
+      "\000\0225\n\rtask_messages\030B \001(\0132\034.plgrpc.v1.Tas" +
+      "kMessagesAddedH\000\0227\n\rtask_artifact\030C \001(\0132" +
+      "\036.plgrpc.v1.TaskArtifactUpdatedH\000\022.\n\014tas" +
+      "k_patched\030D \001(\0132\026.plgrpc.v1.TaskPatchedH" +
+      "\000\0220\n\rtask_progress\030E \001(\0132\027.plgrpc.v1.Tas" +
+      "kProgressH\000\0222\n\ntask_error\030F \001(\0132\034.plgrpc" +
+      ".v1.TaskErrorReportedH\000\0226\n\020action_reques" +
+      "ted\030G \001(\0132\032.plgrpc.v1.ActionRequestedH\000\022" +
+      "9\n\raction_policy\030H \001(\0132 .plgrpc.v1.Actio" +
+      "nPolicyEvaluatedH\000\0228\n\021approval_required\030" +
+      "I \001(\0132\033.plgrpc.v1.ApprovalRequiredH\000\0226\n\020" +
+      "approval_decided\030J \001(\0132\032.plgrpc.v1.Appro" +
+      "valDecidedH\000\0222\n\016action_started\030K \001(\0132\030.p" +
+      "lgrpc.v1.ActionStartedH\000\022.\n\014action_ended" +
+      "\030L \001(\0132\026.plgrpc.v1.ActionEndedH\000\0226\n\020cont" +
+      "ext_prepared\030M \001(\0132\032.plgrpc.v1.ContextPr" +
+      "eparedH\000\0225\n\020llm_call_started\030N \001(\0132\031.plg" +
+      "rpc.v1.LlmCallStartedH\000\0229\n\022llm_call_comp" +
+      "leted\030O \001(\0132\033.plgrpc.v1.LlmCallCompleted" +
+      "H\000\0224\n\017budget_reported\030P \001(\0132\031.plgrpc.v1." +
+      "BudgetReportedH\000\022&\n\010llm_step\030Q \001(\0132\022.plg" +
+      "rpc.v1.LlmStepH\000\022(\n\006custom\030R \001(\0132\026.plgrp" +
+      "c.v1.CustomEventH\000\0226\n\020cancel_requested\030S" +
+      " \001(\0132\032.plgrpc.v1.CancelRequestedH\000B\t\n\007pa" +
+      "yloadJ\004\010\024\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001" +
+      "(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022" +
+      "\n\nrequest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged" +
+      "\022,\n\016previous_state\030\001 \001(\0162\024.plgrpc.v1.Tas" +
+      "kState\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.Ta" +
+      "skState\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Fai" +
+      "lure\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\013" +
+      "2\023.plgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.p" +
+      "lgrpc.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001" +
+      " \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause" +
+      "\022&\n\007context\030\003 \001(\0132\025.plgrpc.v1.RunContext" +
+      "\022!\n\006worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nl" +
+      "og_format\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022" +
+      "\017\n\007version\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMe" +
+      "ssagesAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v" +
+      "1.Message\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArt" +
+      "ifactUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc." +
+      "v1.Artifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chun" +
+      "k\030\003 \001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030" +
+      "\001 \001(\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskPr" +
+      "ogress\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message" +
+      "\030\002 \001(\tB\013\n\t_progress\"`\n\021TaskErrorReported" +
+      "\022#\n\007failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n" +
+      "\006effect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n" +
+      "\017CancelRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requ" +
+      "ested_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n" +
+      "\017ActionRequested\022$\n\006action\030\001 \001(\0132\024.plgrp" +
+      "c.v1.RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n" +
+      "\010position\030\003 \001(\t\"D\n\025ActionPolicyEvaluated" +
+      "\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.PolicyDec" +
+      "ision\"?\n\020ApprovalRequired\022+\n\007request\030\001 \001" +
+      "(\0132\032.plgrpc.v1.ApprovalRequest\"@\n\017Approv" +
+      "alDecided\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1." +
+      "ApprovalDecision\"Z\n\rActionStarted\022\014\n\004kin" +
+      "d\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030" +
+      "\003 \001(\t\022\025\n\rdelegation_id\030\004 \001(\t\"\202\002\n\013ActionE" +
+      "nded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006resu" +
+      "lt\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007failure\030" +
+      "\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdelegation_" +
+      "id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.google.prot" +
+      "obuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1" +
+      ".Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.Acti" +
+      "onOutcome\"M\n\017ContextPrepared\022,\n\010manifest" +
+      "\030\001 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004st" +
+      "ep\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030\001 " +
+      "\001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007" +
+      "attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreaming" +
+      "\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001" +
+      " \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n" +
+      "\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\013" +
+      "2\020.plgrpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.g" +
+      "oogle.protobuf.Duration\022\024\n\014metrics_json\030" +
+      "\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.To" +
+      "olCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n\016BudgetR" +
+      "eported\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Bu" +
+      "dgetDecision\"I\n\007LlmStep\022\014\n\004kind\030\001 \001(\t\022\014\n" +
+      "\004step\030\002 \001(\005\022\017\n\007content\030\003 \001(\t\022\021\n\tdata_jso" +
+      "n\030\004 \001(\t\"#\n\013CustomEvent\022\024\n\014payload_json\030\001" +
+      " \001(\t\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_i" +
+      "d\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022" +
+      "\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n" +
+      "\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001" +
+      "(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Sever" +
+      "ity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERIT" +
+      "Y_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERI" +
+      "TY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSP" +
+      "ECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RU" +
+      "N_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVER" +
+      "ED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSP" +
+      "ECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n" +
+      "\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036" +
+      "\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION" +
+      "_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_F" +
+      "AILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027AC" +
+      "TION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOM" +
+      "E_CANCELED\020\005Bc\n\033io.github.protolink_grpc" +
+      ".v1P\001ZBgithub.com/protolink-grpc/protoli" +
+      "nk-grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto" +
+      "3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
+          com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.Action.getDescriptor(),
           io.github.protolink_grpc.v1.Context.getDescriptor(),
@@ -275,6 +290,7 @@ public final class Event {
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_RunEvent_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -293,122 +309,135 @@ public final class Event {
     internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskStatusChanged_descriptor,
-        new java.lang.String[] { "PreviousState", "NewState", "Failure", "CancelReason", "Attempt", "Cause", "Context", "Usage", });
-    internal_static_plgrpc_v1_TaskMessagesAdded_descriptor =
+        new java.lang.String[] { "PreviousState", "NewState", "Failure", "CancelReason", "Run", "Usage", });
+    internal_static_plgrpc_v1_RunStart_descriptor =
       getDescriptor().getMessageTypes().get(3);
+    internal_static_plgrpc_v1_RunStart_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_RunStart_descriptor,
+        new java.lang.String[] { "Attempt", "Cause", "Context", "Worker", "LogFormat", });
+    internal_static_plgrpc_v1_Worker_descriptor =
+      getDescriptor().getMessageTypes().get(4);
+    internal_static_plgrpc_v1_Worker_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_Worker_descriptor,
+        new java.lang.String[] { "Name", "Version", "Host", });
+    internal_static_plgrpc_v1_TaskMessagesAdded_descriptor =
+      getDescriptor().getMessageTypes().get(5);
     internal_static_plgrpc_v1_TaskMessagesAdded_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskMessagesAdded_descriptor,
         new java.lang.String[] { "Messages", "RequestId", });
     internal_static_plgrpc_v1_TaskArtifactUpdated_descriptor =
-      getDescriptor().getMessageTypes().get(4);
+      getDescriptor().getMessageTypes().get(6);
     internal_static_plgrpc_v1_TaskArtifactUpdated_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskArtifactUpdated_descriptor,
         new java.lang.String[] { "Artifact", "Append", "LastChunk", });
     internal_static_plgrpc_v1_TaskPatched_descriptor =
-      getDescriptor().getMessageTypes().get(5);
+      getDescriptor().getMessageTypes().get(7);
     internal_static_plgrpc_v1_TaskPatched_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskPatched_descriptor,
         new java.lang.String[] { "MetadataJson", "FlowStateJson", });
     internal_static_plgrpc_v1_TaskProgress_descriptor =
-      getDescriptor().getMessageTypes().get(6);
+      getDescriptor().getMessageTypes().get(8);
     internal_static_plgrpc_v1_TaskProgress_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskProgress_descriptor,
         new java.lang.String[] { "Progress", "Message", });
     internal_static_plgrpc_v1_TaskErrorReported_descriptor =
-      getDescriptor().getMessageTypes().get(7);
+      getDescriptor().getMessageTypes().get(9);
     internal_static_plgrpc_v1_TaskErrorReported_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskErrorReported_descriptor,
         new java.lang.String[] { "Failure", "Effect", });
     internal_static_plgrpc_v1_CancelRequested_descriptor =
-      getDescriptor().getMessageTypes().get(8);
+      getDescriptor().getMessageTypes().get(10);
     internal_static_plgrpc_v1_CancelRequested_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CancelRequested_descriptor,
         new java.lang.String[] { "Reason", "RequestedBy", "MetadataJson", });
     internal_static_plgrpc_v1_ActionRequested_descriptor =
-      getDescriptor().getMessageTypes().get(9);
+      getDescriptor().getMessageTypes().get(11);
     internal_static_plgrpc_v1_ActionRequested_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionRequested_descriptor,
         new java.lang.String[] { "Action", "DelegationId", "Position", });
     internal_static_plgrpc_v1_ActionPolicyEvaluated_descriptor =
-      getDescriptor().getMessageTypes().get(10);
+      getDescriptor().getMessageTypes().get(12);
     internal_static_plgrpc_v1_ActionPolicyEvaluated_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionPolicyEvaluated_descriptor,
         new java.lang.String[] { "Decision", });
     internal_static_plgrpc_v1_ApprovalRequired_descriptor =
-      getDescriptor().getMessageTypes().get(11);
+      getDescriptor().getMessageTypes().get(13);
     internal_static_plgrpc_v1_ApprovalRequired_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ApprovalRequired_descriptor,
         new java.lang.String[] { "Request", });
     internal_static_plgrpc_v1_ApprovalDecided_descriptor =
-      getDescriptor().getMessageTypes().get(12);
+      getDescriptor().getMessageTypes().get(14);
     internal_static_plgrpc_v1_ApprovalDecided_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ApprovalDecided_descriptor,
         new java.lang.String[] { "Decision", });
     internal_static_plgrpc_v1_ActionStarted_descriptor =
-      getDescriptor().getMessageTypes().get(13);
+      getDescriptor().getMessageTypes().get(15);
     internal_static_plgrpc_v1_ActionStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionStarted_descriptor,
         new java.lang.String[] { "Kind", "Name", "ArgumentsJson", "DelegationId", });
     internal_static_plgrpc_v1_ActionEnded_descriptor =
-      getDescriptor().getMessageTypes().get(14);
+      getDescriptor().getMessageTypes().get(16);
     internal_static_plgrpc_v1_ActionEnded_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionEnded_descriptor,
-        new java.lang.String[] { "Kind", "Name", "Result", "Failure", "DelegationId", "DurationMicros", "Usage", "Outcome", });
+        new java.lang.String[] { "Kind", "Name", "Result", "Failure", "DelegationId", "Duration", "Usage", "Outcome", });
     internal_static_plgrpc_v1_ContextPrepared_descriptor =
-      getDescriptor().getMessageTypes().get(15);
+      getDescriptor().getMessageTypes().get(17);
     internal_static_plgrpc_v1_ContextPrepared_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextPrepared_descriptor,
         new java.lang.String[] { "Manifest", "Step", });
     internal_static_plgrpc_v1_LlmCallStarted_descriptor =
-      getDescriptor().getMessageTypes().get(16);
+      getDescriptor().getMessageTypes().get(18);
     internal_static_plgrpc_v1_LlmCallStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_LlmCallStarted_descriptor,
         new java.lang.String[] { "CallId", "Provider", "Model", "Attempt", "Step", "Streaming", });
     internal_static_plgrpc_v1_LlmCallCompleted_descriptor =
-      getDescriptor().getMessageTypes().get(17);
+      getDescriptor().getMessageTypes().get(19);
     internal_static_plgrpc_v1_LlmCallCompleted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_LlmCallCompleted_descriptor,
-        new java.lang.String[] { "CallId", "Provider", "Model", "Step", "Text", "InputTokens", "OutputTokens", "CostMicros", "Currency", "DurationMicros", "MetricsJson", "ToolCalls", "FinishReason", });
+        new java.lang.String[] { "CallId", "Provider", "Model", "Step", "Text", "Usage", "Duration", "MetricsJson", "ToolCalls", "FinishReason", });
     internal_static_plgrpc_v1_BudgetReported_descriptor =
-      getDescriptor().getMessageTypes().get(18);
+      getDescriptor().getMessageTypes().get(20);
     internal_static_plgrpc_v1_BudgetReported_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_BudgetReported_descriptor,
         new java.lang.String[] { "Decision", });
     internal_static_plgrpc_v1_LlmStep_descriptor =
-      getDescriptor().getMessageTypes().get(19);
+      getDescriptor().getMessageTypes().get(21);
     internal_static_plgrpc_v1_LlmStep_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_LlmStep_descriptor,
         new java.lang.String[] { "Kind", "Step", "Content", "DataJson", });
     internal_static_plgrpc_v1_CustomEvent_descriptor =
-      getDescriptor().getMessageTypes().get(20);
+      getDescriptor().getMessageTypes().get(22);
     internal_static_plgrpc_v1_CustomEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CustomEvent_descriptor,
         new java.lang.String[] { "PayloadJson", });
     internal_static_plgrpc_v1_Delta_descriptor =
-      getDescriptor().getMessageTypes().get(21);
+      getDescriptor().getMessageTypes().get(23);
     internal_static_plgrpc_v1_Delta_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Delta_descriptor,
         new java.lang.String[] { "TaskId", "RunId", "CallId", "Block", "OffsetBytes", "Text", "Reasoning", "ToolArguments", "Output", "Piece", });
     descriptor.resolveAllFeaturesImmutable();
+    com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.Action.getDescriptor();
     io.github.protolink_grpc.v1.Context.getDescriptor();
@@ -416,6 +445,7 @@ public final class Event {
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

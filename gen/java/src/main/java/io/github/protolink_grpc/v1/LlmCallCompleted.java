@@ -36,7 +36,6 @@ private static final long serialVersionUID = 0L;
     provider_ = "";
     model_ = "";
     text_ = "";
-    currency_ = "";
     metricsJson_ = "";
     toolCalls_ = java.util.Collections.emptyList();
     finishReason_ = "";
@@ -259,150 +258,89 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int INPUT_TOKENS_FIELD_NUMBER = 6;
-  private long inputTokens_ = 0L;
+  public static final int USAGE_FIELD_NUMBER = 6;
+  private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
-   * Tokens in. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    * </pre>
    *
-   * <code>optional int64 input_tokens = 6;</code>
-   * @return Whether the inputTokens field is set.
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
+   * @return Whether the usage field is set.
    */
   @java.lang.Override
-  public boolean hasInputTokens() {
+  public boolean hasUsage() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Tokens in. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    * </pre>
    *
-   * <code>optional int64 input_tokens = 6;</code>
-   * @return The inputTokens.
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
+   * @return The usage.
    */
   @java.lang.Override
-  public long getInputTokens() {
-    return inputTokens_;
+  public io.github.protolink_grpc.v1.Usage getUsage() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
-
-  public static final int OUTPUT_TOKENS_FIELD_NUMBER = 7;
-  private long outputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens out. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    * </pre>
    *
-   * <code>optional int64 output_tokens = 7;</code>
-   * @return Whether the outputTokens field is set.
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    */
   @java.lang.Override
-  public boolean hasOutputTokens() {
+  public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
+  }
+
+  public static final int DURATION_FIELD_NUMBER = 7;
+  private com.google.protobuf.Duration duration_;
+  /**
+   * <pre>
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 7;</code>
+   * @return Whether the duration field is set.
+   */
+  @java.lang.Override
+  public boolean hasDuration() {
     return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
-   * Tokens out. Set by the server. Unset means unknown.
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>optional int64 output_tokens = 7;</code>
-   * @return The outputTokens.
+   * <code>.google.protobuf.Duration duration = 7;</code>
+   * @return The duration.
    */
   @java.lang.Override
-  public long getOutputTokens() {
-    return outputTokens_;
+  public com.google.protobuf.Duration getDuration() {
+    return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
+  }
+  /**
+   * <pre>
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration duration = 7;</code>
+   */
+  @java.lang.Override
+  public com.google.protobuf.DurationOrBuilder getDurationOrBuilder() {
+    return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
   }
 
-  public static final int COST_MICROS_FIELD_NUMBER = 8;
-  private long costMicros_ = 0L;
-  /**
-   * <pre>
-   * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-   * </pre>
-   *
-   * <code>optional int64 cost_micros = 8;</code>
-   * @return Whether the costMicros field is set.
-   */
-  @java.lang.Override
-  public boolean hasCostMicros() {
-    return ((bitField0_ & 0x00000004) != 0);
-  }
-  /**
-   * <pre>
-   * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-   * </pre>
-   *
-   * <code>optional int64 cost_micros = 8;</code>
-   * @return The costMicros.
-   */
-  @java.lang.Override
-  public long getCostMicros() {
-    return costMicros_;
-  }
-
-  public static final int CURRENCY_FIELD_NUMBER = 9;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object currency_ = "";
-  /**
-   * <pre>
-   * Currency, ISO 4217. Set by the server. Empty means unknown.
-   * </pre>
-   *
-   * <code>string currency = 9;</code>
-   * @return The currency.
-   */
-  @java.lang.Override
-  public java.lang.String getCurrency() {
-    java.lang.Object ref = currency_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      currency_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Currency, ISO 4217. Set by the server. Empty means unknown.
-   * </pre>
-   *
-   * <code>string currency = 9;</code>
-   * @return The bytes for currency.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getCurrencyBytes() {
-    java.lang.Object ref = currency_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      currency_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DURATION_MICROS_FIELD_NUMBER = 10;
-  private long durationMicros_ = 0L;
-  /**
-   * <pre>
-   * Duration in microseconds. Set by the server.
-   * </pre>
-   *
-   * <code>int64 duration_micros = 10;</code>
-   * @return The durationMicros.
-   */
-  @java.lang.Override
-  public long getDurationMicros() {
-    return durationMicros_;
-  }
-
-  public static final int METRICS_JSON_FIELD_NUMBER = 11;
+  public static final int METRICS_JSON_FIELD_NUMBER = 8;
   @SuppressWarnings("serial")
   private volatile java.lang.Object metricsJson_ = "";
   /**
@@ -410,7 +348,7 @@ private static final long serialVersionUID = 0L;
    * Further metrics, a JSON object. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string metrics_json = 11;</code>
+   * <code>string metrics_json = 8;</code>
    * @return The metricsJson.
    */
   @java.lang.Override
@@ -431,7 +369,7 @@ private static final long serialVersionUID = 0L;
    * Further metrics, a JSON object. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string metrics_json = 11;</code>
+   * <code>string metrics_json = 8;</code>
    * @return The bytes for metricsJson.
    */
   @java.lang.Override
@@ -449,7 +387,7 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int TOOL_CALLS_FIELD_NUMBER = 12;
+  public static final int TOOL_CALLS_FIELD_NUMBER = 9;
   @SuppressWarnings("serial")
   private java.util.List<io.github.protolink_grpc.v1.ToolCall> toolCalls_;
   /**
@@ -457,7 +395,7 @@ private static final long serialVersionUID = 0L;
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   @java.lang.Override
   public java.util.List<io.github.protolink_grpc.v1.ToolCall> getToolCallsList() {
@@ -468,7 +406,7 @@ private static final long serialVersionUID = 0L;
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   @java.lang.Override
   public java.util.List<? extends io.github.protolink_grpc.v1.ToolCallOrBuilder> 
@@ -480,7 +418,7 @@ private static final long serialVersionUID = 0L;
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   @java.lang.Override
   public int getToolCallsCount() {
@@ -491,7 +429,7 @@ private static final long serialVersionUID = 0L;
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.ToolCall getToolCalls(int index) {
@@ -502,7 +440,7 @@ private static final long serialVersionUID = 0L;
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.ToolCallOrBuilder getToolCallsOrBuilder(
@@ -510,7 +448,7 @@ private static final long serialVersionUID = 0L;
     return toolCalls_.get(index);
   }
 
-  public static final int FINISH_REASON_FIELD_NUMBER = 13;
+  public static final int FINISH_REASON_FIELD_NUMBER = 10;
   @SuppressWarnings("serial")
   private volatile java.lang.Object finishReason_ = "";
   /**
@@ -518,7 +456,7 @@ private static final long serialVersionUID = 0L;
    * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
-   * <code>string finish_reason = 13;</code>
+   * <code>string finish_reason = 10;</code>
    * @return The finishReason.
    */
   @java.lang.Override
@@ -539,7 +477,7 @@ private static final long serialVersionUID = 0L;
    * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
-   * <code>string finish_reason = 13;</code>
+   * <code>string finish_reason = 10;</code>
    * @return The bytes for finishReason.
    */
   @java.lang.Override
@@ -587,28 +525,19 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.GeneratedMessage.writeString(output, 5, text_);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeInt64(6, inputTokens_);
+      output.writeMessage(6, getUsage());
     }
     if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeInt64(7, outputTokens_);
-    }
-    if (((bitField0_ & 0x00000004) != 0)) {
-      output.writeInt64(8, costMicros_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(currency_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 9, currency_);
-    }
-    if (durationMicros_ != 0L) {
-      output.writeInt64(10, durationMicros_);
+      output.writeMessage(7, getDuration());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metricsJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 11, metricsJson_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 8, metricsJson_);
     }
     for (int i = 0; i < toolCalls_.size(); i++) {
-      output.writeMessage(12, toolCalls_.get(i));
+      output.writeMessage(9, toolCalls_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(finishReason_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 13, finishReason_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 10, finishReason_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -637,32 +566,21 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(6, inputTokens_);
+        .computeMessageSize(6, getUsage());
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(7, outputTokens_);
-    }
-    if (((bitField0_ & 0x00000004) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(8, costMicros_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(currency_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(9, currency_);
-    }
-    if (durationMicros_ != 0L) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(10, durationMicros_);
+        .computeMessageSize(7, getDuration());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metricsJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(11, metricsJson_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(8, metricsJson_);
     }
     for (int i = 0; i < toolCalls_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(12, toolCalls_.get(i));
+        .computeMessageSize(9, toolCalls_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(finishReason_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(13, finishReason_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(10, finishReason_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -689,25 +607,16 @@ private static final long serialVersionUID = 0L;
         != other.getStep()) return false;
     if (!getText()
         .equals(other.getText())) return false;
-    if (hasInputTokens() != other.hasInputTokens()) return false;
-    if (hasInputTokens()) {
-      if (getInputTokens()
-          != other.getInputTokens()) return false;
+    if (hasUsage() != other.hasUsage()) return false;
+    if (hasUsage()) {
+      if (!getUsage()
+          .equals(other.getUsage())) return false;
     }
-    if (hasOutputTokens() != other.hasOutputTokens()) return false;
-    if (hasOutputTokens()) {
-      if (getOutputTokens()
-          != other.getOutputTokens()) return false;
+    if (hasDuration() != other.hasDuration()) return false;
+    if (hasDuration()) {
+      if (!getDuration()
+          .equals(other.getDuration())) return false;
     }
-    if (hasCostMicros() != other.hasCostMicros()) return false;
-    if (hasCostMicros()) {
-      if (getCostMicros()
-          != other.getCostMicros()) return false;
-    }
-    if (!getCurrency()
-        .equals(other.getCurrency())) return false;
-    if (getDurationMicros()
-        != other.getDurationMicros()) return false;
     if (!getMetricsJson()
         .equals(other.getMetricsJson())) return false;
     if (!getToolCallsList()
@@ -735,26 +644,14 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getStep();
     hash = (37 * hash) + TEXT_FIELD_NUMBER;
     hash = (53 * hash) + getText().hashCode();
-    if (hasInputTokens()) {
-      hash = (37 * hash) + INPUT_TOKENS_FIELD_NUMBER;
-      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-          getInputTokens());
+    if (hasUsage()) {
+      hash = (37 * hash) + USAGE_FIELD_NUMBER;
+      hash = (53 * hash) + getUsage().hashCode();
     }
-    if (hasOutputTokens()) {
-      hash = (37 * hash) + OUTPUT_TOKENS_FIELD_NUMBER;
-      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-          getOutputTokens());
+    if (hasDuration()) {
+      hash = (37 * hash) + DURATION_FIELD_NUMBER;
+      hash = (53 * hash) + getDuration().hashCode();
     }
-    if (hasCostMicros()) {
-      hash = (37 * hash) + COST_MICROS_FIELD_NUMBER;
-      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-          getCostMicros());
-    }
-    hash = (37 * hash) + CURRENCY_FIELD_NUMBER;
-    hash = (53 * hash) + getCurrency().hashCode();
-    hash = (37 * hash) + DURATION_MICROS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getDurationMicros());
     hash = (37 * hash) + METRICS_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetricsJson().hashCode();
     if (getToolCallsCount() > 0) {
@@ -886,13 +783,21 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.LlmCallCompleted.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetUsageFieldBuilder();
+        internalGetDurationFieldBuilder();
+        internalGetToolCallsFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -903,11 +808,16 @@ private static final long serialVersionUID = 0L;
       model_ = "";
       step_ = 0;
       text_ = "";
-      inputTokens_ = 0L;
-      outputTokens_ = 0L;
-      costMicros_ = 0L;
-      currency_ = "";
-      durationMicros_ = 0L;
+      usage_ = null;
+      if (usageBuilder_ != null) {
+        usageBuilder_.dispose();
+        usageBuilder_ = null;
+      }
+      duration_ = null;
+      if (durationBuilder_ != null) {
+        durationBuilder_.dispose();
+        durationBuilder_ = null;
+      }
       metricsJson_ = "";
       if (toolCallsBuilder_ == null) {
         toolCalls_ = java.util.Collections.emptyList();
@@ -915,7 +825,7 @@ private static final long serialVersionUID = 0L;
         toolCalls_ = null;
         toolCallsBuilder_.clear();
       }
-      bitField0_ = (bitField0_ & ~0x00000800);
+      bitField0_ = (bitField0_ & ~0x00000100);
       finishReason_ = "";
       return this;
     }
@@ -951,9 +861,9 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartialRepeatedFields(io.github.protolink_grpc.v1.LlmCallCompleted result) {
       if (toolCallsBuilder_ == null) {
-        if (((bitField0_ & 0x00000800) != 0)) {
+        if (((bitField0_ & 0x00000100) != 0)) {
           toolCalls_ = java.util.Collections.unmodifiableList(toolCalls_);
-          bitField0_ = (bitField0_ & ~0x00000800);
+          bitField0_ = (bitField0_ & ~0x00000100);
         }
         result.toolCalls_ = toolCalls_;
       } else {
@@ -980,27 +890,21 @@ private static final long serialVersionUID = 0L;
       }
       int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.inputTokens_ = inputTokens_;
+        result.usage_ = usageBuilder_ == null
+            ? usage_
+            : usageBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.outputTokens_ = outputTokens_;
+        result.duration_ = durationBuilder_ == null
+            ? duration_
+            : durationBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.costMicros_ = costMicros_;
-        to_bitField0_ |= 0x00000004;
-      }
-      if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.currency_ = currency_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.durationMicros_ = durationMicros_;
-      }
-      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.metricsJson_ = metricsJson_;
       }
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.finishReason_ = finishReason_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -1041,33 +945,22 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000010;
         onChanged();
       }
-      if (other.hasInputTokens()) {
-        setInputTokens(other.getInputTokens());
+      if (other.hasUsage()) {
+        mergeUsage(other.getUsage());
       }
-      if (other.hasOutputTokens()) {
-        setOutputTokens(other.getOutputTokens());
-      }
-      if (other.hasCostMicros()) {
-        setCostMicros(other.getCostMicros());
-      }
-      if (!other.getCurrency().isEmpty()) {
-        currency_ = other.currency_;
-        bitField0_ |= 0x00000100;
-        onChanged();
-      }
-      if (other.getDurationMicros() != 0L) {
-        setDurationMicros(other.getDurationMicros());
+      if (other.hasDuration()) {
+        mergeDuration(other.getDuration());
       }
       if (!other.getMetricsJson().isEmpty()) {
         metricsJson_ = other.metricsJson_;
-        bitField0_ |= 0x00000400;
+        bitField0_ |= 0x00000080;
         onChanged();
       }
       if (toolCallsBuilder_ == null) {
         if (!other.toolCalls_.isEmpty()) {
           if (toolCalls_.isEmpty()) {
             toolCalls_ = other.toolCalls_;
-            bitField0_ = (bitField0_ & ~0x00000800);
+            bitField0_ = (bitField0_ & ~0x00000100);
           } else {
             ensureToolCallsIsMutable();
             toolCalls_.addAll(other.toolCalls_);
@@ -1080,7 +973,7 @@ private static final long serialVersionUID = 0L;
             toolCallsBuilder_.dispose();
             toolCallsBuilder_ = null;
             toolCalls_ = other.toolCalls_;
-            bitField0_ = (bitField0_ & ~0x00000800);
+            bitField0_ = (bitField0_ & ~0x00000100);
             toolCallsBuilder_ = 
               com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
                  internalGetToolCallsFieldBuilder() : null;
@@ -1091,7 +984,7 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getFinishReason().isEmpty()) {
         finishReason_ = other.finishReason_;
-        bitField0_ |= 0x00001000;
+        bitField0_ |= 0x00000200;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -1145,37 +1038,26 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 42
-            case 48: {
-              inputTokens_ = input.readInt64();
+            case 50: {
+              input.readMessage(
+                  internalGetUsageFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000020;
               break;
-            } // case 48
-            case 56: {
-              outputTokens_ = input.readInt64();
+            } // case 50
+            case 58: {
+              input.readMessage(
+                  internalGetDurationFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000040;
               break;
-            } // case 56
-            case 64: {
-              costMicros_ = input.readInt64();
+            } // case 58
+            case 66: {
+              metricsJson_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000080;
               break;
-            } // case 64
+            } // case 66
             case 74: {
-              currency_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 74
-            case 80: {
-              durationMicros_ = input.readInt64();
-              bitField0_ |= 0x00000200;
-              break;
-            } // case 80
-            case 90: {
-              metricsJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000400;
-              break;
-            } // case 90
-            case 98: {
               io.github.protolink_grpc.v1.ToolCall m =
                   input.readMessage(
                       io.github.protolink_grpc.v1.ToolCall.parser(),
@@ -1187,12 +1069,12 @@ private static final long serialVersionUID = 0L;
                 toolCallsBuilder_.addMessage(m);
               }
               break;
-            } // case 98
-            case 106: {
+            } // case 74
+            case 82: {
               finishReason_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00001000;
+              bitField0_ |= 0x00000200;
               break;
-            } // case 106
+            } // case 82
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1622,308 +1504,336 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private long inputTokens_ ;
+    private io.github.protolink_grpc.v1.Usage usage_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
-     * Tokens in. Set by the server. Unset means unknown.
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
      * </pre>
      *
-     * <code>optional int64 input_tokens = 6;</code>
-     * @return Whether the inputTokens field is set.
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     * @return Whether the usage field is set.
      */
-    @java.lang.Override
-    public boolean hasInputTokens() {
+    public boolean hasUsage() {
       return ((bitField0_ & 0x00000020) != 0);
     }
     /**
      * <pre>
-     * Tokens in. Set by the server. Unset means unknown.
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
      * </pre>
      *
-     * <code>optional int64 input_tokens = 6;</code>
-     * @return The inputTokens.
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     * @return The usage.
      */
-    @java.lang.Override
-    public long getInputTokens() {
-      return inputTokens_;
+    public io.github.protolink_grpc.v1.Usage getUsage() {
+      if (usageBuilder_ == null) {
+        return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
+      } else {
+        return usageBuilder_.getMessage();
+      }
     }
     /**
      * <pre>
-     * Tokens in. Set by the server. Unset means unknown.
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
      * </pre>
      *
-     * <code>optional int64 input_tokens = 6;</code>
-     * @param value The inputTokens to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public Builder setInputTokens(long value) {
-
-      inputTokens_ = value;
+    public Builder setUsage(io.github.protolink_grpc.v1.Usage value) {
+      if (usageBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        usage_ = value;
+      } else {
+        usageBuilder_.setMessage(value);
+      }
       bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Tokens in. Set by the server. Unset means unknown.
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
      * </pre>
      *
-     * <code>optional int64 input_tokens = 6;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public Builder clearInputTokens() {
-      bitField0_ = (bitField0_ & ~0x00000020);
-      inputTokens_ = 0L;
+    public Builder setUsage(
+        io.github.protolink_grpc.v1.Usage.Builder builderForValue) {
+      if (usageBuilder_ == null) {
+        usage_ = builderForValue.build();
+      } else {
+        usageBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
-
-    private long outputTokens_ ;
     /**
      * <pre>
-     * Tokens out. Set by the server. Unset means unknown.
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
      * </pre>
      *
-     * <code>optional int64 output_tokens = 7;</code>
-     * @return Whether the outputTokens field is set.
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    @java.lang.Override
-    public boolean hasOutputTokens() {
+    public Builder mergeUsage(io.github.protolink_grpc.v1.Usage value) {
+      if (usageBuilder_ == null) {
+        if (((bitField0_ & 0x00000020) != 0) &&
+          usage_ != null &&
+          usage_ != io.github.protolink_grpc.v1.Usage.getDefaultInstance()) {
+          getUsageBuilder().mergeFrom(value);
+        } else {
+          usage_ = value;
+        }
+      } else {
+        usageBuilder_.mergeFrom(value);
+      }
+      if (usage_ != null) {
+        bitField0_ |= 0x00000020;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     */
+    public Builder clearUsage() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      usage_ = null;
+      if (usageBuilder_ != null) {
+        usageBuilder_.dispose();
+        usageBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     */
+    public io.github.protolink_grpc.v1.Usage.Builder getUsageBuilder() {
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return internalGetUsageFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     */
+    public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
+      if (usageBuilder_ != null) {
+        return usageBuilder_.getMessageOrBuilder();
+      } else {
+        return usage_ == null ?
+            io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
+      }
+    }
+    /**
+     * <pre>
+     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> 
+        internalGetUsageFieldBuilder() {
+      if (usageBuilder_ == null) {
+        usageBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder>(
+                getUsage(),
+                getParentForChildren(),
+                isClean());
+        usage_ = null;
+      }
+      return usageBuilder_;
+    }
+
+    private com.google.protobuf.Duration duration_;
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> durationBuilder_;
+    /**
+     * <pre>
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 7;</code>
+     * @return Whether the duration field is set.
+     */
+    public boolean hasDuration() {
       return ((bitField0_ & 0x00000040) != 0);
     }
     /**
      * <pre>
-     * Tokens out. Set by the server. Unset means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>optional int64 output_tokens = 7;</code>
-     * @return The outputTokens.
+     * <code>.google.protobuf.Duration duration = 7;</code>
+     * @return The duration.
      */
-    @java.lang.Override
-    public long getOutputTokens() {
-      return outputTokens_;
+    public com.google.protobuf.Duration getDuration() {
+      if (durationBuilder_ == null) {
+        return duration_ == null ? com.google.protobuf.Duration.getDefaultInstance() : duration_;
+      } else {
+        return durationBuilder_.getMessage();
+      }
     }
     /**
      * <pre>
-     * Tokens out. Set by the server. Unset means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>optional int64 output_tokens = 7;</code>
-     * @param value The outputTokens to set.
-     * @return This builder for chaining.
+     * <code>.google.protobuf.Duration duration = 7;</code>
      */
-    public Builder setOutputTokens(long value) {
-
-      outputTokens_ = value;
+    public Builder setDuration(com.google.protobuf.Duration value) {
+      if (durationBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        duration_ = value;
+      } else {
+        durationBuilder_.setMessage(value);
+      }
       bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Tokens out. Set by the server. Unset means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>optional int64 output_tokens = 7;</code>
-     * @return This builder for chaining.
+     * <code>.google.protobuf.Duration duration = 7;</code>
      */
-    public Builder clearOutputTokens() {
+    public Builder setDuration(
+        com.google.protobuf.Duration.Builder builderForValue) {
+      if (durationBuilder_ == null) {
+        duration_ = builderForValue.build();
+      } else {
+        durationBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 7;</code>
+     */
+    public Builder mergeDuration(com.google.protobuf.Duration value) {
+      if (durationBuilder_ == null) {
+        if (((bitField0_ & 0x00000040) != 0) &&
+          duration_ != null &&
+          duration_ != com.google.protobuf.Duration.getDefaultInstance()) {
+          getDurationBuilder().mergeFrom(value);
+        } else {
+          duration_ = value;
+        }
+      } else {
+        durationBuilder_.mergeFrom(value);
+      }
+      if (duration_ != null) {
+        bitField0_ |= 0x00000040;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration duration = 7;</code>
+     */
+    public Builder clearDuration() {
       bitField0_ = (bitField0_ & ~0x00000040);
-      outputTokens_ = 0L;
-      onChanged();
-      return this;
-    }
-
-    private long costMicros_ ;
-    /**
-     * <pre>
-     * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-     * </pre>
-     *
-     * <code>optional int64 cost_micros = 8;</code>
-     * @return Whether the costMicros field is set.
-     */
-    @java.lang.Override
-    public boolean hasCostMicros() {
-      return ((bitField0_ & 0x00000080) != 0);
-    }
-    /**
-     * <pre>
-     * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-     * </pre>
-     *
-     * <code>optional int64 cost_micros = 8;</code>
-     * @return The costMicros.
-     */
-    @java.lang.Override
-    public long getCostMicros() {
-      return costMicros_;
-    }
-    /**
-     * <pre>
-     * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-     * </pre>
-     *
-     * <code>optional int64 cost_micros = 8;</code>
-     * @param value The costMicros to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCostMicros(long value) {
-
-      costMicros_ = value;
-      bitField0_ |= 0x00000080;
+      duration_ = null;
+      if (durationBuilder_ != null) {
+        durationBuilder_.dispose();
+        durationBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>optional int64 cost_micros = 8;</code>
-     * @return This builder for chaining.
+     * <code>.google.protobuf.Duration duration = 7;</code>
      */
-    public Builder clearCostMicros() {
-      bitField0_ = (bitField0_ & ~0x00000080);
-      costMicros_ = 0L;
+    public com.google.protobuf.Duration.Builder getDurationBuilder() {
+      bitField0_ |= 0x00000040;
       onChanged();
-      return this;
+      return internalGetDurationFieldBuilder().getBuilder();
     }
-
-    private java.lang.Object currency_ = "";
     /**
      * <pre>
-     * Currency, ISO 4217. Set by the server. Empty means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>string currency = 9;</code>
-     * @return The currency.
+     * <code>.google.protobuf.Duration duration = 7;</code>
      */
-    public java.lang.String getCurrency() {
-      java.lang.Object ref = currency_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        currency_ = s;
-        return s;
+    public com.google.protobuf.DurationOrBuilder getDurationOrBuilder() {
+      if (durationBuilder_ != null) {
+        return durationBuilder_.getMessageOrBuilder();
       } else {
-        return (java.lang.String) ref;
+        return duration_ == null ?
+            com.google.protobuf.Duration.getDefaultInstance() : duration_;
       }
     }
     /**
      * <pre>
-     * Currency, ISO 4217. Set by the server. Empty means unknown.
+     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
-     * <code>string currency = 9;</code>
-     * @return The bytes for currency.
+     * <code>.google.protobuf.Duration duration = 7;</code>
      */
-    public com.google.protobuf.ByteString
-        getCurrencyBytes() {
-      java.lang.Object ref = currency_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        currency_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> 
+        internalGetDurationFieldBuilder() {
+      if (durationBuilder_ == null) {
+        durationBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder>(
+                getDuration(),
+                getParentForChildren(),
+                isClean());
+        duration_ = null;
       }
-    }
-    /**
-     * <pre>
-     * Currency, ISO 4217. Set by the server. Empty means unknown.
-     * </pre>
-     *
-     * <code>string currency = 9;</code>
-     * @param value The currency to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCurrency(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      currency_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Currency, ISO 4217. Set by the server. Empty means unknown.
-     * </pre>
-     *
-     * <code>string currency = 9;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearCurrency() {
-      currency_ = getDefaultInstance().getCurrency();
-      bitField0_ = (bitField0_ & ~0x00000100);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Currency, ISO 4217. Set by the server. Empty means unknown.
-     * </pre>
-     *
-     * <code>string currency = 9;</code>
-     * @param value The bytes for currency to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCurrencyBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      currency_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-
-    private long durationMicros_ ;
-    /**
-     * <pre>
-     * Duration in microseconds. Set by the server.
-     * </pre>
-     *
-     * <code>int64 duration_micros = 10;</code>
-     * @return The durationMicros.
-     */
-    @java.lang.Override
-    public long getDurationMicros() {
-      return durationMicros_;
-    }
-    /**
-     * <pre>
-     * Duration in microseconds. Set by the server.
-     * </pre>
-     *
-     * <code>int64 duration_micros = 10;</code>
-     * @param value The durationMicros to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDurationMicros(long value) {
-
-      durationMicros_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Duration in microseconds. Set by the server.
-     * </pre>
-     *
-     * <code>int64 duration_micros = 10;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDurationMicros() {
-      bitField0_ = (bitField0_ & ~0x00000200);
-      durationMicros_ = 0L;
-      onChanged();
-      return this;
+      return durationBuilder_;
     }
 
     private java.lang.Object metricsJson_ = "";
@@ -1932,7 +1842,7 @@ private static final long serialVersionUID = 0L;
      * Further metrics, a JSON object. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string metrics_json = 11;</code>
+     * <code>string metrics_json = 8;</code>
      * @return The metricsJson.
      */
     public java.lang.String getMetricsJson() {
@@ -1952,7 +1862,7 @@ private static final long serialVersionUID = 0L;
      * Further metrics, a JSON object. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string metrics_json = 11;</code>
+     * <code>string metrics_json = 8;</code>
      * @return The bytes for metricsJson.
      */
     public com.google.protobuf.ByteString
@@ -1973,7 +1883,7 @@ private static final long serialVersionUID = 0L;
      * Further metrics, a JSON object. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string metrics_json = 11;</code>
+     * <code>string metrics_json = 8;</code>
      * @param value The metricsJson to set.
      * @return This builder for chaining.
      */
@@ -1981,7 +1891,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metricsJson_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
@@ -1990,12 +1900,12 @@ private static final long serialVersionUID = 0L;
      * Further metrics, a JSON object. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string metrics_json = 11;</code>
+     * <code>string metrics_json = 8;</code>
      * @return This builder for chaining.
      */
     public Builder clearMetricsJson() {
       metricsJson_ = getDefaultInstance().getMetricsJson();
-      bitField0_ = (bitField0_ & ~0x00000400);
+      bitField0_ = (bitField0_ & ~0x00000080);
       onChanged();
       return this;
     }
@@ -2004,7 +1914,7 @@ private static final long serialVersionUID = 0L;
      * Further metrics, a JSON object. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string metrics_json = 11;</code>
+     * <code>string metrics_json = 8;</code>
      * @param value The bytes for metricsJson to set.
      * @return This builder for chaining.
      */
@@ -2013,7 +1923,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metricsJson_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
@@ -2021,9 +1931,9 @@ private static final long serialVersionUID = 0L;
     private java.util.List<io.github.protolink_grpc.v1.ToolCall> toolCalls_ =
       java.util.Collections.emptyList();
     private void ensureToolCallsIsMutable() {
-      if (!((bitField0_ & 0x00000800) != 0)) {
+      if (!((bitField0_ & 0x00000100) != 0)) {
         toolCalls_ = new java.util.ArrayList<io.github.protolink_grpc.v1.ToolCall>(toolCalls_);
-        bitField0_ |= 0x00000800;
+        bitField0_ |= 0x00000100;
        }
     }
 
@@ -2035,7 +1945,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public java.util.List<io.github.protolink_grpc.v1.ToolCall> getToolCallsList() {
       if (toolCallsBuilder_ == null) {
@@ -2049,7 +1959,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public int getToolCallsCount() {
       if (toolCallsBuilder_ == null) {
@@ -2063,7 +1973,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public io.github.protolink_grpc.v1.ToolCall getToolCalls(int index) {
       if (toolCallsBuilder_ == null) {
@@ -2077,7 +1987,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder setToolCalls(
         int index, io.github.protolink_grpc.v1.ToolCall value) {
@@ -2098,7 +2008,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder setToolCalls(
         int index, io.github.protolink_grpc.v1.ToolCall.Builder builderForValue) {
@@ -2116,7 +2026,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder addToolCalls(io.github.protolink_grpc.v1.ToolCall value) {
       if (toolCallsBuilder_ == null) {
@@ -2136,7 +2046,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder addToolCalls(
         int index, io.github.protolink_grpc.v1.ToolCall value) {
@@ -2157,7 +2067,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder addToolCalls(
         io.github.protolink_grpc.v1.ToolCall.Builder builderForValue) {
@@ -2175,7 +2085,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder addToolCalls(
         int index, io.github.protolink_grpc.v1.ToolCall.Builder builderForValue) {
@@ -2193,7 +2103,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder addAllToolCalls(
         java.lang.Iterable<? extends io.github.protolink_grpc.v1.ToolCall> values) {
@@ -2212,12 +2122,12 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder clearToolCalls() {
       if (toolCallsBuilder_ == null) {
         toolCalls_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00000800);
+        bitField0_ = (bitField0_ & ~0x00000100);
         onChanged();
       } else {
         toolCallsBuilder_.clear();
@@ -2229,7 +2139,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public Builder removeToolCalls(int index) {
       if (toolCallsBuilder_ == null) {
@@ -2246,7 +2156,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public io.github.protolink_grpc.v1.ToolCall.Builder getToolCallsBuilder(
         int index) {
@@ -2257,7 +2167,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public io.github.protolink_grpc.v1.ToolCallOrBuilder getToolCallsOrBuilder(
         int index) {
@@ -2271,7 +2181,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public java.util.List<? extends io.github.protolink_grpc.v1.ToolCallOrBuilder> 
          getToolCallsOrBuilderList() {
@@ -2286,7 +2196,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public io.github.protolink_grpc.v1.ToolCall.Builder addToolCallsBuilder() {
       return internalGetToolCallsFieldBuilder().addBuilder(
@@ -2297,7 +2207,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public io.github.protolink_grpc.v1.ToolCall.Builder addToolCallsBuilder(
         int index) {
@@ -2309,7 +2219,7 @@ private static final long serialVersionUID = 0L;
      * Tools that the model asks for, in order. Set by the server.
      * </pre>
      *
-     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+     * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
      */
     public java.util.List<io.github.protolink_grpc.v1.ToolCall.Builder> 
          getToolCallsBuilderList() {
@@ -2322,7 +2232,7 @@ private static final long serialVersionUID = 0L;
         toolCallsBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
             io.github.protolink_grpc.v1.ToolCall, io.github.protolink_grpc.v1.ToolCall.Builder, io.github.protolink_grpc.v1.ToolCallOrBuilder>(
                 toolCalls_,
-                ((bitField0_ & 0x00000800) != 0),
+                ((bitField0_ & 0x00000100) != 0),
                 getParentForChildren(),
                 isClean());
         toolCalls_ = null;
@@ -2336,7 +2246,7 @@ private static final long serialVersionUID = 0L;
      * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
-     * <code>string finish_reason = 13;</code>
+     * <code>string finish_reason = 10;</code>
      * @return The finishReason.
      */
     public java.lang.String getFinishReason() {
@@ -2356,7 +2266,7 @@ private static final long serialVersionUID = 0L;
      * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
-     * <code>string finish_reason = 13;</code>
+     * <code>string finish_reason = 10;</code>
      * @return The bytes for finishReason.
      */
     public com.google.protobuf.ByteString
@@ -2377,7 +2287,7 @@ private static final long serialVersionUID = 0L;
      * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
-     * <code>string finish_reason = 13;</code>
+     * <code>string finish_reason = 10;</code>
      * @param value The finishReason to set.
      * @return This builder for chaining.
      */
@@ -2385,7 +2295,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       finishReason_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -2394,12 +2304,12 @@ private static final long serialVersionUID = 0L;
      * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
-     * <code>string finish_reason = 13;</code>
+     * <code>string finish_reason = 10;</code>
      * @return This builder for chaining.
      */
     public Builder clearFinishReason() {
       finishReason_ = getDefaultInstance().getFinishReason();
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000200);
       onChanged();
       return this;
     }
@@ -2408,7 +2318,7 @@ private static final long serialVersionUID = 0L;
      * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
-     * <code>string finish_reason = 13;</code>
+     * <code>string finish_reason = 10;</code>
      * @param value The bytes for finishReason to set.
      * @return This builder for chaining.
      */
@@ -2417,7 +2327,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       finishReason_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }

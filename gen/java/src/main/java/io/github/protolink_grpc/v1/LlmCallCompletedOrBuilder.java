@@ -102,97 +102,70 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * Tokens in. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    * </pre>
    *
-   * <code>optional int64 input_tokens = 6;</code>
-   * @return Whether the inputTokens field is set.
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
+   * @return Whether the usage field is set.
    */
-  boolean hasInputTokens();
+  boolean hasUsage();
   /**
    * <pre>
-   * Tokens in. Set by the server. Unset means unknown.
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
    * </pre>
    *
-   * <code>optional int64 input_tokens = 6;</code>
-   * @return The inputTokens.
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
+   * @return The usage.
    */
-  long getInputTokens();
+  io.github.protolink_grpc.v1.Usage getUsage();
+  /**
+   * <pre>
+   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
+   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
+   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
+   */
+  io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder();
 
   /**
    * <pre>
-   * Tokens out. Set by the server. Unset means unknown.
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>optional int64 output_tokens = 7;</code>
-   * @return Whether the outputTokens field is set.
+   * <code>.google.protobuf.Duration duration = 7;</code>
+   * @return Whether the duration field is set.
    */
-  boolean hasOutputTokens();
+  boolean hasDuration();
   /**
    * <pre>
-   * Tokens out. Set by the server. Unset means unknown.
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>optional int64 output_tokens = 7;</code>
-   * @return The outputTokens.
+   * <code>.google.protobuf.Duration duration = 7;</code>
+   * @return The duration.
    */
-  long getOutputTokens();
-
+  com.google.protobuf.Duration getDuration();
   /**
    * <pre>
-   * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
+   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
-   * <code>optional int64 cost_micros = 8;</code>
-   * @return Whether the costMicros field is set.
+   * <code>.google.protobuf.Duration duration = 7;</code>
    */
-  boolean hasCostMicros();
-  /**
-   * <pre>
-   * Cost in millionths of a unit of `currency`. Set by the server. Unset means unknown.
-   * </pre>
-   *
-   * <code>optional int64 cost_micros = 8;</code>
-   * @return The costMicros.
-   */
-  long getCostMicros();
-
-  /**
-   * <pre>
-   * Currency, ISO 4217. Set by the server. Empty means unknown.
-   * </pre>
-   *
-   * <code>string currency = 9;</code>
-   * @return The currency.
-   */
-  java.lang.String getCurrency();
-  /**
-   * <pre>
-   * Currency, ISO 4217. Set by the server. Empty means unknown.
-   * </pre>
-   *
-   * <code>string currency = 9;</code>
-   * @return The bytes for currency.
-   */
-  com.google.protobuf.ByteString
-      getCurrencyBytes();
-
-  /**
-   * <pre>
-   * Duration in microseconds. Set by the server.
-   * </pre>
-   *
-   * <code>int64 duration_micros = 10;</code>
-   * @return The durationMicros.
-   */
-  long getDurationMicros();
+  com.google.protobuf.DurationOrBuilder getDurationOrBuilder();
 
   /**
    * <pre>
    * Further metrics, a JSON object. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string metrics_json = 11;</code>
+   * <code>string metrics_json = 8;</code>
    * @return The metricsJson.
    */
   java.lang.String getMetricsJson();
@@ -201,7 +174,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Further metrics, a JSON object. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string metrics_json = 11;</code>
+   * <code>string metrics_json = 8;</code>
    * @return The bytes for metricsJson.
    */
   com.google.protobuf.ByteString
@@ -212,7 +185,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   java.util.List<io.github.protolink_grpc.v1.ToolCall> 
       getToolCallsList();
@@ -221,7 +194,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   io.github.protolink_grpc.v1.ToolCall getToolCalls(int index);
   /**
@@ -229,7 +202,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   int getToolCallsCount();
   /**
@@ -237,7 +210,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   java.util.List<? extends io.github.protolink_grpc.v1.ToolCallOrBuilder> 
       getToolCallsOrBuilderList();
@@ -246,7 +219,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Tools that the model asks for, in order. Set by the server.
    * </pre>
    *
-   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 12;</code>
+   * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
    */
   io.github.protolink_grpc.v1.ToolCallOrBuilder getToolCallsOrBuilder(
       int index);
@@ -256,7 +229,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
-   * <code>string finish_reason = 13;</code>
+   * <code>string finish_reason = 10;</code>
    * @return The finishReason.
    */
   java.lang.String getFinishReason();
@@ -265,7 +238,7 @@ public interface LlmCallCompletedOrBuilder extends
    * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
-   * <code>string finish_reason = 13;</code>
+   * <code>string finish_reason = 10;</code>
    * @return The bytes for finishReason.
    */
   com.google.protobuf.ByteString

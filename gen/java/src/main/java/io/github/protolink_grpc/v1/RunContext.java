@@ -40,7 +40,6 @@ private static final long serialVersionUID = 0L;
     parentRunId_ = "";
     agentChain_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
-    permissionsJson_ = "";
     metadataJson_ = "";
     principal_ = "";
     scopes_ =
@@ -52,6 +51,18 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.Context.internal_static_plgrpc_v1_RunContext_descriptor;
   }
 
+  @SuppressWarnings({"rawtypes"})
+  @java.lang.Override
+  protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+      int number) {
+    switch (number) {
+      case 7:
+        return internalGetPermissions();
+      default:
+        throw new RuntimeException(
+            "Invalid map field number: " + number);
+    }
+  }
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internalGetFieldAccessorTable() {
@@ -351,61 +362,117 @@ private static final long serialVersionUID = 0L;
     return agentChain_.getByteString(index);
   }
 
-  public static final int PERMISSIONS_JSON_FIELD_NUMBER = 7;
+  public static final int PERMISSIONS_FIELD_NUMBER = 7;
+  private static final class PermissionsDefaultEntryHolder {
+    static final com.google.protobuf.MapEntry<
+        java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> defaultEntry =
+            com.google.protobuf.MapEntry
+            .<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>newDefaultInstance(
+                io.github.protolink_grpc.v1.Context.internal_static_plgrpc_v1_RunContext_PermissionsEntry_descriptor, 
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "",
+                com.google.protobuf.WireFormat.FieldType.MESSAGE,
+                io.github.protolink_grpc.v1.CapabilityRule.getDefaultInstance());
+  }
   @SuppressWarnings("serial")
-  private volatile java.lang.Object permissionsJson_ = "";
-  /**
-   * <pre>
-   * Capability rules, a JSON object. Set by the caller. Empty means none.
-   * </pre>
-   *
-   * <code>string permissions_json = 7;</code>
-   * @return The permissionsJson.
-   */
-  @java.lang.Override
-  public java.lang.String getPermissionsJson() {
-    java.lang.Object ref = permissionsJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      permissionsJson_ = s;
-      return s;
+  private com.google.protobuf.MapField<
+      java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> permissions_;
+  private com.google.protobuf.MapField<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+  internalGetPermissions() {
+    if (permissions_ == null) {
+      return com.google.protobuf.MapField.emptyMapField(
+          PermissionsDefaultEntryHolder.defaultEntry);
     }
+    return permissions_;
+  }
+  public int getPermissionsCount() {
+    return internalGetPermissions().getMap().size();
   }
   /**
    * <pre>
-   * Capability rules, a JSON object. Set by the caller. Empty means none.
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
    * </pre>
    *
-   * <code>string permissions_json = 7;</code>
-   * @return The bytes for permissionsJson.
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getPermissionsJsonBytes() {
-    java.lang.Object ref = permissionsJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      permissionsJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
+  public boolean containsPermissions(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    return internalGetPermissions().getMap().containsKey(key);
+  }
+  /**
+   * Use {@link #getPermissionsMap()} instead.
+   */
+  @java.lang.Override
+  @java.lang.Deprecated
+  public java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> getPermissions() {
+    return getPermissionsMap();
+  }
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  @java.lang.Override
+  public java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> getPermissionsMap() {
+    return internalGetPermissions().getMap();
+  }
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  @java.lang.Override
+  public /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrDefault(
+      java.lang.String key,
+      /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> map =
+        internalGetPermissions().getMap();
+    return map.containsKey(key) ? map.get(key) : defaultValue;
+  }
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrThrow(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> map =
+        internalGetPermissions().getMap();
+    if (!map.containsKey(key)) {
+      throw new java.lang.IllegalArgumentException();
     }
+    return map.get(key);
   }
 
   public static final int BUDGET_FIELD_NUMBER = 8;
-  private io.github.protolink_grpc.v1.RunBudget budget_;
+  private io.github.protolink_grpc.v1.Budget budget_;
   /**
    * <pre>
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    * @return Whether the budget field is set.
    */
   @java.lang.Override
@@ -417,23 +484,23 @@ private static final long serialVersionUID = 0L;
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    * @return The budget.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.RunBudget getBudget() {
-    return budget_ == null ? io.github.protolink_grpc.v1.RunBudget.getDefaultInstance() : budget_;
+  public io.github.protolink_grpc.v1.Budget getBudget() {
+    return budget_ == null ? io.github.protolink_grpc.v1.Budget.getDefaultInstance() : budget_;
   }
   /**
    * <pre>
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.RunBudgetOrBuilder getBudgetOrBuilder() {
-    return budget_ == null ? io.github.protolink_grpc.v1.RunBudget.getDefaultInstance() : budget_;
+  public io.github.protolink_grpc.v1.BudgetOrBuilder getBudgetOrBuilder() {
+    return budget_ == null ? io.github.protolink_grpc.v1.Budget.getDefaultInstance() : budget_;
   }
 
   public static final int METADATA_JSON_FIELD_NUMBER = 11;
@@ -653,9 +720,12 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < agentChain_.size(); i++) {
       com.google.protobuf.GeneratedMessage.writeString(output, 6, agentChain_.getRaw(i));
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(permissionsJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 7, permissionsJson_);
-    }
+    com.google.protobuf.GeneratedMessage
+      .serializeStringMapTo(
+        output,
+        internalGetPermissions(),
+        PermissionsDefaultEntryHolder.defaultEntry,
+        7);
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(8, getBudget());
     }
@@ -703,8 +773,15 @@ private static final long serialVersionUID = 0L;
       size += dataSize;
       size += 1 * getAgentChainList().size();
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(permissionsJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(7, permissionsJson_);
+    for (java.util.Map.Entry<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> entry
+         : internalGetPermissions().getMap().entrySet()) {
+      com.google.protobuf.MapEntry<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+      permissions__ = PermissionsDefaultEntryHolder.defaultEntry.newBuilderForType()
+          .setKey(entry.getKey())
+          .setValue(entry.getValue())
+          .build();
+      size += com.google.protobuf.CodedOutputStream
+          .computeMessageSize(7, permissions__);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
@@ -755,8 +832,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getParentRunId())) return false;
     if (!getAgentChainList()
         .equals(other.getAgentChainList())) return false;
-    if (!getPermissionsJson()
-        .equals(other.getPermissionsJson())) return false;
+    if (!internalGetPermissions().equals(
+        other.internalGetPermissions())) return false;
     if (hasBudget() != other.hasBudget()) return false;
     if (hasBudget()) {
       if (!getBudget()
@@ -798,8 +875,10 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + AGENT_CHAIN_FIELD_NUMBER;
       hash = (53 * hash) + getAgentChainList().hashCode();
     }
-    hash = (37 * hash) + PERMISSIONS_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getPermissionsJson().hashCode();
+    if (!internalGetPermissions().getMap().isEmpty()) {
+      hash = (37 * hash) + PERMISSIONS_FIELD_NUMBER;
+      hash = (53 * hash) + internalGetPermissions().hashCode();
+    }
     if (hasBudget()) {
       hash = (37 * hash) + BUDGET_FIELD_NUMBER;
       hash = (53 * hash) + getBudget().hashCode();
@@ -930,6 +1009,28 @@ private static final long serialVersionUID = 0L;
       return io.github.protolink_grpc.v1.Context.internal_static_plgrpc_v1_RunContext_descriptor;
     }
 
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 7:
+          return internalGetPermissions();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMutableMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 7:
+          return internalGetMutablePermissions();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
         internalGetFieldAccessorTable() {
@@ -966,7 +1067,7 @@ private static final long serialVersionUID = 0L;
       parentRunId_ = "";
       agentChain_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
-      permissionsJson_ = "";
+      internalGetMutablePermissions().clear();
       budget_ = null;
       if (budgetBuilder_ != null) {
         budgetBuilder_.dispose();
@@ -1034,7 +1135,7 @@ private static final long serialVersionUID = 0L;
         result.agentChain_ = agentChain_;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.permissionsJson_ = permissionsJson_;
+        result.permissions_ = internalGetPermissions().build(PermissionsDefaultEntryHolder.defaultEntry);
       }
       int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000080) != 0)) {
@@ -1109,11 +1210,9 @@ private static final long serialVersionUID = 0L;
         }
         onChanged();
       }
-      if (!other.getPermissionsJson().isEmpty()) {
-        permissionsJson_ = other.permissionsJson_;
-        bitField0_ |= 0x00000040;
-        onChanged();
-      }
+      internalGetMutablePermissions().mergeFrom(
+          other.internalGetPermissions());
+      bitField0_ |= 0x00000040;
       if (other.hasBudget()) {
         mergeBudget(other.getBudget());
       }
@@ -1198,7 +1297,11 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 50
             case 58: {
-              permissionsJson_ = input.readStringRequireUtf8();
+              com.google.protobuf.MapEntry<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+              permissions__ = input.readMessage(
+                  PermissionsDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
+              internalGetMutablePermissions().ensureBuilderMap().put(
+                  permissions__.getKey(), permissions__.getValue());
               bitField0_ |= 0x00000040;
               break;
             } // case 58
@@ -1861,107 +1964,218 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object permissionsJson_ = "";
-    /**
-     * <pre>
-     * Capability rules, a JSON object. Set by the caller. Empty means none.
-     * </pre>
-     *
-     * <code>string permissions_json = 7;</code>
-     * @return The permissionsJson.
-     */
-    public java.lang.String getPermissionsJson() {
-      java.lang.Object ref = permissionsJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        permissionsJson_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
+    private static final class PermissionsConverter implements com.google.protobuf.MapFieldBuilder.Converter<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder, io.github.protolink_grpc.v1.CapabilityRule> {
+      @java.lang.Override
+      public io.github.protolink_grpc.v1.CapabilityRule build(io.github.protolink_grpc.v1.CapabilityRuleOrBuilder val) {
+        if (val instanceof io.github.protolink_grpc.v1.CapabilityRule) { return (io.github.protolink_grpc.v1.CapabilityRule) val; }
+        return ((io.github.protolink_grpc.v1.CapabilityRule.Builder) val).build();
       }
-    }
-    /**
-     * <pre>
-     * Capability rules, a JSON object. Set by the caller. Empty means none.
-     * </pre>
-     *
-     * <code>string permissions_json = 7;</code>
-     * @return The bytes for permissionsJson.
-     */
-    public com.google.protobuf.ByteString
-        getPermissionsJsonBytes() {
-      java.lang.Object ref = permissionsJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        permissionsJson_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
+
+      @java.lang.Override
+      public com.google.protobuf.MapEntry<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> defaultEntry() {
+        return PermissionsDefaultEntryHolder.defaultEntry;
       }
+    };
+    private static final PermissionsConverter permissionsConverter = new PermissionsConverter();
+
+    private com.google.protobuf.MapFieldBuilder<
+        java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder, io.github.protolink_grpc.v1.CapabilityRule, io.github.protolink_grpc.v1.CapabilityRule.Builder> permissions_;
+    private com.google.protobuf.MapFieldBuilder<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder, io.github.protolink_grpc.v1.CapabilityRule, io.github.protolink_grpc.v1.CapabilityRule.Builder>
+        internalGetPermissions() {
+      if (permissions_ == null) {
+        return new com.google.protobuf.MapFieldBuilder<>(permissionsConverter);
+      }
+      return permissions_;
     }
-    /**
-     * <pre>
-     * Capability rules, a JSON object. Set by the caller. Empty means none.
-     * </pre>
-     *
-     * <code>string permissions_json = 7;</code>
-     * @param value The permissionsJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setPermissionsJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      permissionsJson_ = value;
+    private com.google.protobuf.MapFieldBuilder<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder, io.github.protolink_grpc.v1.CapabilityRule, io.github.protolink_grpc.v1.CapabilityRule.Builder>
+        internalGetMutablePermissions() {
+      if (permissions_ == null) {
+        permissions_ = new com.google.protobuf.MapFieldBuilder<>(permissionsConverter);
+      }
       bitField0_ |= 0x00000040;
       onChanged();
-      return this;
+      return permissions_;
+    }
+    public int getPermissionsCount() {
+      return internalGetPermissions().ensureBuilderMap().size();
     }
     /**
      * <pre>
-     * Capability rules, a JSON object. Set by the caller. Empty means none.
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
      * </pre>
      *
-     * <code>string permissions_json = 7;</code>
-     * @return This builder for chaining.
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
      */
-    public Builder clearPermissionsJson() {
-      permissionsJson_ = getDefaultInstance().getPermissionsJson();
+    @java.lang.Override
+    public boolean containsPermissions(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      return internalGetPermissions().ensureBuilderMap().containsKey(key);
+    }
+    /**
+     * Use {@link #getPermissionsMap()} instead.
+     */
+    @java.lang.Override
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> getPermissions() {
+      return getPermissionsMap();
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    @java.lang.Override
+    public java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> getPermissionsMap() {
+      return internalGetPermissions().getImmutableMap();
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    @java.lang.Override
+    public /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrDefault(
+        java.lang.String key,
+        /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder> map = internalGetMutablePermissions().ensureBuilderMap();
+      return map.containsKey(key) ? permissionsConverter.build(map.get(key)) : defaultValue;
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrThrow(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder> map = internalGetMutablePermissions().ensureBuilderMap();
+      if (!map.containsKey(key)) {
+        throw new java.lang.IllegalArgumentException();
+      }
+      return permissionsConverter.build(map.get(key));
+    }
+    public Builder clearPermissions() {
       bitField0_ = (bitField0_ & ~0x00000040);
-      onChanged();
+      internalGetMutablePermissions().clear();
       return this;
     }
     /**
      * <pre>
-     * Capability rules, a JSON object. Set by the caller. Empty means none.
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
      * </pre>
      *
-     * <code>string permissions_json = 7;</code>
-     * @param value The bytes for permissionsJson to set.
-     * @return This builder for chaining.
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
      */
-    public Builder setPermissionsJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      permissionsJson_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
+    public Builder removePermissions(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      internalGetMutablePermissions().ensureBuilderMap()
+          .remove(key);
       return this;
+    }
+    /**
+     * Use alternate mutation accessors instead.
+     */
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+        getMutablePermissions() {
+      bitField0_ |= 0x00000040;
+      return internalGetMutablePermissions().ensureMessageMap();
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    public Builder putPermissions(
+        java.lang.String key,
+        io.github.protolink_grpc.v1.CapabilityRule value) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      if (value == null) { throw new NullPointerException("map value"); }
+      internalGetMutablePermissions().ensureBuilderMap()
+          .put(key, value);
+      bitField0_ |= 0x00000040;
+      return this;
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    public Builder putAllPermissions(
+        java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> values) {
+      for (java.util.Map.Entry<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule> e : values.entrySet()) {
+        if (e.getKey() == null || e.getValue() == null) {
+          throw new NullPointerException();
+        }
+      }
+      internalGetMutablePermissions().ensureBuilderMap()
+          .putAll(values);
+      bitField0_ |= 0x00000040;
+      return this;
+    }
+    /**
+     * <pre>
+     * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+     * means none.
+     * </pre>
+     *
+     * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+     */
+    public io.github.protolink_grpc.v1.CapabilityRule.Builder putPermissionsBuilderIfAbsent(
+        java.lang.String key) {
+      java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRuleOrBuilder> builderMap = internalGetMutablePermissions().ensureBuilderMap();
+      io.github.protolink_grpc.v1.CapabilityRuleOrBuilder entry = builderMap.get(key);
+      if (entry == null) {
+        entry = io.github.protolink_grpc.v1.CapabilityRule.newBuilder();
+        builderMap.put(key, entry);
+      }
+      if (entry instanceof io.github.protolink_grpc.v1.CapabilityRule) {
+        entry = ((io.github.protolink_grpc.v1.CapabilityRule) entry).toBuilder();
+        builderMap.put(key, entry);
+      }
+      return (io.github.protolink_grpc.v1.CapabilityRule.Builder) entry;
     }
 
-    private io.github.protolink_grpc.v1.RunBudget budget_;
+    private io.github.protolink_grpc.v1.Budget budget_;
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RunBudget, io.github.protolink_grpc.v1.RunBudget.Builder, io.github.protolink_grpc.v1.RunBudgetOrBuilder> budgetBuilder_;
+        io.github.protolink_grpc.v1.Budget, io.github.protolink_grpc.v1.Budget.Builder, io.github.protolink_grpc.v1.BudgetOrBuilder> budgetBuilder_;
     /**
      * <pre>
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      * @return Whether the budget field is set.
      */
     public boolean hasBudget() {
@@ -1972,12 +2186,12 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      * @return The budget.
      */
-    public io.github.protolink_grpc.v1.RunBudget getBudget() {
+    public io.github.protolink_grpc.v1.Budget getBudget() {
       if (budgetBuilder_ == null) {
-        return budget_ == null ? io.github.protolink_grpc.v1.RunBudget.getDefaultInstance() : budget_;
+        return budget_ == null ? io.github.protolink_grpc.v1.Budget.getDefaultInstance() : budget_;
       } else {
         return budgetBuilder_.getMessage();
       }
@@ -1987,9 +2201,9 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
-    public Builder setBudget(io.github.protolink_grpc.v1.RunBudget value) {
+    public Builder setBudget(io.github.protolink_grpc.v1.Budget value) {
       if (budgetBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -2007,10 +2221,10 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
     public Builder setBudget(
-        io.github.protolink_grpc.v1.RunBudget.Builder builderForValue) {
+        io.github.protolink_grpc.v1.Budget.Builder builderForValue) {
       if (budgetBuilder_ == null) {
         budget_ = builderForValue.build();
       } else {
@@ -2025,13 +2239,13 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
-    public Builder mergeBudget(io.github.protolink_grpc.v1.RunBudget value) {
+    public Builder mergeBudget(io.github.protolink_grpc.v1.Budget value) {
       if (budgetBuilder_ == null) {
         if (((bitField0_ & 0x00000080) != 0) &&
           budget_ != null &&
-          budget_ != io.github.protolink_grpc.v1.RunBudget.getDefaultInstance()) {
+          budget_ != io.github.protolink_grpc.v1.Budget.getDefaultInstance()) {
           getBudgetBuilder().mergeFrom(value);
         } else {
           budget_ = value;
@@ -2050,7 +2264,7 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
     public Builder clearBudget() {
       bitField0_ = (bitField0_ & ~0x00000080);
@@ -2067,9 +2281,9 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
-    public io.github.protolink_grpc.v1.RunBudget.Builder getBudgetBuilder() {
+    public io.github.protolink_grpc.v1.Budget.Builder getBudgetBuilder() {
       bitField0_ |= 0x00000080;
       onChanged();
       return internalGetBudgetFieldBuilder().getBuilder();
@@ -2079,14 +2293,14 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
-    public io.github.protolink_grpc.v1.RunBudgetOrBuilder getBudgetOrBuilder() {
+    public io.github.protolink_grpc.v1.BudgetOrBuilder getBudgetOrBuilder() {
       if (budgetBuilder_ != null) {
         return budgetBuilder_.getMessageOrBuilder();
       } else {
         return budget_ == null ?
-            io.github.protolink_grpc.v1.RunBudget.getDefaultInstance() : budget_;
+            io.github.protolink_grpc.v1.Budget.getDefaultInstance() : budget_;
       }
     }
     /**
@@ -2094,14 +2308,14 @@ private static final long serialVersionUID = 0L;
      * Limits of the run. Set by the caller. Unset means no limit.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+     * <code>.plgrpc.v1.Budget budget = 8;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RunBudget, io.github.protolink_grpc.v1.RunBudget.Builder, io.github.protolink_grpc.v1.RunBudgetOrBuilder> 
+        io.github.protolink_grpc.v1.Budget, io.github.protolink_grpc.v1.Budget.Builder, io.github.protolink_grpc.v1.BudgetOrBuilder> 
         internalGetBudgetFieldBuilder() {
       if (budgetBuilder_ == null) {
         budgetBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.RunBudget, io.github.protolink_grpc.v1.RunBudget.Builder, io.github.protolink_grpc.v1.RunBudgetOrBuilder>(
+            io.github.protolink_grpc.v1.Budget, io.github.protolink_grpc.v1.Budget.Builder, io.github.protolink_grpc.v1.BudgetOrBuilder>(
                 getBudget(),
                 getParentForChildren(),
                 isClean());

@@ -155,30 +155,74 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Capability rules, a JSON object. Set by the caller. Empty means none.
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
    * </pre>
    *
-   * <code>string permissions_json = 7;</code>
-   * @return The permissionsJson.
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
    */
-  java.lang.String getPermissionsJson();
+  int getPermissionsCount();
   /**
    * <pre>
-   * Capability rules, a JSON object. Set by the caller. Empty means none.
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
    * </pre>
    *
-   * <code>string permissions_json = 7;</code>
-   * @return The bytes for permissionsJson.
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
    */
-  com.google.protobuf.ByteString
-      getPermissionsJsonBytes();
+  boolean containsPermissions(
+      java.lang.String key);
+  /**
+   * Use {@link #getPermissionsMap()} instead.
+   */
+  @java.lang.Deprecated
+  java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+  getPermissions();
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+  getPermissionsMap();
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrDefault(
+      java.lang.String key,
+      /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule defaultValue);
+  /**
+   * <pre>
+   * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
+   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
+   * means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
+   */
+  io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrThrow(
+      java.lang.String key);
 
   /**
    * <pre>
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    * @return Whether the budget field is set.
    */
   boolean hasBudget();
@@ -187,18 +231,18 @@ public interface RunContextOrBuilder extends
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    * @return The budget.
    */
-  io.github.protolink_grpc.v1.RunBudget getBudget();
+  io.github.protolink_grpc.v1.Budget getBudget();
   /**
    * <pre>
    * Limits of the run. Set by the caller. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 8;</code>
+   * <code>.plgrpc.v1.Budget budget = 8;</code>
    */
-  io.github.protolink_grpc.v1.RunBudgetOrBuilder getBudgetOrBuilder();
+  io.github.protolink_grpc.v1.BudgetOrBuilder getBudgetOrBuilder();
 
   /**
    * <pre>

@@ -135,30 +135,64 @@ public interface RunOptionsOrBuilder extends
 
   /**
    * <pre>
-   * Capability rules, a JSON object. Empty means none.
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
    * </pre>
    *
-   * <code>string permissions_json = 6;</code>
-   * @return The permissionsJson.
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
    */
-  java.lang.String getPermissionsJson();
+  int getPermissionsCount();
   /**
    * <pre>
-   * Capability rules, a JSON object. Empty means none.
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
    * </pre>
    *
-   * <code>string permissions_json = 6;</code>
-   * @return The bytes for permissionsJson.
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
    */
-  com.google.protobuf.ByteString
-      getPermissionsJsonBytes();
+  boolean containsPermissions(
+      java.lang.String key);
+  /**
+   * Use {@link #getPermissionsMap()} instead.
+   */
+  @java.lang.Deprecated
+  java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+  getPermissions();
+  /**
+   * <pre>
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
+   */
+  java.util.Map<java.lang.String, io.github.protolink_grpc.v1.CapabilityRule>
+  getPermissionsMap();
+  /**
+   * <pre>
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
+   */
+  /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrDefault(
+      java.lang.String key,
+      /* nullable */
+io.github.protolink_grpc.v1.CapabilityRule defaultValue);
+  /**
+   * <pre>
+   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * </pre>
+   *
+   * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
+   */
+  io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrThrow(
+      java.lang.String key);
 
   /**
    * <pre>
    * Limits of the run. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 7;</code>
+   * <code>.plgrpc.v1.Budget budget = 7;</code>
    * @return Whether the budget field is set.
    */
   boolean hasBudget();
@@ -167,18 +201,18 @@ public interface RunOptionsOrBuilder extends
    * Limits of the run. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 7;</code>
+   * <code>.plgrpc.v1.Budget budget = 7;</code>
    * @return The budget.
    */
-  io.github.protolink_grpc.v1.RunBudget getBudget();
+  io.github.protolink_grpc.v1.Budget getBudget();
   /**
    * <pre>
    * Limits of the run. Unset means no limit.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunBudget budget = 7;</code>
+   * <code>.plgrpc.v1.Budget budget = 7;</code>
    */
-  io.github.protolink_grpc.v1.RunBudgetOrBuilder getBudgetOrBuilder();
+  io.github.protolink_grpc.v1.BudgetOrBuilder getBudgetOrBuilder();
 
   /**
    * <pre>

@@ -799,13 +799,13 @@ private static final long serialVersionUID = 0L;
   }
 
   public static final int USAGE_FIELD_NUMBER = 19;
-  private io.github.protolink_grpc.v1.BudgetUsage usage_;
+  private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    * @return Whether the usage field is set.
    */
   @java.lang.Override
@@ -817,23 +817,23 @@ private static final long serialVersionUID = 0L;
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    * @return The usage.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public io.github.protolink_grpc.v1.Usage getUsage() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
 
   public static final int OUTPUT_ID_FIELD_NUMBER = 20;
@@ -4314,15 +4314,15 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private io.github.protolink_grpc.v1.BudgetUsage usage_;
+    private io.github.protolink_grpc.v1.Usage usage_;
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> usageBuilder_;
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      * @return Whether the usage field is set.
      */
     public boolean hasUsage() {
@@ -4333,12 +4333,12 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      * @return The usage.
      */
-    public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
+    public io.github.protolink_grpc.v1.Usage getUsage() {
       if (usageBuilder_ == null) {
-        return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+        return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       } else {
         return usageBuilder_.getMessage();
       }
@@ -4348,9 +4348,9 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
-    public Builder setUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder setUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -4368,10 +4368,10 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
     public Builder setUsage(
-        io.github.protolink_grpc.v1.BudgetUsage.Builder builderForValue) {
+        io.github.protolink_grpc.v1.Usage.Builder builderForValue) {
       if (usageBuilder_ == null) {
         usage_ = builderForValue.build();
       } else {
@@ -4386,13 +4386,13 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
-    public Builder mergeUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder mergeUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
         if (((bitField0_ & 0x00040000) != 0) &&
           usage_ != null &&
-          usage_ != io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance()) {
+          usage_ != io.github.protolink_grpc.v1.Usage.getDefaultInstance()) {
           getUsageBuilder().mergeFrom(value);
         } else {
           usage_ = value;
@@ -4411,7 +4411,7 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
     public Builder clearUsage() {
       bitField0_ = (bitField0_ & ~0x00040000);
@@ -4428,9 +4428,9 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsage.Builder getUsageBuilder() {
+    public io.github.protolink_grpc.v1.Usage.Builder getUsageBuilder() {
       bitField0_ |= 0x00040000;
       onChanged();
       return internalGetUsageFieldBuilder().getBuilder();
@@ -4440,14 +4440,14 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
+    public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
       if (usageBuilder_ != null) {
         return usageBuilder_.getMessageOrBuilder();
       } else {
         return usage_ == null ?
-            io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+            io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       }
     }
     /**
@@ -4455,14 +4455,14 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+     * <code>.plgrpc.v1.Usage usage = 19;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> 
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> 
         internalGetUsageFieldBuilder() {
       if (usageBuilder_ == null) {
         usageBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder>(
+            io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder>(
                 getUsage(),
                 getParentForChildren(),
                 isClean());

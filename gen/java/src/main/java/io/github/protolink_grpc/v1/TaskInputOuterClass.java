@@ -36,6 +36,11 @@ public final class TaskInputOuterClass {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_RunOptions_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_RunOptions_PermissionsEntry_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_RunOptions_PermissionsEntry_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -46,36 +51,40 @@ public final class TaskInputOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\032plgrpc/v1/task_input.proto\022\tplgrpc.v1\032" +
-      "\037google/protobuf/timestamp.proto\032\027plgrpc" +
-      "/v1/context.proto\032\024plgrpc/v1/task.proto\"" +
-      "\317\002\n\tTaskInput\022\017\n\007task_id\030\001 \001(\t\022%\n\006target" +
-      "\030\002 \001(\0162\025.plgrpc.v1.TaskTarget\022\031\n\021expecte" +
-      "d_sequence\030\003 \001(\003\022$\n\010messages\030\004 \003(\0132\022.plg" +
-      "rpc.v1.Message\022&\n\tartifacts\030\005 \003(\0132\023.plgr" +
-      "pc.v1.Artifact\022\022\n\nsession_id\030\006 \001(\t\022&\n\007op" +
-      "tions\030\007 \001(\0132\025.plgrpc.v1.RunOptions\022\025\n\rme" +
-      "tadata_json\030\010 \001(\t\022\027\n\017flow_state_json\030\t \001" +
-      "(\t\022/\n\013create_time\030\n \001(\0132\032.google.protobu" +
-      "f.TimestampJ\004\010\013\020\020\"\371\001\n\nRunOptions\022\016\n\006run_" +
-      "id\030\001 \001(\t\022\020\n\010trace_id\030\002 \001(\t\022\025\n\rworkspace_" +
-      "uri\030\003 \001(\t\022\025\n\rparent_run_id\030\004 \001(\t\022\023\n\013agen" +
-      "t_chain\030\005 \003(\t\022\030\n\020permissions_json\030\006 \001(\t\022" +
-      "$\n\006budget\030\007 \001(\0132\024.plgrpc.v1.RunBudget\022\025\n" +
-      "\rmetadata_json\030\010 \001(\t\022/\n\013create_time\030\t \001(" +
-      "\0132\032.google.protobuf.Timestamp*\177\n\nTaskTar" +
-      "get\022\033\n\027TASK_TARGET_UNSPECIFIED\020\000\022\026\n\022TASK" +
-      "_TARGET_CREATE\020\001\022\030\n\024TASK_TARGET_CONTINUE" +
-      "\020\002\022\"\n\036TASK_TARGET_CREATE_OR_CONTINUE\020\003Bc" +
-      "\n\033io.github.protolink_grpc.v1P\001ZBgithub." +
-      "com/protolink-grpc/protolink-grpc/gen/go" +
-      "/plgrpc/v1;plgrpcv1b\006proto3"
+      "\037google/protobuf/timestamp.proto\032\026plgrpc" +
+      "/v1/policy.proto\032\024plgrpc/v1/task.proto\032\025" +
+      "plgrpc/v1/usage.proto\"\317\002\n\tTaskInput\022\017\n\007t" +
+      "ask_id\030\001 \001(\t\022%\n\006target\030\002 \001(\0162\025.plgrpc.v1" +
+      ".TaskTarget\022\031\n\021expected_sequence\030\003 \001(\003\022$" +
+      "\n\010messages\030\004 \003(\0132\022.plgrpc.v1.Message\022&\n\t" +
+      "artifacts\030\005 \003(\0132\023.plgrpc.v1.Artifact\022\022\n\n" +
+      "session_id\030\006 \001(\t\022&\n\007options\030\007 \001(\0132\025.plgr" +
+      "pc.v1.RunOptions\022\025\n\rmetadata_json\030\010 \001(\t\022" +
+      "\027\n\017flow_state_json\030\t \001(\t\022/\n\013create_time\030" +
+      "\n \001(\0132\032.google.protobuf.TimestampJ\004\010\013\020\020\"" +
+      "\350\002\n\nRunOptions\022\016\n\006run_id\030\001 \001(\t\022\020\n\010trace_" +
+      "id\030\002 \001(\t\022\025\n\rworkspace_uri\030\003 \001(\t\022\025\n\rparen" +
+      "t_run_id\030\004 \001(\t\022\023\n\013agent_chain\030\005 \003(\t\022;\n\013p" +
+      "ermissions\030\006 \003(\0132&.plgrpc.v1.RunOptions." +
+      "PermissionsEntry\022!\n\006budget\030\007 \001(\0132\021.plgrp" +
+      "c.v1.Budget\022\025\n\rmetadata_json\030\010 \001(\t\022/\n\013cr" +
+      "eate_time\030\t \001(\0132\032.google.protobuf.Timest" +
+      "amp\032M\n\020PermissionsEntry\022\013\n\003key\030\001 \001(\t\022(\n\005" +
+      "value\030\002 \001(\0132\031.plgrpc.v1.CapabilityRule:\002" +
+      "8\001*\177\n\nTaskTarget\022\033\n\027TASK_TARGET_UNSPECIF" +
+      "IED\020\000\022\026\n\022TASK_TARGET_CREATE\020\001\022\030\n\024TASK_TA" +
+      "RGET_CONTINUE\020\002\022\"\n\036TASK_TARGET_CREATE_OR" +
+      "_CONTINUE\020\003Bc\n\033io.github.protolink_grpc." +
+      "v1P\001ZBgithub.com/protolink-grpc/protolin" +
+      "k-grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           com.google.protobuf.TimestampProto.getDescriptor(),
-          io.github.protolink_grpc.v1.Context.getDescriptor(),
+          io.github.protolink_grpc.v1.Policy.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_TaskInput_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -88,11 +97,18 @@ public final class TaskInputOuterClass {
     internal_static_plgrpc_v1_RunOptions_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunOptions_descriptor,
-        new java.lang.String[] { "RunId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "PermissionsJson", "Budget", "MetadataJson", "CreateTime", });
+        new java.lang.String[] { "RunId", "TraceId", "WorkspaceUri", "ParentRunId", "AgentChain", "Permissions", "Budget", "MetadataJson", "CreateTime", });
+    internal_static_plgrpc_v1_RunOptions_PermissionsEntry_descriptor =
+      internal_static_plgrpc_v1_RunOptions_descriptor.getNestedTypes().get(0);
+    internal_static_plgrpc_v1_RunOptions_PermissionsEntry_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_RunOptions_PermissionsEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.TimestampProto.getDescriptor();
-    io.github.protolink_grpc.v1.Context.getDescriptor();
+    io.github.protolink_grpc.v1.Policy.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

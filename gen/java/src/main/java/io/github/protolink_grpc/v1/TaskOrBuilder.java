@@ -447,7 +447,7 @@ public interface TaskOrBuilder extends
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    * @return Whether the usage field is set.
    */
   boolean hasUsage();
@@ -456,18 +456,18 @@ public interface TaskOrBuilder extends
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    * @return The usage.
    */
-  io.github.protolink_grpc.v1.BudgetUsage getUsage();
+  io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 19;</code>
+   * <code>.plgrpc.v1.Usage usage = 19;</code>
    */
-  io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder();
+  io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder();
 
   /**
    * <pre>

@@ -37,7 +37,6 @@ private static final long serialVersionUID = 0L;
     previousState_ = 0;
     newState_ = 0;
     cancelReason_ = "";
-    cause_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -191,93 +190,52 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int ATTEMPT_FIELD_NUMBER = 8;
-  private int attempt_ = 0;
+  public static final int RUN_FIELD_NUMBER = 5;
+  private io.github.protolink_grpc.v1.RunStart run_;
   /**
    * <pre>
-   * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>int32 attempt = 8;</code>
-   * @return The attempt.
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
+   * @return Whether the run field is set.
    */
   @java.lang.Override
-  public int getAttempt() {
-    return attempt_;
-  }
-
-  public static final int CAUSE_FIELD_NUMBER = 5;
-  private int cause_ = 0;
-  /**
-   * <pre>
-   * Why a run begins here. Set by the server when the new state is working.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunCause cause = 5;</code>
-   * @return The enum numeric value on the wire for cause.
-   */
-  @java.lang.Override public int getCauseValue() {
-    return cause_;
-  }
-  /**
-   * <pre>
-   * Why a run begins here. Set by the server when the new state is working.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunCause cause = 5;</code>
-   * @return The cause.
-   */
-  @java.lang.Override public io.github.protolink_grpc.v1.RunCause getCause() {
-    io.github.protolink_grpc.v1.RunCause result = io.github.protolink_grpc.v1.RunCause.forNumber(cause_);
-    return result == null ? io.github.protolink_grpc.v1.RunCause.UNRECOGNIZED : result;
-  }
-
-  public static final int CONTEXT_FIELD_NUMBER = 6;
-  private io.github.protolink_grpc.v1.RunContext context_;
-  /**
-   * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
-   * @return Whether the context field is set.
-   */
-  @java.lang.Override
-  public boolean hasContext() {
+  public boolean hasRun() {
     return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
-   * @return The context.
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
+   * @return The run.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.RunContext getContext() {
-    return context_ == null ? io.github.protolink_grpc.v1.RunContext.getDefaultInstance() : context_;
+  public io.github.protolink_grpc.v1.RunStart getRun() {
+    return run_ == null ? io.github.protolink_grpc.v1.RunStart.getDefaultInstance() : run_;
   }
   /**
    * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.RunContextOrBuilder getContextOrBuilder() {
-    return context_ == null ? io.github.protolink_grpc.v1.RunContext.getDefaultInstance() : context_;
+  public io.github.protolink_grpc.v1.RunStartOrBuilder getRunOrBuilder() {
+    return run_ == null ? io.github.protolink_grpc.v1.RunStart.getDefaultInstance() : run_;
   }
 
-  public static final int USAGE_FIELD_NUMBER = 7;
-  private io.github.protolink_grpc.v1.BudgetUsage usage_;
+  public static final int USAGE_FIELD_NUMBER = 6;
+  private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    * @return Whether the usage field is set.
    */
   @java.lang.Override
@@ -289,23 +247,23 @@ private static final long serialVersionUID = 0L;
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    * @return The usage.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public io.github.protolink_grpc.v1.Usage getUsage() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
-    return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+  public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
+    return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -334,17 +292,11 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 4, cancelReason_);
     }
-    if (cause_ != io.github.protolink_grpc.v1.RunCause.RUN_CAUSE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(5, cause_);
-    }
     if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeMessage(6, getContext());
+      output.writeMessage(5, getRun());
     }
     if (((bitField0_ & 0x00000004) != 0)) {
-      output.writeMessage(7, getUsage());
-    }
-    if (attempt_ != 0) {
-      output.writeInt32(8, attempt_);
+      output.writeMessage(6, getUsage());
     }
     getUnknownFields().writeTo(output);
   }
@@ -370,21 +322,13 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(cancelReason_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(4, cancelReason_);
     }
-    if (cause_ != io.github.protolink_grpc.v1.RunCause.RUN_CAUSE_UNSPECIFIED.getNumber()) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(5, cause_);
-    }
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(6, getContext());
+        .computeMessageSize(5, getRun());
     }
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(7, getUsage());
-    }
-    if (attempt_ != 0) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(8, attempt_);
+        .computeMessageSize(6, getUsage());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -410,13 +354,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!getCancelReason()
         .equals(other.getCancelReason())) return false;
-    if (getAttempt()
-        != other.getAttempt()) return false;
-    if (cause_ != other.cause_) return false;
-    if (hasContext() != other.hasContext()) return false;
-    if (hasContext()) {
-      if (!getContext()
-          .equals(other.getContext())) return false;
+    if (hasRun() != other.hasRun()) return false;
+    if (hasRun()) {
+      if (!getRun()
+          .equals(other.getRun())) return false;
     }
     if (hasUsage() != other.hasUsage()) return false;
     if (hasUsage()) {
@@ -444,13 +385,9 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + CANCEL_REASON_FIELD_NUMBER;
     hash = (53 * hash) + getCancelReason().hashCode();
-    hash = (37 * hash) + ATTEMPT_FIELD_NUMBER;
-    hash = (53 * hash) + getAttempt();
-    hash = (37 * hash) + CAUSE_FIELD_NUMBER;
-    hash = (53 * hash) + cause_;
-    if (hasContext()) {
-      hash = (37 * hash) + CONTEXT_FIELD_NUMBER;
-      hash = (53 * hash) + getContext().hashCode();
+    if (hasRun()) {
+      hash = (37 * hash) + RUN_FIELD_NUMBER;
+      hash = (53 * hash) + getRun().hashCode();
     }
     if (hasUsage()) {
       hash = (37 * hash) + USAGE_FIELD_NUMBER;
@@ -593,7 +530,7 @@ private static final long serialVersionUID = 0L;
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
         internalGetFailureFieldBuilder();
-        internalGetContextFieldBuilder();
+        internalGetRunFieldBuilder();
         internalGetUsageFieldBuilder();
       }
     }
@@ -609,12 +546,10 @@ private static final long serialVersionUID = 0L;
         failureBuilder_ = null;
       }
       cancelReason_ = "";
-      attempt_ = 0;
-      cause_ = 0;
-      context_ = null;
-      if (contextBuilder_ != null) {
-        contextBuilder_.dispose();
-        contextBuilder_ = null;
+      run_ = null;
+      if (runBuilder_ != null) {
+        runBuilder_.dispose();
+        runBuilder_ = null;
       }
       usage_ = null;
       if (usageBuilder_ != null) {
@@ -671,18 +606,12 @@ private static final long serialVersionUID = 0L;
         result.cancelReason_ = cancelReason_;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.attempt_ = attempt_;
-      }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.cause_ = cause_;
-      }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.context_ = contextBuilder_ == null
-            ? context_
-            : contextBuilder_.build();
+        result.run_ = runBuilder_ == null
+            ? run_
+            : runBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
@@ -717,14 +646,8 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000008;
         onChanged();
       }
-      if (other.getAttempt() != 0) {
-        setAttempt(other.getAttempt());
-      }
-      if (other.cause_ != 0) {
-        setCauseValue(other.getCauseValue());
-      }
-      if (other.hasContext()) {
-        mergeContext(other.getContext());
+      if (other.hasRun()) {
+        mergeRun(other.getRun());
       }
       if (other.hasUsage()) {
         mergeUsage(other.getUsage());
@@ -777,30 +700,20 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
-            case 40: {
-              cause_ = input.readEnum();
-              bitField0_ |= 0x00000020;
-              break;
-            } // case 40
-            case 50: {
+            case 42: {
               input.readMessage(
-                  internalGetContextFieldBuilder().getBuilder(),
+                  internalGetRunFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000040;
+              bitField0_ |= 0x00000010;
               break;
-            } // case 50
-            case 58: {
+            } // case 42
+            case 50: {
               input.readMessage(
                   internalGetUsageFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000080;
+              bitField0_ |= 0x00000020;
               break;
-            } // case 58
-            case 64: {
-              attempt_ = input.readInt32();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 64
+            } // case 50
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1209,303 +1122,188 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private int attempt_ ;
+    private io.github.protolink_grpc.v1.RunStart run_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.RunStart, io.github.protolink_grpc.v1.RunStart.Builder, io.github.protolink_grpc.v1.RunStartOrBuilder> runBuilder_;
     /**
      * <pre>
-     * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 8;</code>
-     * @return The attempt.
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
+     * @return Whether the run field is set.
      */
-    @java.lang.Override
-    public int getAttempt() {
-      return attempt_;
+    public boolean hasRun() {
+      return ((bitField0_ & 0x00000010) != 0);
     }
     /**
      * <pre>
-     * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 8;</code>
-     * @param value The attempt to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
+     * @return The run.
      */
-    public Builder setAttempt(int value) {
-
-      attempt_ = value;
+    public io.github.protolink_grpc.v1.RunStart getRun() {
+      if (runBuilder_ == null) {
+        return run_ == null ? io.github.protolink_grpc.v1.RunStart.getDefaultInstance() : run_;
+      } else {
+        return runBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
+     */
+    public Builder setRun(io.github.protolink_grpc.v1.RunStart value) {
+      if (runBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        run_ = value;
+      } else {
+        runBuilder_.setMessage(value);
+      }
       bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>int32 attempt = 8;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
-    public Builder clearAttempt() {
-      bitField0_ = (bitField0_ & ~0x00000010);
-      attempt_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private int cause_ = 0;
-    /**
-     * <pre>
-     * Why a run begins here. Set by the server when the new state is working.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunCause cause = 5;</code>
-     * @return The enum numeric value on the wire for cause.
-     */
-    @java.lang.Override public int getCauseValue() {
-      return cause_;
-    }
-    /**
-     * <pre>
-     * Why a run begins here. Set by the server when the new state is working.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunCause cause = 5;</code>
-     * @param value The enum numeric value on the wire for cause to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCauseValue(int value) {
-      cause_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why a run begins here. Set by the server when the new state is working.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunCause cause = 5;</code>
-     * @return The cause.
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.RunCause getCause() {
-      io.github.protolink_grpc.v1.RunCause result = io.github.protolink_grpc.v1.RunCause.forNumber(cause_);
-      return result == null ? io.github.protolink_grpc.v1.RunCause.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * Why a run begins here. Set by the server when the new state is working.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunCause cause = 5;</code>
-     * @param value The cause to set.
-     * @return This builder for chaining.
-     */
-    public Builder setCause(io.github.protolink_grpc.v1.RunCause value) {
-      if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00000020;
-      cause_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why a run begins here. Set by the server when the new state is working.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunCause cause = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearCause() {
-      bitField0_ = (bitField0_ & ~0x00000020);
-      cause_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private io.github.protolink_grpc.v1.RunContext context_;
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder> contextBuilder_;
-    /**
-     * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
-     * @return Whether the context field is set.
-     */
-    public boolean hasContext() {
-      return ((bitField0_ & 0x00000040) != 0);
-    }
-    /**
-     * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
-     * @return The context.
-     */
-    public io.github.protolink_grpc.v1.RunContext getContext() {
-      if (contextBuilder_ == null) {
-        return context_ == null ? io.github.protolink_grpc.v1.RunContext.getDefaultInstance() : context_;
+    public Builder setRun(
+        io.github.protolink_grpc.v1.RunStart.Builder builderForValue) {
+      if (runBuilder_ == null) {
+        run_ = builderForValue.build();
       } else {
-        return contextBuilder_.getMessage();
+        runBuilder_.setMessage(builderForValue.build());
       }
-    }
-    /**
-     * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
-     */
-    public Builder setContext(io.github.protolink_grpc.v1.RunContext value) {
-      if (contextBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        context_ = value;
-      } else {
-        contextBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
-    public Builder setContext(
-        io.github.protolink_grpc.v1.RunContext.Builder builderForValue) {
-      if (contextBuilder_ == null) {
-        context_ = builderForValue.build();
-      } else {
-        contextBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
-     */
-    public Builder mergeContext(io.github.protolink_grpc.v1.RunContext value) {
-      if (contextBuilder_ == null) {
-        if (((bitField0_ & 0x00000040) != 0) &&
-          context_ != null &&
-          context_ != io.github.protolink_grpc.v1.RunContext.getDefaultInstance()) {
-          getContextBuilder().mergeFrom(value);
+    public Builder mergeRun(io.github.protolink_grpc.v1.RunStart value) {
+      if (runBuilder_ == null) {
+        if (((bitField0_ & 0x00000010) != 0) &&
+          run_ != null &&
+          run_ != io.github.protolink_grpc.v1.RunStart.getDefaultInstance()) {
+          getRunBuilder().mergeFrom(value);
         } else {
-          context_ = value;
+          run_ = value;
         }
       } else {
-        contextBuilder_.mergeFrom(value);
+        runBuilder_.mergeFrom(value);
       }
-      if (context_ != null) {
-        bitField0_ |= 0x00000040;
+      if (run_ != null) {
+        bitField0_ |= 0x00000010;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
-    public Builder clearContext() {
-      bitField0_ = (bitField0_ & ~0x00000040);
-      context_ = null;
-      if (contextBuilder_ != null) {
-        contextBuilder_.dispose();
-        contextBuilder_ = null;
+    public Builder clearRun() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      run_ = null;
+      if (runBuilder_ != null) {
+        runBuilder_.dispose();
+        runBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
-    public io.github.protolink_grpc.v1.RunContext.Builder getContextBuilder() {
-      bitField0_ |= 0x00000040;
+    public io.github.protolink_grpc.v1.RunStart.Builder getRunBuilder() {
+      bitField0_ |= 0x00000010;
       onChanged();
-      return internalGetContextFieldBuilder().getBuilder();
+      return internalGetRunFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
-    public io.github.protolink_grpc.v1.RunContextOrBuilder getContextOrBuilder() {
-      if (contextBuilder_ != null) {
-        return contextBuilder_.getMessageOrBuilder();
+    public io.github.protolink_grpc.v1.RunStartOrBuilder getRunOrBuilder() {
+      if (runBuilder_ != null) {
+        return runBuilder_.getMessageOrBuilder();
       } else {
-        return context_ == null ?
-            io.github.protolink_grpc.v1.RunContext.getDefaultInstance() : context_;
+        return run_ == null ?
+            io.github.protolink_grpc.v1.RunStart.getDefaultInstance() : run_;
       }
     }
     /**
      * <pre>
-     * Envelope of the run that begins here. Set by the server where it differs from the task's.
+     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
-     * <code>.plgrpc.v1.RunContext context = 6;</code>
+     * <code>.plgrpc.v1.RunStart run = 5;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder> 
-        internalGetContextFieldBuilder() {
-      if (contextBuilder_ == null) {
-        contextBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder>(
-                getContext(),
+        io.github.protolink_grpc.v1.RunStart, io.github.protolink_grpc.v1.RunStart.Builder, io.github.protolink_grpc.v1.RunStartOrBuilder> 
+        internalGetRunFieldBuilder() {
+      if (runBuilder_ == null) {
+        runBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.RunStart, io.github.protolink_grpc.v1.RunStart.Builder, io.github.protolink_grpc.v1.RunStartOrBuilder>(
+                getRun(),
                 getParentForChildren(),
                 isClean());
-        context_ = null;
+        run_ = null;
       }
-      return contextBuilder_;
+      return runBuilder_;
     }
 
-    private io.github.protolink_grpc.v1.BudgetUsage usage_;
+    private io.github.protolink_grpc.v1.Usage usage_;
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> usageBuilder_;
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      * @return Whether the usage field is set.
      */
     public boolean hasUsage() {
-      return ((bitField0_ & 0x00000080) != 0);
+      return ((bitField0_ & 0x00000020) != 0);
     }
     /**
      * <pre>
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      * @return The usage.
      */
-    public io.github.protolink_grpc.v1.BudgetUsage getUsage() {
+    public io.github.protolink_grpc.v1.Usage getUsage() {
       if (usageBuilder_ == null) {
-        return usage_ == null ? io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+        return usage_ == null ? io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       } else {
         return usageBuilder_.getMessage();
       }
@@ -1515,9 +1313,9 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public Builder setUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder setUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
@@ -1526,7 +1324,7 @@ private static final long serialVersionUID = 0L;
       } else {
         usageBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000080;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1535,16 +1333,16 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
     public Builder setUsage(
-        io.github.protolink_grpc.v1.BudgetUsage.Builder builderForValue) {
+        io.github.protolink_grpc.v1.Usage.Builder builderForValue) {
       if (usageBuilder_ == null) {
         usage_ = builderForValue.build();
       } else {
         usageBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000080;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1553,13 +1351,13 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public Builder mergeUsage(io.github.protolink_grpc.v1.BudgetUsage value) {
+    public Builder mergeUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
-        if (((bitField0_ & 0x00000080) != 0) &&
+        if (((bitField0_ & 0x00000020) != 0) &&
           usage_ != null &&
-          usage_ != io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance()) {
+          usage_ != io.github.protolink_grpc.v1.Usage.getDefaultInstance()) {
           getUsageBuilder().mergeFrom(value);
         } else {
           usage_ = value;
@@ -1568,7 +1366,7 @@ private static final long serialVersionUID = 0L;
         usageBuilder_.mergeFrom(value);
       }
       if (usage_ != null) {
-        bitField0_ |= 0x00000080;
+        bitField0_ |= 0x00000020;
         onChanged();
       }
       return this;
@@ -1578,10 +1376,10 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
     public Builder clearUsage() {
-      bitField0_ = (bitField0_ & ~0x00000080);
+      bitField0_ = (bitField0_ & ~0x00000020);
       usage_ = null;
       if (usageBuilder_ != null) {
         usageBuilder_.dispose();
@@ -1595,10 +1393,10 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsage.Builder getUsageBuilder() {
-      bitField0_ |= 0x00000080;
+    public io.github.protolink_grpc.v1.Usage.Builder getUsageBuilder() {
+      bitField0_ |= 0x00000020;
       onChanged();
       return internalGetUsageFieldBuilder().getBuilder();
     }
@@ -1607,14 +1405,14 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
-    public io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder() {
+    public io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder() {
       if (usageBuilder_ != null) {
         return usageBuilder_.getMessageOrBuilder();
       } else {
         return usage_ == null ?
-            io.github.protolink_grpc.v1.BudgetUsage.getDefaultInstance() : usage_;
+            io.github.protolink_grpc.v1.Usage.getDefaultInstance() : usage_;
       }
     }
     /**
@@ -1622,14 +1420,14 @@ private static final long serialVersionUID = 0L;
      * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
      * </pre>
      *
-     * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+     * <code>.plgrpc.v1.Usage usage = 6;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder> 
+        io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> 
         internalGetUsageFieldBuilder() {
       if (usageBuilder_ == null) {
         usageBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.BudgetUsage, io.github.protolink_grpc.v1.BudgetUsage.Builder, io.github.protolink_grpc.v1.BudgetUsageOrBuilder>(
+            io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder>(
                 getUsage(),
                 getParentForChildren(),
                 isClean());

@@ -97,66 +97,37 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * Number of the run that begins here, from 1. Set by the server when the new state is working. 0 otherwise.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>int32 attempt = 8;</code>
-   * @return The attempt.
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
+   * @return Whether the run field is set.
    */
-  int getAttempt();
-
+  boolean hasRun();
   /**
    * <pre>
-   * Why a run begins here. Set by the server when the new state is working.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunCause cause = 5;</code>
-   * @return The enum numeric value on the wire for cause.
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
+   * @return The run.
    */
-  int getCauseValue();
+  io.github.protolink_grpc.v1.RunStart getRun();
   /**
    * <pre>
-   * Why a run begins here. Set by the server when the new state is working.
+   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
-   * <code>.plgrpc.v1.RunCause cause = 5;</code>
-   * @return The cause.
+   * <code>.plgrpc.v1.RunStart run = 5;</code>
    */
-  io.github.protolink_grpc.v1.RunCause getCause();
-
-  /**
-   * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
-   * @return Whether the context field is set.
-   */
-  boolean hasContext();
-  /**
-   * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
-   * @return The context.
-   */
-  io.github.protolink_grpc.v1.RunContext getContext();
-  /**
-   * <pre>
-   * Envelope of the run that begins here. Set by the server where it differs from the task's.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RunContext context = 6;</code>
-   */
-  io.github.protolink_grpc.v1.RunContextOrBuilder getContextOrBuilder();
+  io.github.protolink_grpc.v1.RunStartOrBuilder getRunOrBuilder();
 
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    * @return Whether the usage field is set.
    */
   boolean hasUsage();
@@ -165,16 +136,16 @@ public interface TaskStatusChangedOrBuilder extends
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    * @return The usage.
    */
-  io.github.protolink_grpc.v1.BudgetUsage getUsage();
+  io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
    * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
    * </pre>
    *
-   * <code>.plgrpc.v1.BudgetUsage usage = 7;</code>
+   * <code>.plgrpc.v1.Usage usage = 6;</code>
    */
-  io.github.protolink_grpc.v1.BudgetUsageOrBuilder getUsageOrBuilder();
+  io.github.protolink_grpc.v1.UsageOrBuilder getUsageOrBuilder();
 }

@@ -41,8 +41,8 @@ public final class ToolOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\024plgrpc/v1/tool.proto\022\tplgrpc.v1\032\036googl" +
-      "e/protobuf/duration.proto\032\026plgrpc/v1/act" +
-      "ion.proto\"\344\002\n\004Tool\022\014\n\004name\030\001 \001(\t\022\r\n\005titl" +
+      "e/protobuf/duration.proto\032\026plgrpc/v1/pol" +
+      "icy.proto\"\344\002\n\004Tool\022\014\n\004name\030\001 \001(\t\022\r\n\005titl" +
       "e\030\002 \001(\t\022\023\n\013description\030\003 \001(\t\022\031\n\021input_sc" +
       "hema_json\030\004 \001(\t\022\032\n\022output_schema_json\030\005 " +
       "\001(\t\022\024\n\014request_type\030\006 \001(\t\022\025\n\rresponse_ty" +
@@ -59,7 +59,7 @@ public final class ToolOuterClass {
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           com.google.protobuf.DurationProto.getDescriptor(),
-          io.github.protolink_grpc.v1.Action.getDescriptor(),
+          io.github.protolink_grpc.v1.Policy.getDescriptor(),
         });
     internal_static_plgrpc_v1_Tool_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -69,7 +69,7 @@ public final class ToolOuterClass {
         new java.lang.String[] { "Name", "Title", "Description", "InputSchemaJson", "OutputSchemaJson", "RequestType", "ResponseType", "ReadOnly", "Idempotent", "Destructive", "Streaming", "Capabilities", "Effect", "Timeout", "Tags", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
-    io.github.protolink_grpc.v1.Action.getDescriptor();
+    io.github.protolink_grpc.v1.Policy.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

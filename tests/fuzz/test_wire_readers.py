@@ -8,19 +8,19 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import action_pb2, context_pb2
+from plgrpc.v1 import action_pb2, context_pb2, policy_pb2, usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import RunContext
-from protolink_grpc.wire import actions, context
+from protolink_grpc.wire import actions, context, usage
 
 Convert = Callable[..., Any]
 
 READERS: dict[type[Message], tuple[Convert, Convert]] = {
     context_pb2.RunContext: (context.context_from_pb, context.context_to_pb),
-    context_pb2.RunBudget: (context.budget_from_pb, context.budget_to_pb),
-    context_pb2.BudgetUsage: (context.budget_usage_from_pb, context.budget_usage_to_pb),
-    context_pb2.BudgetDecision: (context.budget_decision_from_pb, context.budget_decision_to_pb),
+    usage_pb2.Budget: (usage.budget_from_pb, usage.budget_to_pb),
+    usage_pb2.Usage: (usage.usage_from_pb, usage.usage_to_pb),
+    usage_pb2.BudgetDecision: (usage.budget_decision_from_pb, usage.budget_decision_to_pb),
     context_pb2.ContextItem: (context.context_item_from_pb, context.context_item_to_pb),
     context_pb2.ContextManifest: (context.context_manifest_from_pb, context.context_manifest_to_pb),
     action_pb2.RunAction: (actions.action_from_pb, actions.action_to_pb),
@@ -34,10 +34,10 @@ each_message = pytest.mark.parametrize("message", READERS, ids=lambda each: each
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # What must be there before anything else is looked at: without it nearly every drawn message would be refused for one reason.
-VERDICT = action_pb2.PolicyDecision(effect=action_pb2.POLICY_EFFECT_DENY)
+VERDICT = action_pb2.PolicyDecision(effect=policy_pb2.POLICY_EFFECT_DENY)
 ACTION = action_pb2.RunAction(kind="tool.call", name="delete_file")
 SEEDS: dict[type[Message], Message] = {
-    context_pb2.BudgetDecision: context_pb2.BudgetDecision(effect=context_pb2.BUDGET_EFFECT_DENY),
+    usage_pb2.BudgetDecision: usage_pb2.BudgetDecision(effect=usage_pb2.BUDGET_EFFECT_DENY),
     action_pb2.RunAction: ACTION,
     action_pb2.PolicyDecision: VERDICT,
     action_pb2.ApprovalRequest: action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
@@ -63,6 +63,9 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
 
 
 def any_value(field: Any) -> st.SearchStrategy[Any]:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of = field.message_type.fields_by_name
+        return st.dictionaries(any_value(of["key"]), any_value(of["value"]), max_size=2)
     if field.message_type is not None:
         one: st.SearchStrategy[Any] = any_fields(field.message_type)
     elif field.name.endswith("_json"):

@@ -12,6 +12,9 @@ T = TypeVar("T")
 EFFECT_KEYS = ("effect", "decision", "mode")
 """Where an object says its effect; the first that is there counts."""
 
+RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
+"""The keys of an object that say its rule; what it has besides is the application's."""
+
 MAX_EXPIRES_S = 1e9
 """About thirty years: far enough for any question, and the point in time still has a date."""
 
@@ -49,6 +52,12 @@ class Rule:
         if self.expires_s is not None:
             found["expires_s"] = self.expires_s
         return found
+
+
+def rule_json(rule: Rule) -> str | dict[str, Any]:
+    """The word of its effect where that says all, else an object."""
+    whole = rule.to_json()
+    return str(rule.effect) if len(whole) == 1 else whole
 
 
 def read_effect(value: object) -> PolicyEffect | None:

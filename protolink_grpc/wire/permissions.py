@@ -1,0 +1,109 @@
+"""Permissions of a run between their JSON form and `plgrpc`. What a rule does is decided elsewhere."""
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final
+
+from plgrpc.v1 import policy_pb2 as pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.permissions import Permission, check_permissions, own_terms, permissions_json
+from protolink_grpc.models.rules import EFFECT_KEYS, MAX_EXPIRES_S, Rule
+from protolink_grpc.wire.scalars import EnumNumbers, duration_micros, micros_to_duration
+
+EFFECTS: Final = EnumNumbers(
+    PolicyEffect,
+    {
+        PolicyEffect.ALLOW: pb2.POLICY_EFFECT_ALLOW,
+        PolicyEffect.DENY: pb2.POLICY_EFFECT_DENY,
+        PolicyEffect.REQUIRE_APPROVAL: pb2.POLICY_EFFECT_REQUIRE_APPROVAL,
+    },
+    field="effect",
+)
+
+_EDITS: Final = frozenset(pb2.ApprovalEdit.values())
+
+
+def permissions_to_pb(
+    permissions: Mapping[str, Any], out: MutableMapping[str, pb2.CapabilityRule], field: str = "permissions"
+) -> None:
+    """Write the rules into the map of a message.
+
+    Raises:
+        InvalidArgumentError: A rule cannot be read; names its path below `field`.
+        TypeError: Terms of the application have no JSON form.
+    """
+    rules, default = check_permissions(permissions, field)
+    # In one order: equal permissions have equal bytes.
+    for name, permission in sorted((rules if default is None else rules | {"default": default}).items(), key=_name):
+        _write(permission, out[name])
+
+
+def _name(item: tuple[str, Permission]) -> str:
+    return item[0]
+
+
+def _write(permission: Permission, out: pb2.CapabilityRule) -> None:
+    rule, terms = permission.rule, permission.data
+    if rule is not None:
+        out.effect, terms = EFFECTS[rule.effect], own_terms(terms) or None
+        if rule.editable:
+            out.edit = pb2.APPROVAL_EDIT_ARGUMENTS
+        if rule.expires_s is not None:
+            # At least a microsecond: none at all would be no time.
+            out.approval_ttl.CopyFrom(micros_to_duration(max(round(rule.expires_s * 1e6), 1)))
+    if terms is not None:
+        out.terms_json = to_json(terms)
+
+
+def permissions_from_pb(pb: Mapping[str, pb2.CapabilityRule], field: str = "permissions") -> dict[str, Any]:
+    """The JSON form. An unknown effect is read as a denial, and an unknown edit as none.
+
+    Raises:
+        InvalidArgumentError: A rule that the contract does not allow; names its path below `field`.
+    """
+    rules = {name: _read(rule, f"{field}.{name}") for name, rule in sorted(pb.items())}
+    default = rules.pop("default", None)
+    return permissions_json(rules, default)
+
+
+def _read(pb: pb2.CapabilityRule, field: str) -> Permission:
+    terms = from_json(pb.terms_json, field=f"{field}.terms_json") if pb.terms_json else None
+    if not pb.effect:
+        return Permission(None, _granted(terms, field))
+    if terms is not None and not isinstance(terms, dict):
+        raise InvalidArgumentError("must be a JSON object where there is an effect", field=f"{field}.terms_json")
+    effect = EFFECTS.read(pb.effect)
+    ttl = _ttl(pb, f"{field}.approval_ttl") if pb.HasField("approval_ttl") else None
+    rule = Rule(effect if effect.is_named else PolicyEffect.DENY, pb.edit == pb2.APPROVAL_EDIT_ARGUMENTS, ttl)
+    return Permission(rule, terms)
+
+
+def _granted(terms: Any, field: str) -> Any:
+    """Terms that stand alone, and cannot be taken for a rule."""
+    if terms is None:
+        raise InvalidArgumentError("must be set, unless there are terms", field=f"{field}.effect")
+    if isinstance(terms, bool | str) or (isinstance(terms, dict) and any(key in terms for key in EFFECT_KEYS)):
+        raise InvalidArgumentError("must not say an effect; set `effect`", field=f"{field}.terms_json")
+    return terms
+
+
+def _ttl(pb: pb2.CapabilityRule, field: str) -> float:
+    micros = duration_micros(pb.approval_ttl, field)
+    if not 0 < micros <= MAX_EXPIRES_S * 1e6:
+        raise InvalidArgumentError(f"must be more than 0 and at most {MAX_EXPIRES_S:.0f} s", field=field)
+    return micros / 1e6
+
+
+def refuse_unknown_rules(pb: Mapping[str, pb2.CapabilityRule], field: str) -> None:
+    """Refuse values of enums that this version does not know: what a caller asks for must be understood.
+
+    Raises:
+        InvalidArgumentError: There is one; names its path below `field`.
+    """
+    for name, rule in pb.items():
+        if rule.effect:
+            EFFECTS.asked(rule.effect, f"{field}.{name}.effect")
+        if rule.edit not in _EDITS:
+            raise InvalidArgumentError(f"{rule.edit} is not known", field=f"{field}.{name}.edit")
