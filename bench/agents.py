@@ -164,7 +164,7 @@ def floor_handler() -> grpc.GenericRpcHandler:
 
 async def _floor_send(request: pb.SendTaskRequest, context: Any) -> pb.SendTaskResponse:
     text = _reply(request.input.messages[0].parts[0].text)
-    answer = task_pb2.Message(role=task_pb2.ROLE_AGENT, parts=[part_pb2.Part(text=text)])
+    answer = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_AGENT, parts=[part_pb2.Part(text=text)])
     return pb.SendTaskResponse(task=task_pb2.Task(state=task_pb2.TASK_STATE_COMPLETED, messages=[answer]))
 
 

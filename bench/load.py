@@ -53,7 +53,7 @@ def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas
 
 def message(text: str, task_id: str = "", *, wait: bool = True) -> bytes:
     """A SendTask of one message: to a new task, or to one that is there."""
-    said = task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])
+    said = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[part_pb2.Part(text=text)])
     given = task_input_pb2.TaskInput(task_id=task_id, messages=[said])
     until = pb.WAIT_FOR_SETTLED if wait else pb.WAIT_FOR_ACCEPTED
     return pb.SendTaskRequest(input=given, wait_for=until).SerializeToString()

@@ -172,7 +172,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
 
 def said(text: str, task_id: str = "", expected_sequence: int = 0) -> v1.TaskInput:
     """One message, to the task of that id or to a new one, which has its id before it is sent and is found without an answer."""
-    message = v1.Message(role=v1.Role.USER, parts=[v1.Part(text=text)])
+    message = v1.Message(role=v1.MessageRole.USER, parts=[v1.Part(text=text)])
     target = v1.TaskTarget.CONTINUE if task_id else v1.TaskTarget.CREATE
     return v1.TaskInput(task_id or str(uuid4()), target, expected_sequence, [message])
 

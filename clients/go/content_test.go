@@ -9,20 +9,47 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
+func result(text string) *pb.ToolOutput {
+	return &pb.ToolOutput{Outcome: &pb.ToolOutput_Result{Result: &pb.Payload{Value: &pb.Payload_Json{Json: text}}}}
+}
+
+func TestAProtobufMessageIsReadAsTheTypeThatItIs(t *testing.T) {
+	when := timestamppb.New(time.Unix(7, 0))
+	part, err := MessagePart(when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := part.GetData().GetMessage().GetTypeName(); name != "google.protobuf.Timestamp" {
+		t.Error(name)
+	}
+	var read timestamppb.Timestamp
+	if err := Decode(part, &read); err != nil || read.GetSeconds() != 7 {
+		t.Errorf("%v, %v", &read, err)
+	}
+	var other pb.Task
+	if err := Decode(part, &other); err == nil {
+		t.Error("a message of another type is read")
+	}
+	part.GetData().Encoding = "aes"
+	if err := Decode(part, &read); err == nil {
+		t.Error("an encoded message is read")
+	}
+}
+
 func TestOutputIsTheNewestResult(t *testing.T) {
 	at := func(second int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(second, 0)) }
 	text := func(s string) []*pb.Part { return []*pb.Part{{Content: &pb.Part_Text{Text: s}}} }
 	tool := func(output *pb.ToolOutput) []*pb.Part {
 		return []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}
 	}
-	question := &pb.Message{Role: pb.Role_ROLE_USER, Parts: text("question"), CreateTime: at(9)}
-	answer := &pb.Message{Role: pb.Role_ROLE_AGENT, Parts: text("answer"), CreateTime: at(2)}
+	question := &pb.Message{Role: pb.MessageRole_MESSAGE_ROLE_USER, Parts: text("question"), CreateTime: at(9)}
+	answer := &pb.Message{Role: pb.MessageRole_MESSAGE_ROLE_AGENT, Parts: text("answer"), CreateTime: at(2)}
 	for want, task := range map[string]*pb.Task{
 		"":       {Messages: []*pb.Message{question}},
 		"answer": {Messages: []*pb.Message{answer, question}, Artifacts: []*pb.Artifact{{Parts: text("older"), CreateTime: at(1)}}},
 		"newer":  {Messages: []*pb.Message{answer}, Artifacts: []*pb.Artifact{{Parts: text("newer"), CreateTime: at(3)}}},
-		"3":      {Artifacts: []*pb.Artifact{{Kind: "result", Parts: tool(&pb.ToolOutput{ResultJson: "3"})}, {Kind: "preview", Parts: text("no")}}},
-		"before": {Artifacts: []*pb.Artifact{{Parts: text("before")}, {Parts: tool(&pb.ToolOutput{ErrorJson: "{}"})}}},
+		"3":      {Artifacts: []*pb.Artifact{{Kind: "result", Parts: tool(result("3"))}, {Kind: "preview", Parts: text("no")}}},
+		"before": {Artifacts: []*pb.Artifact{{Parts: text("before")}, {Parts: tool(&pb.ToolOutput{Outcome: &pb.ToolOutput_Failure{Failure: &pb.Failure{}}})}}},
 	} {
 		if got := Output(task); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -35,7 +62,7 @@ func TestArgumentsBecomeAJSONObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := task.GetMessages()[0].GetParts()[0].GetToolCall().GetArgsJson(); got != `{"a":9007199254740993}` {
+	if got := task.GetMessages()[0].GetParts()[0].GetToolCall().GetArguments().GetJson(); got != `{"a":9007199254740993}` {
 		t.Error(got)
 	}
 	if _, err := ToolCall("add", make(chan int)); err == nil {
@@ -63,10 +90,10 @@ func TestPartsAreReadAsTheyWereMade(t *testing.T) {
 		t.Errorf("%v, %v", read, err)
 	}
 	files := FilesOf(parts)
-	if len(files) != 2 || string(files[0].GetData()) != "bytes" || files[1].GetData() != nil || files[1].GetUri() == "" {
+	if len(files) != 2 || string(files[0].GetContent().GetData()) != "bytes" || files[1].GetContent().GetData() != nil || files[1].GetContent().GetRef().GetUri() == "" {
 		t.Errorf("files %v", files)
 	}
-	if calls := ToolCallsOf(parts); len(calls) != 1 || calls[0].GetCallId() == "" || calls[0].GetArgsJson() != `{"To":"Porto"}` {
+	if calls := ToolCallsOf(parts); len(calls) != 1 || calls[0].GetCallId() == "" || calls[0].GetArguments().GetJson() != `{"To":"Porto"}` {
 		t.Errorf("calls %v", calls)
 	}
 	if Decode(parts[0], &read) == nil || Decode(parts[2], &read) == nil {
@@ -75,15 +102,17 @@ func TestPartsAreReadAsTheyWereMade(t *testing.T) {
 }
 
 func TestOutputsOfToolsAreDecodedAndTheirErrorsAreErrors(t *testing.T) {
-	result := func(output *pb.ToolOutput) *pb.Task {
+	made := func(output *pb.ToolOutput) *pb.Task {
 		parts := []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}
 		return &pb.Task{Id: "t", Artifacts: []*pb.Artifact{{Parts: parts}}}
 	}
 	var sum int64
-	if err := DecodeOutput(result(&pb.ToolOutput{ResultJson: "9007199254740993"}), &sum); err != nil || sum != 1<<53+1 {
+	if err := DecodeOutput(made(result("9007199254740993")), &sum); err != nil || sum != 1<<53+1 {
 		t.Errorf("%d, %v", sum, err)
 	}
-	failed := result(&pb.ToolOutput{CallId: "c", ErrorJson: `{"code":"TOOL_FAILED","message":"no numbers"}`})
+	failed := made(&pb.ToolOutput{CallId: "c", Outcome: &pb.ToolOutput_Failure{
+		Failure: &pb.Failure{Reason: "TOOL_FAILED", Message: "no numbers"},
+	}})
 	var why *ToolError
 	if err := Decode(PartsOf(failed)[0], &sum); !errors.As(err, &why) || why.Code != "TOOL_FAILED" || why.Message != "no numbers" {
 		t.Errorf("%v", err)

@@ -115,7 +115,7 @@ func Example_parts() {
 		panic(err)
 	}
 	for _, file := range plgrpc.FilesOf(plgrpc.PartsOf(done)) {
-		fmt.Println(file.GetName(), len(file.GetData()), file.GetUri())
+		fmt.Println(file.GetName(), len(file.GetContent().GetData()), file.GetContent().GetRef().GetUri())
 	}
 }
 

@@ -5,11 +5,13 @@
     infer_output with a text                         text, marked
     json                                             data
     file, image, audio, video, bytes, uri            raw or url, marked unless file
+    a payload with bytes, or where they are          raw or url, marked
     everything else, and contents of odd shapes      data {"type": ..., "content": ...} of PART_MEDIA_TYPE
 
 Each direction is the other's inverse (`marks` says how); one thing is made up: the id of a tool call that came without.
 """
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +26,8 @@ from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.payload import MARK as PAYLOAD_MARK
+from protolink_grpc.models.payload import Payload, PayloadRef, read_value
 
 PART_MEDIA_TYPE: Final = "application/vnd.plgrpc.part+json"
 """The media type of a data part that holds a part of ours as `{"type": ..., "content": ...}`."""
@@ -84,26 +88,64 @@ def _body(kind: str, content: Any, media_type: str | None, *, as_data: bool = Fa
         if kind in _SPOKEN and isinstance(content, str):
             facts = {} if kind == PartType.TEXT else {"type": kind}
             return Shape("text", plain(content), media_type=media_type or ""), facts
-        if kind == PartType.JSON:
+        if kind == PartType.JSON and not isinstance(content, Payload):
             value = plain(content)
             facts = {"type": kind} if media_type == PART_MEDIA_TYPE and _holds_part(value) else {}
             return Shape("data", value, media_type=media_type or ""), facts
         file = _file(kind, content)
         if file is not None:
             return _file_body(kind, file, media_type)
+        if kind not in _FILES and isinstance(content, Payload) and _is_there(content):
+            return _payload_body(kind, content, media_type)
     simple = content.to_dict() if isinstance(content, _TYPED) else plain(content)
     shape = Shape("data", {"type": kind, "content": simple}, media_type=PART_MEDIA_TYPE)
     return shape, {"media_type": media_type} if media_type else {}
 
 
 def _file_body(kind: str, file: FileContent, media_type: str | None) -> tuple[Shape, Metadata]:
-    facts = {} if kind == PartType.FILE else {"type": kind}
+    facts: Metadata = {} if kind == PartType.FILE else {"type": kind}
     if media_type:
         facts["media_type"] = media_type
+    if file.payload is not None:
+        facts["payload"] = _labels(file.payload)
     shape = Shape("url", file.uri, filename=file.name or "", media_type=file.media_type or OCTETS)
     if file.data is not None:
         shape.kind, shape.value = "raw", bytes(file.data)
     return shape, facts
+
+
+def _payload_body(kind: str, payload: Payload, media_type: str | None) -> tuple[Shape, Metadata]:
+    facts: Metadata = {"type": kind, "payload": _labels(payload)}
+    if media_type:
+        facts["media_type"] = media_type
+    value = payload.value
+    if isinstance(value, PayloadRef):
+        return Shape("url", value.uri, media_type=payload.media_type), facts
+    return Shape("raw", value, media_type=payload.media_type), facts
+
+
+def _is_there(payload: Payload) -> bool:
+    """Whether A2A can say what the payload is: bytes, or where they are, in no codec."""
+    value = payload.value
+    return (isinstance(value, bytes) or (isinstance(value, PayloadRef) and value.uri != "")) and not payload.encoding
+
+
+def _labels(payload: Payload) -> Metadata:
+    """What A2A does not say of the payload, under the names of `Payload.to_dict`."""
+    found: Metadata = payload.to_dict()[PAYLOAD_MARK]
+    return {key: found[key] for key in ("size_bytes", "sha256", "preview") if key in found}
+
+
+def _payload(shape: Shape, labels: Any) -> Payload | None:
+    """The inverse of `_labels`; None where it is not."""
+    value = {"data": base64.b64encode(shape.value).decode()} if shape.kind == "raw" else {"uri": shape.value}
+    if type(labels) is not dict or labels.keys() - {"size_bytes", "sha256", "preview"}:
+        return None
+    try:
+        payload = Payload.from_dict({PAYLOAD_MARK: {**value, **labels, "media_type": shape.media_type}})
+    except InvalidArgumentError:
+        return None
+    return payload if _labels(payload) == labels else None
 
 
 def _file(kind: str, content: Any) -> FileContent | None:
@@ -111,7 +153,9 @@ def _file(kind: str, content: Any) -> FileContent | None:
     if kind not in _FILES:
         return None
     file = _typed(kind, content)
-    if isinstance(file, FileContent) and (file.data is None) != (file.uri is None):
+    if not isinstance(file, FileContent) or (file.data is None) == (file.uri is None):
+        return None
+    if file.payload is None or (_is_there(file.payload) and file == FileContent.of(file.payload, file.name)):
         return file
     return None
 
@@ -129,11 +173,11 @@ def _typed(kind: str, content: Any) -> Any:
     """A JSON object in the class of its kind, where that loses nothing of it."""
     cls = _CLASSES.get(kind)
     if cls is None or type(content) is not dict:
-        return content
+        return read_value(content)
     if cls is ToolCall and content.keys() == _CALL_KEYS:  # the usual one, without a copy
         name, args, call_id = content["tool_name"], content["args"], content["call_id"]
         if _is_text(name) and type(args) is dict and _is_text(call_id):
-            return ToolCall(name, args, call_id)
+            return ToolCall(name, read_value(args), call_id)
     if cls is ToolCall and "tool_name" in content and not content.get("call_id"):
         content = {**content, "call_id": new_call_id()}  # as on every edge: its output must be able to name it
     try:
@@ -146,6 +190,15 @@ def _typed(kind: str, content: Any) -> Any:
 def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
     """The inverse of `_body`: the part without its metadata, and the extras that our shape does not say."""
     kind, media_type = facts.get("type"), facts.get("media_type")
+    labels = facts.get("payload")
+    if shape.kind in ("raw", "url") and labels is not None:
+        payload = _payload(shape, labels)
+        if payload is None:
+            raise ValueError("checked before")
+        if kind is None or kind in _FILES:
+            return Part(kind or PartType.FILE, FileContent.of(payload, shape.filename or None), None, media_type), {}
+        extras = {"filename": shape.filename} if shape.filename else {}
+        return Part(kind, payload, None, media_type), extras
     if shape.kind in ("raw", "url"):
         file = FileContent(
             data=shape.value if shape.kind == "raw" else None,
@@ -160,10 +213,21 @@ def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
     if kind is None and shape.media_type == PART_MEDIA_TYPE and _holds_part(shape.value):
         inner = shape.value["type"]
         part = Part(inner, _typed(inner, shape.value["content"]), None, media_type)
-        if inner == PartType.JSON or (inner in _SPOKEN and type(part.content) is str) or _file(inner, part.content):
+        if _has_own_shape(part):
             extras["shape"] = "data"  # somebody spelled out what has a shape of its own
         return part, extras
     return Part(PartType.JSON, shape.value, None, shape.media_type or None), extras
+
+
+def _has_own_shape(part: Part) -> bool:
+    content = part.content
+    if isinstance(content, Payload):
+        return part.type not in _FILES and _is_there(content)
+    return (
+        part.type == PartType.JSON
+        or (part.type in _SPOKEN and type(content) is str)
+        or _file(part.type, content) is not None
+    )
 
 
 def _show(part: Part) -> Shape:
@@ -216,6 +280,7 @@ def _unmark(shape: Shape) -> Part | None:
         type(facts) is not dict
         or not facts
         or not all(type(facts.get(key, "")) is str for key in ("type", "media_type"))
+        or ("payload" in facts and not _fits_payload(shape, facts))
     ):
         return None
     part, extras = _read_body(shape, facts)
@@ -224,6 +289,10 @@ def _unmark(shape: Shape) -> Part | None:
         return None
     part.metadata = metadata if metadata or facts.get("has_metadata") is True else None
     return part
+
+
+def _fits_payload(shape: Shape, facts: Metadata) -> bool:
+    return shape.kind in ("raw", "url") and _payload(shape, facts["payload"]) is not None
 
 
 _PARTS: Final[Pairing[Part, Shape]] = Pairing(
@@ -301,7 +370,7 @@ _MESSAGE_EXTRAS: Fields = {"extensions": _is_texts, "reference_task_ids": _is_te
 # What a caller says is never the agent's word, whatever its metadata claim.
 _MESSAGES: Final = {
     "user": _heads({}, _MESSAGE_EXTRAS),
-    "agent": _heads({"role": lambda role: role in ("assistant", "system")}, _MESSAGE_EXTRAS),
+    "agent": _heads({"role": lambda role: role in ("assistant", "system", "tool")}, _MESSAGE_EXTRAS),
 }
 _ARTIFACTS: Final = _heads(
     {

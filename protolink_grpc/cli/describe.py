@@ -1,6 +1,6 @@
 """Tasks and events in words: compact lines and labelled blocks. Nothing is printed here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
+from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.task import Task
 
 SHORT_CHARS = 100
@@ -72,7 +73,7 @@ def _outcome(ended: events.ActionEnded) -> str:
 
 
 def _value(value: Any) -> str:
-    return one_line(to_json(value), SHORT_CHARS)
+    return one_line(value.description if isinstance(value, Payload) else to_json(value), SHORT_CHARS)
 
 
 def _said(message: Message) -> str:
@@ -91,18 +92,25 @@ def part_text(part: Part, *, compact: bool = False) -> str:
         case "text" | "infer_output" if isinstance(content, str):
             return content
         case "tool_call" if isinstance(content, ToolCall):
-            return f"{content.tool_name} {to_json(content.args)}"
+            args = content.args
+            return f"{content.tool_name} {args.description if isinstance(args, Payload) else to_json(args)}"
         case "tool_output" if isinstance(content, ToolOutput):
             if content.error is None:
-                return content.result if isinstance(content.result, str) else show(plain(content.result))
+                return _value_text(content.result, show)
             return _error_text(content.error)
         case "error":
             return _error_text(content)
     if isinstance(content, FileContent):
         size = f"{len(content.data)} bytes" if content.data is not None else content.uri or ""
         return f"{part.type} {content.name or '(no name)'} ({content.media_type}, {size})"
-    simple = part.to_dict()["content"]
-    return simple if isinstance(simple, str) else show(simple)
+    return _value_text(content if isinstance(content, Payload) else part.to_dict()["content"], show)
+
+
+def _value_text(value: Any, show: Callable[[Any], str]) -> str:
+    """A text as it is, a payload by its preview, everything else as JSON."""
+    if isinstance(value, Payload):
+        return value.description
+    return value if isinstance(value, str) else show(plain(value))
 
 
 def _error_text(error: Any) -> str:

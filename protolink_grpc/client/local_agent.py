@@ -36,6 +36,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.payload import copied
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
@@ -293,7 +294,7 @@ class LocalAgent:
     async def call_tool(
         self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
     ) -> CalledTool:
-        copy, endpoint = ToolCall(call.tool_name, plain(call.args), call.call_id), self._find()
+        copy, endpoint = ToolCall(call.tool_name, copied(call.args), call.call_id), self._find()
         for value, field in ((request_id, "request_id"), (task_id, "task_id"), (session_id, "session_id")):
             check_id(value, field)
 
@@ -307,7 +308,7 @@ class LocalAgent:
                 request_id=request_id,
                 task_id=task_id,
             )
-            return CalledTool(ToolOutput(output.call_id, plain(output.result), plain(output.error)), done)
+            return CalledTool(ToolOutput(output.call_id, copied(output.result), plain(output.error)), done)
 
         return await self._on_its_loop(work, timeout_s, task_id, endpoint)
 

@@ -58,7 +58,8 @@ def read_native(answer: LlmCallCompleted) -> Final | Calls:
     if answer.tool_calls:
         raw = answer.metrics.get(RAW_ARGUMENTS) or {}
         calls = (
-            ModelToolCall(call.tool_name, call.args, call.call_id, raw.get(call.call_id)) for call in answer.tool_calls
+            ModelToolCall(call.tool_name, call.json_args(), call.call_id, raw.get(call.call_id))
+            for call in answer.tool_calls
         )
         return Calls(tuple(calls), answer.text)
     if not answer.text.strip():

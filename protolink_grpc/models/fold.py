@@ -34,6 +34,7 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
@@ -377,13 +378,13 @@ def copy_part(part: Part) -> Part:
     if type(content) is str and part.metadata is None:
         return Part(part.type, content, None, part.media_type)
     if isinstance(content, ToolCall):
-        content = replace(content, args=plain(content.args))
+        content = replace(content, args=copied(content.args))
     elif isinstance(content, ToolOutput):
-        content = replace(content, result=plain(content.result), error=plain(content.error))
+        content = replace(content, result=copied(content.result), error=plain(content.error))
     elif isinstance(content, RouteDecision):
         content = replace(content, metadata=plain(content.metadata))
     elif not isinstance(content, _UNCHANGING):
-        content = plain(content)
+        content = copied(content)
     return Part(part.type, content, None if part.metadata is None else plain(part.metadata), part.media_type)
 
 

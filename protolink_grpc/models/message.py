@@ -10,10 +10,11 @@ from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.payload import Payload
 
-MessageRoleType = Literal["user", "agent", "assistant", "system"]
+MessageRoleType = Literal["user", "agent", "assistant", "system", "tool"]
 
-ROLES = frozenset({"user", "agent", "assistant", "system"})
+ROLES = frozenset({"user", "agent", "assistant", "system", "tool"})
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class Message:
         source = reader.as_object(data)
         role = reader.text(source, "role") or "user"
         if role not in ROLES:
-            raise InvalidArgumentError("must be one of user, agent, assistant, system", field="role")
+            raise InvalidArgumentError("must be one of user, agent, assistant, system, tool", field="role")
         return cls(
             id=reader.text(source, "id") or new_message_id(),
             role=role,
@@ -108,6 +109,8 @@ class Message:
         return cls(role="agent", parts=[Part.route(route_key, reason, confidence, metadata)])
 
     @classmethod
-    def tool_call(cls, tool_name: str, args: dict[str, Any] | None = None, call_id: str | None = None) -> Self:
+    def tool_call(
+        cls, tool_name: str, args: dict[str, Any] | Payload | None = None, call_id: str | None = None
+    ) -> Self:
         """A user's message that calls a tool by name."""
         return cls(role="user", parts=[Part.tool_call(tool_name, args, call_id)])

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -11,6 +11,7 @@ from protolink_grpc.models import reader
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.payload import MARK, Payload, PayloadRef, json_of, read_value
 
 
 class PartType:
@@ -43,11 +44,25 @@ class PartType:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A wish to call a tool; `call_id` names the call and is repeated by its output."""
+    """A wish to call a tool; `call_id` names the call and is repeated by its output.
+
+    `args` is a JSON object, or a Payload in another form, which only some tools can read.
+    """
 
     tool_name: str
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] | Payload = field(default_factory=dict)
     call_id: str = field(default_factory=new_call_id)
+
+    def json_args(self) -> dict[str, Any]:
+        """The arguments of a call that is to be run by something that reads JSON.
+
+        Raises:
+            InvalidArgumentError: They have another form; names `arguments`.
+        """
+        args = json_of(self.args, "arguments")
+        if not isinstance(args, dict):
+            raise InvalidArgumentError("must be a JSON object", field="arguments")
+        return args
 
     def to_dict(self) -> dict[str, Any]:
         return {"tool_name": self.tool_name, "args": plain(self.args), "call_id": self.call_id}
@@ -57,14 +72,17 @@ class ToolCall:
         source = reader.as_object(data)
         return cls(
             tool_name=reader.filled_text(source, "tool_name"),
-            args=reader.mapping(source, "args"),
+            args=read_value(reader.mapping(source, "args")),
             call_id=reader.text(source, "call_id") or new_call_id(),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The answer to one ToolCall. The call succeeded when `error` is None; both are any JSON value."""
+    """The answer to one ToolCall. The call succeeded when `error` is None.
+
+    `result` is any JSON value or a Payload, `error` any JSON value.
+    """
 
     call_id: str
     result: Any = None
@@ -78,7 +96,7 @@ class ToolOutput:
         source = reader.as_object(data)
         return cls(
             call_id=reader.given_text(source, "call_id"),
-            result=reader.copied(source.get("result"), "result"),
+            result=read_value(reader.copied(source.get("result"), "result")),
             error=reader.copied(source.get("error"), "error"),
         )
 
@@ -115,16 +133,32 @@ class RouteDecision:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """A file by value (`data`) or by reference (`uri`)."""
+    """A file by value (`data`) or by reference (`uri`).
+
+    Args:
+        payload: Set where these fields do not say all: the size or digest of a reference, a preview, a codec, another form.
+    """
 
     data: bytes | None = None
     uri: str | None = None
     name: str | None = None
     media_type: str = "application/octet-stream"
+    payload: Payload | None = None
+
+    @classmethod
+    def of(cls, payload: Payload, name: str | None = None) -> Self:
+        """The file of a payload; `data` and `uri` are set where the payload has them."""
+        payload = replace(payload, media_type=payload.content_type)
+        value = payload.value
+        data = value if isinstance(value, bytes) and not payload.encoding else None
+        uri = value.uri if isinstance(value, PayloadRef) else None
+        return cls(data, uri, name, payload.media_type, payload)
 
     def to_dict(self) -> dict[str, Any]:
-        """`data` is standard base64 text and is left out when there is none."""
+        """`data` is standard base64 text and is left out when there is none; a payload is written as `$payload`, instead of it."""
         found: dict[str, Any] = {"name": self.name, "media_type": self.media_type, "uri": self.uri}
+        if self.payload is not None:
+            return found | self.payload.to_dict()
         if self.data is not None:
             found["data"] = base64.b64encode(self.data).decode("ascii")
         return found
@@ -132,6 +166,9 @@ class FileContent:
     @classmethod
     def from_dict(cls, data: object) -> Self:
         source = reader.as_object(data)
+        payload = read_value({MARK: source[MARK]}) if MARK in source else None
+        if isinstance(payload, Payload):
+            return cls.of(payload, reader.optional_text(source, "name"))
         encoded = reader.optional_text(source, "data")
         try:
             decoded = None if encoded is None else binascii.a2b_base64(encoded, strict_mode=True)
@@ -161,6 +198,10 @@ def _read_file(content: object) -> FileContent:
     """A FileContent when the content has exactly its shape: less is free here."""
     if isinstance(content, dict) and content.keys() - {"data"} == _FILE_KEYS:
         return FileContent.from_dict(content)
+    if isinstance(content, dict) and content.keys() - {MARK} == _FILE_KEYS:
+        file = FileContent.from_dict(content)
+        if file.to_dict() == content:
+            return file
     raise InvalidArgumentError("is no file")
 
 
@@ -174,7 +215,20 @@ def _read(kind: str, content: object) -> Any:
             return typed(content)
         except InvalidArgumentError:
             pass  # said with its field by whoever asks for the typed content
-    return plain(content)
+    return read_value(plain(content))
+
+
+def typed_content(kind: str, content: Any) -> Any:
+    """A JSON object in the class of its part type, where that loses nothing of it."""
+    typed = _READERS.get(kind) if isinstance(content, dict) else None
+    if typed is not None:
+        try:
+            found = typed(content)
+        except InvalidArgumentError:
+            return content
+        if found.to_dict() == content:
+            return found
+    return content
 
 
 _READERS: dict[str, Callable[[object], Any]] = {
@@ -203,8 +257,8 @@ class Part:
     `content` by type: text is str; tool_call, tool_output, route, decision are their classes here; infer is an object
     of `prompt`, `user`, `output_schema`, `metadata`; error is `{code, message, retryable}`, warning `{code, message}`,
     status `{state, message}`; unknown `{fallback_text, encoded}`; json and every other type are any value that `to_json`
-    takes. Contents are checked where they are used, by `as_tool_call` and its kin, never when constructed: a part carries
-    whatever its sender put into it.
+    takes, or a Payload. Contents are checked where they are used, by `as_tool_call` and its kin, never when constructed: a part
+    carries whatever its sender put into it.
     """
 
     type: str
@@ -274,7 +328,9 @@ class Part:
         return cls("video", _file_content(data, uri, name, media_type))
 
     @classmethod
-    def tool_call(cls, tool_name: str, args: dict[str, Any] | None = None, call_id: str | None = None) -> Self:
+    def tool_call(
+        cls, tool_name: str, args: dict[str, Any] | Payload | None = None, call_id: str | None = None
+    ) -> Self:
         return cls("tool_call", ToolCall(tool_name, {} if args is None else args, call_id or new_call_id()))
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_value import plain, to_json
 
 MARK: Final = "$payload"
 """In JSON a payload is an object with this one key."""
@@ -66,6 +66,41 @@ class Payload:
     encoding: str = ""
     preview: str = ""
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the value is a JSON value; its codec may still have to decode it."""
+        return not isinstance(self.value, TypedMessage | PayloadRef | UnknownForm | bytes)
+
+    @property
+    def content_type(self) -> str:
+        """The media type, or the usual one of the form."""
+        match self.value:
+            case _ if self.media_type:
+                return self.media_type
+            case TypedMessage():
+                return "application/x-protobuf"
+            case PayloadRef() | UnknownForm() | bytes():
+                return "application/octet-stream"
+            case _:
+                return "application/json"
+
+    @property
+    def description(self) -> str:
+        """What is shown instead of the value: the preview, else its form and size."""
+        match self.value:
+            case _ if self.preview:
+                return self.preview
+            case TypedMessage():
+                return f"{self.value.type_name} ({len(self.value.value)} bytes)"
+            case PayloadRef():
+                return f"{self.content_type} at {self.value.uri}"
+            case UnknownForm():
+                return "a value in a form of a later version"
+            case bytes():
+                return f"{self.content_type} ({len(self.value)} bytes)"
+            case _:
+                return to_json(self.value)
+
     def to_dict(self) -> dict[str, Any]:
         """`{"$payload": {...}}`, with bytes in base64."""
         found: dict[str, Any]
@@ -117,10 +152,32 @@ def read_value(value: Any) -> Any:
     """A JSON value in which a payload is written as `Payload.to_dict` does, as the models have it. Any other stays as it is."""
     if isinstance(value, dict) and len(value) == 1 and MARK in value:
         try:
-            return Payload.from_dict(value)
+            payload = Payload.from_dict(value)
         except InvalidArgumentError:
-            pass  # a user's own object that happens to look like one
+            return value
+        # Else it is a user's own object that looks like one.
+        if payload.to_dict() == value and not (payload.is_json and payload == Payload(payload.value)):
+            return payload
     return value
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares nothing mutable: `plain`, but a payload, which nobody changes, is itself."""
+    return value if isinstance(value, Payload) else plain(value)
+
+
+def json_of(value: Any, field: str) -> Any:
+    """The JSON value of a user's value.
+
+    Raises:
+        InvalidArgumentError: It has another form; names `field`.
+    """
+    if not isinstance(value, Payload):
+        return value
+    if not value.is_json or value.encoding:
+        codec = f" in the encoding {value.encoding!r}" if value.encoding else ""
+        raise InvalidArgumentError(f"cannot be read here: {value.content_type}{codec}, not JSON", field=field)
+    return value.value
 
 
 def _base64(value: bytes) -> str:

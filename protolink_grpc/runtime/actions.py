@@ -26,6 +26,7 @@ from protolink_grpc.models.fold import USAGE_KEY
 from protolink_grpc.models.json_value import normalize, plain
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolOutput
+from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
@@ -203,7 +204,7 @@ class Actions:
 
             def summed_up(answer: Task) -> dict[str, Any]:
                 sent.append(answer)
-                return {"task_id": answer.id, "state": str(answer.state), "output": plain(answer.get_output())}
+                return {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
 
             async def execute(action: RunAction) -> Done:
                 return await self._delegated(scene, target, task, action, summed_up, relay=relay)
@@ -375,7 +376,7 @@ def _output(answer: Task, agent: str) -> Any:
     part = answer.get_last_part()
     output = part.content if part is not None and isinstance(part.content, ToolOutput) else None
     if answer.state is TaskState.COMPLETED:
-        return plain(answer.get_output())
+        return copied(answer.get_output())
     error = output.error if output is not None else None
     if isinstance(error, dict) and error.get("status") == "rejected":
         raise ToolRejectedError.from_dict(error, said_by=agent)

@@ -32,6 +32,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.payload import Payload, PayloadRef
 from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.runtime.asking import decided, expired, seconds_left
@@ -371,20 +372,30 @@ def _clean_artifact(artifact: Artifact, clean: Callable[[Any], Any]) -> Artifact
     return replace(artifact, parts=parts, metadata=clean(artifact.metadata))
 
 
+def _clean_value(value: Any, clean: Callable[[Any], Any]) -> Any:
+    if not isinstance(value, Payload):
+        return clean(value)
+    inner = value.value
+    if isinstance(inner, PayloadRef):
+        inner = replace(inner, uri=clean(inner.uri))
+    return replace(value, value=clean(inner) if value.is_json else inner, preview=clean(value.preview))
+
+
 def _clean_part(part: Part, clean: Callable[[Any], Any]) -> Part:
     """Bytes stay: a person must see the picture that is asked about, and half of one is none."""
     content = part.content
     match content:
         case ToolCall():
-            content = replace(content, args=clean(content.args))
+            content = replace(content, args=_clean_value(content.args, clean))
         case ToolOutput():
-            content = replace(content, result=clean(content.result), error=clean(content.error))
+            content = replace(content, result=_clean_value(content.result, clean), error=clean(content.error))
         case RouteDecision():
             content = replace(content, metadata=clean(content.metadata))
         case FileContent():
-            content = replace(content, uri=clean(content.uri))
+            payload = None if content.payload is None else _clean_value(content.payload, clean)
+            content = replace(content, uri=clean(content.uri), payload=payload)
         case bytes():
             pass
         case _:
-            content = clean(content)
+            content = _clean_value(content, clean)
     return replace(part, content=content, metadata=clean(part.metadata))

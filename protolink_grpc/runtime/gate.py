@@ -47,7 +47,7 @@ from protolink_grpc.models.events import (
     RunEvent,
     Severity,
 )
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.payload import copied
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.cancellation import CancellationToken
@@ -444,7 +444,7 @@ def _known(record: ActionRecord) -> Outcome:
     if failure is None and ended.outcome != "completed":
         # Never taken for a success, also where a later version has an outcome of its own.
         failure = error_value(ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}"))
-    return Outcome(action.action_id, plain(ended.result), failure, rejected=ended.outcome == "rejected")
+    return Outcome(action.action_id, copied(ended.result), failure, rejected=ended.outcome == "rejected")
 
 
 def _renamed(action: RunAction, action_id: str) -> RunAction:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from protolink_grpc.errors import ProtolinkError, ToolRejectedError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
 from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
@@ -108,8 +108,9 @@ class PartExecutor:
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
         try:
+            arguments = _arguments(call)
             outcome = await self._actions.call_tool(
-                run, call.tool_name, call.args, position=position, call_id=call.call_id
+                run, call.tool_name, arguments, position=position, call_id=call.call_id
             )
         except ToolRejectedError as refused:
             error, shown = refused, error_value(refused)
@@ -160,6 +161,15 @@ class PartExecutor:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact)
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call; raises ToolRejectedError where they are not JSON."""
+    try:
+        return call.json_args()
+    except InvalidArgumentError as error:
+        refused = error.within("tool_call")
+        raise ToolRejectedError(str(refused), code=refused.reason, details={"field": refused.field}) from None
 
 
 def _place(item: Message | Artifact, run: Run) -> str:

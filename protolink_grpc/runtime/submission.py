@@ -15,6 +15,7 @@ from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
+from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
 from protolink_grpc.models.permissions import check_permissions, permissions_json
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.live import Fact, unexpected_end_error
@@ -290,9 +291,13 @@ _ITEMS_OF: dict[type, Callable[[Any], Iterable[Any]]] = {
     Message: lambda message: (*message.parts, message.metadata) if message.metadata else message.parts,
     Artifact: lambda artifact: (*artifact.parts, artifact.metadata),
     Part: lambda part: (part.content, part.metadata) if part.metadata else (part.content,),
+    Payload: lambda payload: (payload.value, payload.preview),
+    TypedMessage: lambda message: (message.type_name, message.value),
+    PayloadRef: lambda ref: (ref.uri,),
+    UnknownForm: lambda form: (form.encoded,),
     ToolCall: lambda call: (call.args,),
     ToolOutput: lambda output: (output.result, output.error),
-    FileContent: lambda file: (file.data, file.uri),
+    FileContent: lambda file: (file.data, file.uri) if file.payload is None else (file.payload,),
 }
 """What else there is to count of a value of that type."""
 

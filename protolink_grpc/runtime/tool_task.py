@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from protolink_grpc.errors import ProtolinkError, TaskExecutionError, ToolFailedError, classes
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError, ToolFailedError, classes
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
@@ -37,11 +37,17 @@ async def run_tool(
 
     Raises:
         ToolRejectedError: There is no such tool, or the arguments are wrong; there is no task then.
+        InvalidArgumentError: The arguments are not JSON; there is no task then.
         ProtolinkError: As `TaskService.send`; or the call was not allowed to run, or was canceled.
     """
     # A validator that breaks is the tool's failure, which its task records.
     with suppress(ToolFailedError):
-        toolbox.get(call.tool_name).validate(call.args)
+        tool = toolbox.get(call.tool_name)
+        try:
+            arguments = call.json_args()
+        except InvalidArgumentError as error:
+            raise error.within("call") from None
+        tool.validate(arguments)
     part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
     submission = Submission(
         messages=[Message(role="user", parts=[part])],

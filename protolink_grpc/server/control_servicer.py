@@ -28,7 +28,7 @@ from protolink_grpc.wire.pages import (
     token_from_cursor,
     token_from_name,
 )
-from protolink_grpc.wire.parts import tool_call_from_pb, tool_output_to_pb
+from protolink_grpc.wire.parts import check_tool_call, tool_call_from_pb, tool_output_to_pb
 from protolink_grpc.wire.state import (
     compact_request_from_pb,
     compact_result_to_pb,
@@ -132,6 +132,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
                     yield pb.ExportRunResponse(lines_json=lines)
 
     async def CallTool(self, request: pb.CallToolRequest, context: Context) -> pb.CallToolResponse:
+        check_tool_call(request.call, "call")
         call = tool_call_from_pb(request.call, "call")
         take_waiting_runs(context)
         task_id, output = await run_tool(

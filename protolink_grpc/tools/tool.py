@@ -18,6 +18,7 @@ from protolink_grpc.models import json_value
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentSkill
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
+from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.docstring import read_docstring
@@ -312,6 +313,8 @@ class Tool:
             raise ToolFailedError(
                 f"Tool '{self.name}' returned a {kind} that {said(error)}", tool=self.name, result_type=kind
             ) from error
+        if isinstance(result, Payload):
+            return result
         try:
             return json_value.normalize(result)
         except Exception as error:  # A result may bring a `to_dict` of its own, which may raise anything.

@@ -48,8 +48,8 @@ async def converted(convert: Callable[[M], T], message: M) -> T:
 def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
     """What an encoded message costs who reads it: 1 for each field, those of messages inside of it included, and more for some.
 
-    An entry of a map, a `google.protobuf.Struct` and a `ListValue` count 10, and a JSON text (a text field whose name ends with
-    `_json`) as in `json_complexity`. Elements of a packed field are counted by their bytes.
+    An entry of a map, a `google.protobuf.Struct` and a `ListValue` count 10, and a JSON text (that of a Payload, or a text field
+    whose name ends with `_json`) as in `json_complexity`. Elements of a packed field are counted by their bytes.
 
     Args:
         most: The walk ends above this, so it bounds the time, too.
@@ -120,6 +120,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise DecodeError("a number does not end")
 
 
+_PAYLOAD_JSON: Final = "plgrpc.v1.Payload.json"
 _JSON: Final = "json"
 _PACKED: Final = "packed"
 
@@ -140,7 +141,7 @@ def _fields_of(kind: Descriptor) -> dict[int, Any]:
         if field.message_type is not None:
             found[field.number] = field.message_type
         elif field.type == FieldDescriptor.TYPE_STRING:
-            if field.name.endswith("_json"):
+            if field.name.endswith("_json") or field.full_name == _PAYLOAD_JSON:
                 found[field.number] = _JSON
         elif field.is_repeated and field.type != FieldDescriptor.TYPE_BYTES:
             found[field.number] = _PACKED

@@ -20,6 +20,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.payload import MARK, Payload, read_value
 from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.wire.actions import (
     action_from_pb,
@@ -428,7 +429,7 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
                 metadata_json=json_object_to_pb(payload.metadata),
             )
         case dict():
-            return pb.CustomEvent(payload_json=json_object_to_pb(payload))
+            return _custom_to_pb(payload)
         case _:
             return _action_payload_to_pb(payload)
 
@@ -446,6 +447,30 @@ def _start_to_pb(payload: ev.TaskStatusChanged, out: pb.RunStart) -> None:
     worker = payload.worker
     if worker is not None:
         out.worker.CopyFrom(pb.Worker(name=worker.name, version=worker.version, host=worker.host))
+
+
+def _custom_to_pb(payload: dict[str, Any]) -> pb.CustomEvent:
+    """An object, or the other value that is written as `Payload.to_dict` does."""
+    if not payload:
+        return pb.CustomEvent()
+    inner = payload.get(MARK)
+    if (
+        len(payload) == 1
+        and isinstance(inner, dict)
+        and inner.keys() == {"json"}
+        and not isinstance(inner["json"], dict)
+    ):
+        return pb.CustomEvent(payload=value_to_pb(inner["json"]))
+    return pb.CustomEvent(payload=value_to_pb(read_value(payload)))
+
+
+def _custom_from_pb(event: pb.CustomEvent) -> dict[str, Any]:
+    if not event.HasField("payload"):
+        return {}
+    value = value_from_pb(event.payload, "custom.payload")
+    if isinstance(value, dict):
+        return value
+    return (value if isinstance(value, Payload) else Payload(value)).to_dict()
 
 
 def _action_payload_to_pb(
@@ -609,7 +634,7 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             metadata = json_object_from_pb(cancel.metadata_json, "cancel_requested.metadata_json")
             return ev.CancelRequested(cancel.reason, cancel.requested_by, metadata)
         case "custom":
-            return json_object_from_pb(event.custom.payload_json, "custom.payload_json")
+            return _custom_from_pb(event.custom)
         case _:
             return _action_payload_from_pb(event, kind)
 

@@ -1,23 +1,32 @@
 """Parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
 
 import binascii
-from typing import Any, assert_never
+from dataclasses import replace
+from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
+from plgrpc.v1 import failure_pb2, payload_pb2
 from plgrpc.v1 import part_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.json_value import from_json, to_json
-from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
+from protolink_grpc.models.failure import Failure, category_of
+from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput, typed_content
+from protolink_grpc.models.payload import Payload, read_value
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
+from protolink_grpc.wire.values import check_payload, failure_from_pb, failure_to_pb, payload_from_pb, payload_to_pb
 
-_FILE_TYPES = frozenset(
+PROTOLINK_KEY: Final = "$protolink"
+"""Key in the metadata of a part or message for ProtoLink's part type or role, where the contract has no field that says it. Python
+takes it out again when it reads."""
+
+_OCTETS: Final = "application/octet-stream"
+_FILE_TYPES: Final = frozenset(
     {PartType.FILE, PartType.IMAGE, PartType.AUDIO, PartType.VIDEO, PartType.BYTES, PartType.URI},
 )
+_SEEN_TYPES: Final = frozenset({PartType.IMAGE, PartType.AUDIO, PartType.VIDEO})
 _INFER_KEYS = frozenset({"prompt", "user", "output_schema", "metadata"})
-_ERROR_KEYS = frozenset({"code", "message", "retryable"})
-_ERROR_KEYS_WITH_DETAILS = _ERROR_KEYS | {"details"}
-_STATUS_KEYS = frozenset({"state", "message"})
+_ERROR_KEYS = frozenset({"code", "message", "retryable", "details", "category", "retry_delay_s", "origin", "cause"})
 _UNKNOWN_KEYS = frozenset({"fallback_text", "encoded"})
 
 
@@ -28,15 +37,18 @@ def part_to_pb(part: Part) -> pb.Part:
         TypeError: The content has no JSON form.
         InvalidArgumentError: No type, too deep, or text that is not valid Unicode.
     """
+    metadata = part.metadata
     try:
         if part.type == "text" and type(part.content) is str:
             out = pb.Part(text=part.content)
         else:
             out = _content_to_pb(part.type, part.content)
+            if out.HasField("file"):
+                out, metadata = _typed_file(part, out)
     except UnicodeEncodeError:
         raise InvalidArgumentError("text is not valid Unicode", field="content") from None
-    if part.metadata is not None:
-        out.metadata_json = to_json(part.metadata)
+    if metadata is not None:
+        out.metadata_json = to_json(metadata)
     if part.media_type:
         out.media_type = part.media_type
     return out
@@ -48,19 +60,24 @@ def _content_to_pb(kind: str, content: Any) -> pb.Part:
         if typed is not None:
             return typed
     elif kind == PartType.JSON:
-        return pb.Part(data_json=to_json(content))
+        return pb.Part(data=payload_to_pb(content))
     elif kind == PartType.INFER_OUTPUT:
         value = (
-            pb.InferOutput(text=content) if isinstance(content, str) else pb.InferOutput(value_json=to_json(content))
+            pb.InferOutput(text=content) if isinstance(content, str) else pb.InferOutput(value=payload_to_pb(content))
         )
         return pb.Part(infer_output=value)
     elif type(content) is dict:
         shaped = _shaped_to_pb(kind, content)
         if shaped is not None:
             return shaped
+    return _custom_to_pb(kind, content)
+
+
+def _custom_to_pb(kind: str, content: Any) -> pb.Part:
     if not kind:
         raise InvalidArgumentError("must not be empty", field="type")
-    return pb.Part(custom=pb.CustomContent(type=kind, content_json="" if content is None else to_json(content)))
+    # The JSON form of a typed content is that of its class.
+    return pb.Part(custom=pb.CustomContent(type=kind, content=None if content is None else payload_to_pb(content)))
 
 
 def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | FileContent) -> pb.Part | None:
@@ -68,50 +85,83 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
     match content:
         case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
             return pb.Part(tool_call=tool_call_to_pb(content))
-        case ToolOutput() if kind == PartType.TOOL_OUTPUT:
+        case ToolOutput() if kind == PartType.TOOL_OUTPUT and (content.result is None or content.error is None):
             return pb.Part(tool_output=tool_output_to_pb(content))
-        case RouteDecision() if kind == PartType.ROUTE and content.route_key:
+        case RouteDecision() if kind == PartType.ROUTE and content.route_key and content.reason != "":
             return pb.Part(route=_route_to_pb(content))
-        case RouteDecision() if kind == PartType.DECISION and content.route_key:
-            return pb.Part(decision=_route_to_pb(content))
-        case FileContent() if kind in _FILE_TYPES and (content.data is None or content.uri is None):
-            file = pb.FileContent(name=content.name or "", media_type=content.media_type, kind=kind)
-            if content.data is not None:
-                file.data = content.data
-            if content.uri is not None:
-                file.uri = content.uri
-            return pb.Part(file=file)
+        case FileContent() if kind in _FILE_TYPES:
+            file = _file_to_pb(content)
+            return None if file is None else pb.Part(file=file)
         case ToolCall() | ToolOutput() | RouteDecision() | FileContent():
             return None
         case _:
             assert_never(content)
 
 
+def _file_to_pb(file: FileContent) -> pb.FileContent | None:
+    """None where the field cannot carry it."""
+    name = file.name or ""
+    if file.payload is not None:
+        return pb.FileContent(name=name, content=payload_to_pb(file.payload))
+    if file.data is not None and file.uri is None:
+        return pb.FileContent(name=name, content=payload_pb2.Payload(data=file.data, media_type=file.media_type))
+    if file.uri and file.data is None:
+        ref = payload_pb2.PayloadRef(uri=file.uri)
+        return pb.FileContent(name=name, content=payload_pb2.Payload(ref=ref, media_type=file.media_type))
+    if file.data is None and file.uri is None and file.media_type == _OCTETS:
+        return pb.FileContent(name=name)
+    return None
+
+
+def _typed_file(part: Part, out: pb.Part) -> tuple[pb.Part, dict[str, Any] | None]:
+    """The part and its metadata, which say together what type of file it is; as `custom` where they cannot."""
+    metadata = part.metadata
+    said = part.type == _file_type(out.file.content.media_type)
+    if metadata is not None and (PROTOLINK_KEY in metadata or not (said or metadata)):
+        return _custom_to_pb(part.type, part.content), metadata
+    return out, metadata if said else {**(metadata or {}), PROTOLINK_KEY: part.type}
+
+
+def _file_type(media_type: str) -> str:
+    major = media_type.partition("/")[0]
+    return major if major in _SEEN_TYPES else PartType.FILE
+
+
 def tool_call_to_pb(call: ToolCall) -> pb.ToolCall:
-    return pb.ToolCall(tool_name=call.tool_name, args_json=json_object_to_pb(call.args), call_id=call.call_id)
+    arguments = payload_to_pb(call.args) if call.args or isinstance(call.args, Payload) else None
+    return pb.ToolCall(tool_name=call.tool_name, arguments=arguments, call_id=call.call_id)
 
 
 def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
     """The value of a message as it is, an empty name included.
 
     Raises:
-        InvalidArgumentError: The arguments are no JSON object; names the path below `field`.
+        InvalidArgumentError: The arguments are JSON, but no object; names the path below `field`.
     """
-    return ToolCall(call.tool_name, json_object_from_pb(call.args_json, f"{field}.args_json"), call.call_id)
+    return ToolCall(call.tool_name, _arguments_from_pb(call, field), call.call_id)
+
+
+def _arguments_from_pb(call: pb.ToolCall, field: str) -> dict[str, Any] | Payload:
+    if not call.HasField("arguments"):
+        return {}
+    value = payload_from_pb(call.arguments, f"{field}.arguments")
+    if not isinstance(value, dict | Payload):
+        raise InvalidArgumentError("must be a JSON object", field=f"{field}.arguments.json")
+    return value
 
 
 def tool_output_to_pb(output: ToolOutput) -> pb.ToolOutput:
-    return pb.ToolOutput(
-        call_id=output.call_id,
-        result_json="" if output.result is None else to_json(output.result),
-        error_json="" if output.error is None else to_json(output.error),
-    )
+    """An error goes before a result."""
+    if output.error is not None:
+        return pb.ToolOutput(call_id=output.call_id, failure=failure_to_pb(Failure.from_value(plain(output.error))))
+    result = None if output.result is None else payload_to_pb(output.result)
+    return pb.ToolOutput(call_id=output.call_id, result=result)
 
 
 def _route_to_pb(decision: RouteDecision) -> pb.RouteDecision:
     return pb.RouteDecision(
         route_key=decision.route_key,
-        reason=decision.reason,
+        reason=decision.reason or "",
         confidence=decision.confidence,
         metadata_json=json_object_to_pb(decision.metadata),
     )
@@ -125,29 +175,15 @@ def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
             schema = content.get("output_schema")
             metadata = content.get("metadata")
             infer = pb.Infer(
-                prompt=content.get("prompt"),
-                user=content.get("user"),
+                prompt=content.get("prompt", ""),
+                user=content.get("user", ""),
                 output_schema_json=to_json(schema) if schema else "",
                 metadata_json=to_json(metadata) if metadata else "",
             )
             return pb.Part(infer=infer)
-        case PartType.ERROR if keys == _ERROR_KEYS and _are(content, code=str, message=str, retryable=bool):
-            return pb.Part(error=pb.ErrorDetail(**content))
-        case PartType.ERROR if keys == _ERROR_KEYS_WITH_DETAILS and _are(
-            content, code=str, message=str, retryable=bool
-        ):
-            details = content["details"]
-            if isinstance(details, dict) and details:
-                error = pb.ErrorDetail(
-                    code=content["code"],
-                    message=content["message"],
-                    retryable=content["retryable"],
-                    details_json=to_json(details),
-                )
-                return pb.Part(error=error)
-        case PartType.STATUS if keys == _STATUS_KEYS and isinstance(content["state"], str):
-            if content["message"] is None or isinstance(content["message"], str):
-                return pb.Part(status=pb.StatusNote(state=content["state"], message=content["message"]))
+        case PartType.ERROR if keys <= _ERROR_KEYS:
+            failure = _error_to_failure(plain(content))
+            return None if failure is None else pb.Part(failure=failure_to_pb(failure))
         case PartType.UNKNOWN if keys == _UNKNOWN_KEYS and _are(content, fallback_text=str, encoded=str):
             return _unknown_to_pb(content["encoded"])
     return None
@@ -162,11 +198,44 @@ def _unknown_to_pb(encoded: str) -> pb.Part | None:
     return out if out.WhichOneof("content") is None else None
 
 
+def _error_to_failure(content: dict[str, Any]) -> Failure | None:
+    """None where the failure would not give an equal content back."""
+    code, message, retryable = content.get("code"), content.get("message"), content.get("retryable")
+    if not isinstance(code, str) or not isinstance(message, str) or not isinstance(retryable, bool):
+        return None
+    rest = {key: content[key] for key in ("category", "retry_delay_s", "origin", "cause") if key in content}
+    failure = Failure(code, message, category_of(code), retryable, details=read_value(content.get("details")))
+    if rest:
+        also = Failure.from_value({"message": message, **rest})
+        failure = replace(
+            failure,
+            category=also.category or failure.category,
+            retry_delay_s=also.retry_delay_s,
+            origin=also.origin,
+            cause=also.cause,
+        )
+    return failure if _failure_to_error(failure) == content else None
+
+
+def _failure_to_error(failure: Failure) -> dict[str, Any]:
+    found = {"code": failure.reason, "message": failure.message, "retryable": failure.retryable}
+    if failure.details is not None:
+        found["details"] = plain(failure.details)
+    if failure.category is not None and failure.category != category_of(failure.reason):
+        found["category"] = str(failure.category)
+    if failure.retry_delay_s is not None:
+        found["retry_delay_s"] = failure.retry_delay_s
+    if failure.origin:
+        found["origin"] = failure.origin
+    if failure.cause is not None:
+        found["cause"] = failure.cause.to_value()
+    return found
+
+
 def _infer_is_typed(content: dict[str, Any]) -> bool:
-    # An empty object or a None has no spelling of its own in the typed form.
+    # Nothing that is empty has a spelling of its own in the typed form.
     return all(
-        isinstance(value, str) if key in ("prompt", "user") else isinstance(value, dict) and value
-        for key, value in content.items()
+        bool(value) and isinstance(value, str if key in ("prompt", "user") else dict) for key, value in content.items()
     )
 
 
@@ -192,6 +261,9 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
     out = Part("text", part.text) if kind == "text" else _content_from_pb(part, kind, field)
     if part.metadata_json:
         out.metadata = json_object_from_pb(part.metadata_json, f"{field}.metadata_json")
+        if kind == "file" and out.metadata.get(PROTOLINK_KEY) in _FILE_TYPES:
+            out.type = out.metadata.pop(PROTOLINK_KEY)
+            out.metadata = out.metadata or None
     if part.media_type:
         out.media_type = part.media_type
     return out
@@ -199,8 +271,8 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
 
 def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
     match kind:
-        case "data_json":
-            return Part("json", from_json(part.data_json, field=f"{field}.data_json"))
+        case "data":
+            return Part("json", payload_from_pb(part.data, f"{field}.data"))
         case "file":
             return _file_from_pb(part.file, f"{field}.file")
         case "tool_call":
@@ -211,19 +283,10 @@ def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
             return Part("infer", _infer_from_pb(part.infer, f"{field}.infer"))
         case "infer_output":
             return _infer_output_from_pb(part.infer_output, f"{field}.infer_output")
-        case "error":
-            error = part.error
-            content = {"code": error.code, "message": error.message, "retryable": error.retryable}
-            if error.details_json:
-                content["details"] = json_object_from_pb(error.details_json, f"{field}.error.details_json")
-            return Part("error", content)
-        case "status":
-            message = part.status.message if part.status.HasField("message") else None
-            return Part("status", {"state": part.status.state, "message": message})
+        case "failure":
+            return Part("error", _failure_to_error(failure_from_pb(part.failure, f"{field}.failure")))
         case "route":
             return Part("route", _route_from_pb(part.route, f"{field}.route"))
-        case "decision":
-            return Part("decision", _route_from_pb(part.decision, f"{field}.decision"))
         case "custom":
             return _custom_from_pb(part.custom, f"{field}.custom")
         case _:
@@ -231,39 +294,42 @@ def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
 
 
 def _file_from_pb(file: pb.FileContent, field: str) -> Part:
-    # A kind of a later version is a file like any other.
-    kind = file.kind if file.kind in _FILE_TYPES else PartType.FILE
-    source = file.WhichOneof("source")
-    content = FileContent(
-        data=file.data if source == "data" else None,
-        uri=file.uri if source == "uri" else None,
-        name=file.name or None,
-        media_type=file.media_type or "application/octet-stream",
-    )
-    return Part(kind, content)
+    name, payload = file.name or None, file.content
+    content_type = _file_type(payload.media_type)
+    if not file.HasField("content"):
+        return Part(content_type, FileContent(name=name))
+    form = payload.WhichOneof("value")
+    labelled = payload.encoding or payload.preview
+    if form == "data" and not labelled:
+        return Part(content_type, FileContent(payload.data, None, name, payload.media_type or _OCTETS))
+    if form == "ref" and not (labelled or payload.ref.size_bytes or payload.ref.sha256):
+        return Part(content_type, FileContent(None, payload.ref.uri, name, payload.media_type or _OCTETS))
+    value = payload_from_pb(payload, f"{field}.content")
+    return Part(content_type, FileContent.of(value if isinstance(value, Payload) else Payload(value), name))
 
 
 def _tool_call_from_pb(call: pb.ToolCall, field: str) -> Part:
     if not call.tool_name:
         raise InvalidArgumentError("must not be empty", field=f"{field}.tool_name")
-    return Part.tool_call(
-        call.tool_name, json_object_from_pb(call.args_json, f"{field}.args_json"), call.call_id or None
-    )
+    return Part.tool_call(call.tool_name, _arguments_from_pb(call, field), call.call_id or None)
 
 
 def tool_output_from_pb(output: pb.ToolOutput, field: str) -> ToolOutput:
-    return ToolOutput(
-        output.call_id,
-        from_json(output.result_json, field=f"{field}.result_json") if output.result_json else None,
-        from_json(output.error_json, field=f"{field}.error_json") if output.error_json else None,
-    )
+    match output.WhichOneof("outcome"):
+        case "result":
+            return ToolOutput(output.call_id, payload_from_pb(output.result, f"{field}.result"))
+        case "failure":
+            failure = failure_from_pb(output.failure, f"{field}.failure")
+            return ToolOutput(output.call_id, error=failure.to_value())
+        case _:
+            return ToolOutput(output.call_id)
 
 
 def _infer_from_pb(infer: pb.Infer, field: str) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    if infer.HasField("prompt"):
+    if infer.prompt:
         content["prompt"] = infer.prompt
-    if infer.HasField("user"):
+    if infer.user:
         content["user"] = infer.user
     if infer.output_schema_json:
         content["output_schema"] = json_object_from_pb(infer.output_schema_json, f"{field}.output_schema_json")
@@ -273,8 +339,8 @@ def _infer_from_pb(infer: pb.Infer, field: str) -> dict[str, Any]:
 
 
 def _infer_output_from_pb(output: pb.InferOutput, field: str) -> Part:
-    if output.WhichOneof("content") == "value_json":
-        return Part("infer_output", from_json(output.value_json, field=f"{field}.value_json"))
+    if output.WhichOneof("content") == "value":
+        return Part("infer_output", payload_from_pb(output.value, f"{field}.value"))
     return Part("infer_output", output.text)
 
 
@@ -283,7 +349,7 @@ def _route_from_pb(route: pb.RouteDecision, field: str) -> RouteDecision:
         raise InvalidArgumentError("must not be empty", field=f"{field}.route_key")
     return RouteDecision(
         route.route_key,
-        route.reason if route.HasField("reason") else None,
+        route.reason or None,
         route.confidence if route.HasField("confidence") else None,
         json_object_from_pb(route.metadata_json, f"{field}.metadata_json"),
     )
@@ -292,23 +358,60 @@ def _route_from_pb(route: pb.RouteDecision, field: str) -> RouteDecision:
 def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
     if not custom.type:
         raise InvalidArgumentError("must not be empty", field=f"{field}.type")
-    text = custom.content_json
-    return Part(custom.type, from_json(text, field=f"{field}.content_json") if text else None)
+    if not custom.HasField("content"):
+        return Part(custom.type)
+    return Part(custom.type, typed_content(custom.type, payload_from_pb(custom.content, f"{field}.content")))
 
 
 def check_parts(parts: Any, field: str) -> None:
-    """Pass when every part of a request has a content that this version knows.
+    """Pass when every part of a request has a content, and values, that this version knows.
 
     Raises:
         InvalidArgumentError: One has not; names the path below `field`.
     """
     for index, part in enumerate(parts):
-        if part.WhichOneof("content") is None:
+        kind = part.WhichOneof("content")
+        if kind == "text":
+            continue
+        if kind is None:
             raise InvalidArgumentError("must carry a content of a known kind", field=f"{field}[{index}]")
-        if part.HasField("file") and part.file.kind and part.file.kind not in _FILE_TYPES:
-            raise InvalidArgumentError(
-                f"must be one of {', '.join(sorted(_FILE_TYPES))}", field=f"{field}[{index}].file.kind"
-            )
+        _check_content(part, kind, f"{field}[{index}].{kind}")
+
+
+def _check_content(part: pb.Part, kind: str, field: str) -> None:
+    match kind:
+        case "data":
+            check_payload(part.data, field)
+        case "file" if part.file.HasField("content"):
+            check_payload(part.file.content, f"{field}.content")
+        case "tool_call":
+            check_tool_call(part.tool_call, field)
+        case "tool_output" if part.tool_output.HasField("result"):
+            check_payload(part.tool_output.result, f"{field}.result")
+        case "tool_output" if part.tool_output.HasField("failure"):
+            check_failure(part.tool_output.failure, f"{field}.failure")
+        case "infer_output" if part.infer_output.HasField("value"):
+            check_payload(part.infer_output.value, f"{field}.value")
+        case "failure":
+            check_failure(part.failure, field)
+        case "custom" if part.custom.HasField("content"):
+            check_payload(part.custom.content, f"{field}.content")
+
+
+def check_tool_call(call: pb.ToolCall, field: str) -> None:
+    """Pass when the arguments of a call have a form that this version knows. Raises as `check_parts`."""
+    if call.HasField("arguments"):
+        check_payload(call.arguments, f"{field}.arguments")
+
+
+def check_failure(failure: failure_pb2.Failure, field: str) -> None:
+    """Pass when the details of a failure, and of its causes, have a form that this version knows. Raises as `check_parts`."""
+    while True:
+        if failure.HasField("details"):
+            check_payload(failure.details, f"{field}.details")
+        if not failure.HasField("cause"):
+            return
+        failure, field = failure.cause, f"{field}.cause"
 
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:

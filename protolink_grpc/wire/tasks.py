@@ -25,7 +25,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task, find_output
 from protolink_grpc.wire.context import attach_context, context_to_pb, options_to_pb
-from protolink_grpc.wire.parts import check_parts, part_to_pb, parts_from_pb
+from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
     EnumNumbers,
@@ -68,10 +68,17 @@ STATES: Final = EnumNumbers(
 )
 ROLES: Final = EnumNumbers(
     str,
-    {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT, "assistant": pb.ROLE_ASSISTANT, "system": pb.ROLE_SYSTEM},
+    {
+        "user": pb.MESSAGE_ROLE_USER,
+        "agent": pb.MESSAGE_ROLE_AGENT,
+        "system": pb.MESSAGE_ROLE_SYSTEM,
+        "tool": pb.MESSAGE_ROLE_TOOL,
+    },
     field="role",
     unset="user",
 )
+_ASSISTANT: Final = "assistant"
+"""ProtoLink's role for an agent's model: in the contract that is an agent, with the name in the metadata."""
 
 
 def check_id(text: str, field: str) -> str:
@@ -94,12 +101,15 @@ def check_required_id(text: str, field: str) -> str:
 
 
 def message_to_pb(message: Message) -> pb.Message:
+    role, metadata = message.role, message.metadata
+    if role == _ASSISTANT:
+        role, metadata = "agent", {**(metadata or {}), PROTOLINK_KEY: _ASSISTANT}
     return pb.Message(
         id=message.id,
-        role=ROLES[message.role],
+        role=ROLES[role],
         parts=[part_to_pb(part) for part in message.parts],
         create_time=timestamp_to_pb(message.timestamp),
-        metadata_json=json_object_to_pb(message.metadata) if message.metadata else "",
+        metadata_json=json_object_to_pb(metadata) if metadata else "",
     )
 
 
@@ -134,13 +144,19 @@ def message_from_pb(message: pb.Message, field: str = "message") -> Message:
     Raises:
         InvalidArgumentError: Names the path below `field`.
     """
-    return Message(
+    out = Message(
         message.id or new_message_id(),
         ROLES.read(message.role),
         parts_from_pb(message.parts, f"{field}.parts"),
         set_time(message, "create_time", field),
-        json_object_from_pb(message.metadata_json, f"{field}.metadata_json") if message.metadata_json else None,
     )
+    if message.metadata_json:
+        metadata = json_object_from_pb(message.metadata_json, f"{field}.metadata_json")
+        if metadata.get(PROTOLINK_KEY) == _ASSISTANT and message.role == pb.MESSAGE_ROLE_AGENT:
+            del metadata[PROTOLINK_KEY]
+            out.role = _ASSISTANT
+        out.metadata = metadata or None
+    return out
 
 
 def check_bounds(items: Any, most: int, name: str, field: str) -> None:
@@ -183,10 +199,10 @@ def artifact_to_pb(artifact: Artifact) -> pb.Artifact:
         metadata_json=json_object_to_pb(artifact.metadata),
         create_time=timestamp_to_pb(artifact.timestamp),
         kind=artifact.kind,
-        name=artifact.name,
-        uri=artifact.uri,
-        media_type=artifact.media_type,
-        action_id=artifact.action_id,
+        name=artifact.name or "",
+        uri=artifact.uri or "",
+        media_type=artifact.media_type or "",
+        action_id=artifact.action_id or "",
     )
 
 
@@ -202,10 +218,10 @@ def artifact_from_pb(artifact: pb.Artifact, field: str = "artifact") -> Artifact
         metadata=json_object_from_pb(artifact.metadata_json, f"{field}.metadata_json"),
         timestamp=set_time(artifact, "create_time", field),
         kind=artifact.kind or "result",
-        name=artifact.name if artifact.HasField("name") else None,
-        uri=artifact.uri if artifact.HasField("uri") else None,
-        media_type=artifact.media_type if artifact.HasField("media_type") else None,
-        action_id=artifact.action_id if artifact.HasField("action_id") else None,
+        name=artifact.name or None,
+        uri=artifact.uri or None,
+        media_type=artifact.media_type or None,
+        action_id=artifact.action_id or None,
     )
 
 

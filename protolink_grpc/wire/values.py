@@ -21,6 +21,10 @@ CATEGORIES: Final = EnumNumbers(
     field="category",
 )
 
+SHA256_BYTES: Final = 32
+MAX_PREVIEW_BYTES: Final = 1024
+"""Source: the comments of payload.proto."""
+
 _MAX_DURATION_S: Final = 315_576_000_000
 """Ten thousand years. Source: google.protobuf.Duration."""
 
@@ -31,7 +35,10 @@ def payload_to_pb(value: Any) -> payload_pb2.Payload:
         return payload_pb2.Payload(json=to_json(value))
     found = value.value
     if isinstance(found, UnknownForm):
-        out = _unknown_to_pb(found)
+        kept = _unknown_to_pb(found)
+        if kept is None:  # some JSON of a user that looks like it
+            return payload_pb2.Payload(json=to_json(value.to_dict()))
+        out = kept
     else:
         out = payload_pb2.Payload()
         match found:
@@ -47,11 +54,13 @@ def payload_to_pb(value: Any) -> payload_pb2.Payload:
     return out
 
 
-def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload:
+def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload | None:
+    """The payload as it came; None where that is none of an unknown form."""
     try:
-        return payload_pb2.Payload.FromString(form.encoded)
+        out = payload_pb2.Payload.FromString(form.encoded)
     except DecodeError:
-        raise InvalidArgumentError("is no encoded Payload", field="encoded") from None
+        return None
+    return out if out.WhichOneof("value") is None else None
 
 
 def payload_from_pb(pb: payload_pb2.Payload, field: str) -> Any:
@@ -78,18 +87,25 @@ def payload_from_pb(pb: payload_pb2.Payload, field: str) -> Any:
 
 
 def check_payload(pb: payload_pb2.Payload, field: str) -> None:
-    """Pass when the payload of a request has a form that this version knows.
+    """Pass when the payload of a request has a form that this version knows, and keeps the contract's bounds.
 
     Raises:
-        InvalidArgumentError: It has none; names the path below `field`.
+        InvalidArgumentError: Names the path below `field`.
     """
     match pb.WhichOneof("value"):
         case None:
             raise InvalidArgumentError("must carry a value of a known form", field=field)
         case "message" if not pb.message.type_name:
             raise InvalidArgumentError("must not be empty", field=f"{field}.message.type_name")
-        case "ref" if not pb.ref.uri:
-            raise InvalidArgumentError("must not be empty", field=f"{field}.ref.uri")
+        case "ref":
+            if not pb.ref.uri:
+                raise InvalidArgumentError("must not be empty", field=f"{field}.ref.uri")
+            if pb.ref.size_bytes < 0:
+                raise InvalidArgumentError("must not be negative", field=f"{field}.ref.size_bytes")
+            if len(pb.ref.sha256) not in (0, SHA256_BYTES):
+                raise InvalidArgumentError(f"must be {SHA256_BYTES} bytes", field=f"{field}.ref.sha256")
+    if len(pb.preview) > MAX_PREVIEW_BYTES or len(pb.preview.encode()) > MAX_PREVIEW_BYTES:
+        raise InvalidArgumentError(f"must be at most {MAX_PREVIEW_BYTES} bytes", field=f"{field}.preview")
 
 
 def object_from_pb(pb: payload_pb2.Payload, field: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ TOUCHED = (
 LOST_KIND = "task_progress"
 """Kind of event that the older contract does not have."""
 NEW_FIELD, NEW_KIND, NEW_PART = "future_note", "future_kind", "future_part"
-NEW_VALUES = {"Severity": "SEVERITY_FUTURE", "TaskState": "TASK_STATE_FUTURE", "Role": "ROLE_FUTURE"}
+NEW_VALUES = {"Severity": "SEVERITY_FUTURE", "TaskState": "TASK_STATE_FUTURE", "MessageRole": "MESSAGE_ROLE_FUTURE"}
 
 
 def baseline() -> FileDescriptorSet:

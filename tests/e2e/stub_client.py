@@ -26,7 +26,7 @@ def told(message: Message) -> Message:
 
 
 def task(text: str) -> task_input_pb2.TaskInput:
-    message = task_pb2.Message(role=task_pb2.ROLE_USER)
+    message = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER)
     message.parts.add(text=text)
     return task_input_pb2.TaskInput(messages=[message])
 

@@ -52,7 +52,7 @@ def log(sent: task_pb2.Task) -> list[event_pb2.RunEvent]:
     said = event_pb2.RunEvent(event_type="task.message")
     paused = event_pb2.RunEvent(event_type="task.status")
     if NEWER:
-        message = said.task_messages.messages.add(id="m1", role=task_pb2.Role.Value("ROLE_FUTURE"))
+        message = said.task_messages.messages.add(id="m1", role=task_pb2.MessageRole.Value("MESSAGE_ROLE_FUTURE"))
         message.create_time.FromSeconds(1_800_000_000)
         message.parts.add(future_part="payload", fallback_text="A part from the future")  # type: ignore[call-arg]  # as above
         paused.task_status.previous_state = task_pb2.TASK_STATE_WORKING

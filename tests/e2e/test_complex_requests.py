@@ -125,7 +125,7 @@ REFUSED: list[tuple[str, str, Callable[[], bytes]]] = [
     ("messages", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "messages"))),
     ("parts", SEND, lambda: sending(wrapped(task_input_pb2.TaskInput, "messages", filled(task_pb2.Message, "parts")))),
     ("artifacts", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "artifacts"))),
-    ("JSON within", SEND, lambda: with_part(part_pb2.Part(data_json=array("{}", 1_200_000)))),
+    ("JSON within", SEND, lambda: with_part(part_pb2.Part(data={"json": array("{}", 1_200_000)}))),
     ("cut off", SEND, lambda: sending(filled(task_input_pb2.TaskInput, "messages")) + b"\x0a"),
     ("states", LIST, lambda: wrapped(pb.ListTasksRequest, "states", b"\x01" * BYTES)),
     ("A2A parts", A2A_SEND, lambda: wrapped(a2a_pb2.SendMessageRequest, "message", filled(a2a_pb2.Message, "parts"))),
@@ -149,8 +149,8 @@ REFUSED: list[tuple[str, str, Callable[[], bytes]]] = [
 
 ACCEPTED: list[tuple[str, str, Callable[[], bytes]]] = [
     ("a long text", SEND, lambda: with_part(part_pb2.Part(text='a, {b} "c": ' * 300_000))),
-    ("a large file", SEND, lambda: with_part(part_pb2.Part(file=part_pb2.FileContent(data=bytes(BYTES))))),
-    ("100,000 numbers", SEND, lambda: with_part(part_pb2.Part(data_json=array("12345.25", 100_000)))),
+    ("a large file", SEND, lambda: with_part(part_pb2.Part(file=part_pb2.FileContent(content={"data": bytes(BYTES)})))),
+    ("100,000 numbers", SEND, lambda: with_part(part_pb2.Part(data={"json": array("12345.25", 100_000)}))),
     ("A2A, 100,000 numbers", A2A_SEND, a2a_numbers),
     ("A2A, a text that is no exact value", A2A_SEND, a2a_exact_text),
 ]
@@ -238,7 +238,7 @@ async def test_the_bound_of_complexity_is_an_option_of_each_edge() -> None:
     async with Echo(
         card, http=HttpOptions(max_complexity=12_000), server=ServerOptions(max_complexity=12_000)
     ) as strict:
-        refused = await call(strict.card.url, SEND, with_part(part_pb2.Part(data_json=data)))
+        refused = await call(strict.card.url, SEND, with_part(part_pb2.Part(data={"json": data})))
         assert isinstance(refused, grpc.aio.AioRpcError)
         assert "complexity above 12000" in (refused.details() or "")
         async with httpx.AsyncClient() as client:

@@ -263,7 +263,7 @@ def test_protobuf_reads_an_event_as_a_dataclass_wrote_it(
 def test_a_dataclass_reads_what_protobuf_wrote_and_writes_the_same_bytes(
     texts: list[str], count: int, session_id: str
 ) -> None:
-    message = task_pb2.Message(id="m", role="ROLE_AGENT", parts=[{"text": text} for text in texts])
+    message = task_pb2.Message(id="m", role="MESSAGE_ROLE_AGENT", parts=[{"text": text} for text in texts])
     written = task_pb2.Task(id="t", session_id=session_id, messages=[message])
     written.update_time.FromSeconds(count)
     data = written.SerializeToString(deterministic=True)

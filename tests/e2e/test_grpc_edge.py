@@ -96,7 +96,7 @@ async def worker() -> AsyncIterator[Worker]:
 
 def asking(text: str, task_id: str = "", **fields: Any) -> task_input_pb2.TaskInput:
     """The input of a new task, or with `target` of another."""
-    message = task_pb2.Message(role=task_pb2.ROLE_USER, parts=[{"text": text}])
+    message = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[{"text": text}])
     given = {"task_id": task_id, "target": task_input_pb2.TASK_TARGET_CREATE} | fields
     return task_input_pb2.TaskInput(messages=[message], **given)
 
@@ -213,7 +213,7 @@ async def test_reflection_lets_a_stranger_list_build_and_call(worker: Worker) ->
 
 
 async def test_buf_curl_sends_a_task_by_reflection(worker: Worker, tmp_path: Path) -> None:
-    request = {"input": {"messages": [{"role": "ROLE_USER", "parts": [{"text": "echo by curl"}]}]}}
+    request = {"input": {"messages": [{"role": "MESSAGE_ROLE_USER", "parts": [{"text": "echo by curl"}]}]}}
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("buf")),
         "curl",

@@ -184,7 +184,9 @@ async def page() -> AsyncIterator[Page]:
 
 
 def said(text: str, **fields: Any) -> task_input_pb2.TaskInput:
-    return task_input_pb2.TaskInput(messages=[task_pb2.Message(role="ROLE_USER", parts=[{"text": text}])], **fields)
+    return task_input_pb2.TaskInput(
+        messages=[task_pb2.Message(role="MESSAGE_ROLE_USER", parts=[{"text": text}])], **fields
+    )
 
 
 def sending(text: str, **fields: Any) -> agent_service_pb2.SendTaskRequest:

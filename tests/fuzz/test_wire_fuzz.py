@@ -162,7 +162,7 @@ def test_json_that_is_too_deep_or_none_is_refused_wherever_it_stands(text: str) 
         (task_pb2.Task(metadata_json=text), "sent.metadata_json"),
         (task_pb2.Task(flow_state_json=text), "sent.flow_state_json"),
         (task_pb2.Task(artifacts=[{"metadata_json": text}]), "sent.artifacts[0].metadata_json"),
-        (task_pb2.Task(messages=[{"parts": [{"data_json": text}]}]), "sent.messages[0].parts[0].data_json"),
+        (task_pb2.Task(messages=[{"parts": [{"data": {"json": text}}]}]), "sent.messages[0].parts[0].data.json"),
         (task_pb2.Task(context={"metadata_json": text}), "sent.context.metadata_json"),
     ):
         with pytest.raises(InvalidArgumentError) as refused:

@@ -229,9 +229,9 @@ def tool(world: World) -> None:
             page = world.agent.control.list_tools(v1.ListToolsRequest(page_size=2, page_token=page.next_page_token))
         names += [f"{each.name} {each.read_only}" for each in page.tools]
     expect("the tools", names, ["echo True", "hold False", "stamp False"])
-    echo = v1.ToolCall(tool_name="echo", args_json='{"text": "hi"}')
+    echo = v1.ToolCall(tool_name="echo", arguments=v1.Payload(json='{"text": "hi"}'))
     called = world.agent.call_tool(v1.CallToolRequest(call=echo))
-    expect("the result", called.output and called.output.result_json, '"hi"')
+    expect("the result", called.output and called.output.result and called.output.result.json, '"hi"')
     expect("the state", get(world, called.task_id).state, v1.TaskState.COMPLETED)
     held = v1.CallToolRequest(call=v1.ToolCall(tool_name="hold"), task_id=str(uuid.uuid4()))
     try:

@@ -26,7 +26,7 @@ END_S = 60
 
 def told(text: str) -> task_input_pb2.TaskInput:
     return task_input_pb2.TaskInput(
-        messages=[task_pb2.Message(role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])]
+        messages=[task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[part_pb2.Part(text=text)])]
     )
 
 

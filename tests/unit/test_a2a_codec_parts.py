@@ -18,11 +18,12 @@ from protolink_grpc.a2a.pb_codec import part_from_pb, part_pb
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import FileContent, ToolCall
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 
 # Keys and values that mean something to us or to A2A, besides any other: the interesting collisions are rare in random text.
 KEYS = st.sampled_from(
     ["plgrpc", "a2a", "own", "type", "content", "media_type", "mediaType", "filename", "shape", "has_metadata", "exact", "data",
-     "metadata", "x"]
+     "metadata", "x", "payload", "preview", "size_bytes", "$payload", "message"]
 )  # fmt: skip
 LEAVES = (
     st.sampled_from(
@@ -232,6 +233,46 @@ def test_a_protobuf_part_without_content_is_refused():
 
 
 # -- there and back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [
+        (
+            Part.json(Payload(b"hi", "text/csv", preview="a table")),
+            {"raw": "aGk=", "mediaType": "text/csv"}
+            | {"metadata": {"plgrpc": {"type": "json", "payload": {"preview": "a table"}}}},
+        ),
+        (
+            Part("trace", Payload(PayloadRef("https://x", 3))),
+            {"url": "https://x", "metadata": {"plgrpc": {"type": "trace", "payload": {"size_bytes": 3}}}},
+        ),
+        (
+            Part("image", FileContent.of(Payload(PayloadRef("https://x", 3), "image/png"), "a.png")),
+            {"url": "https://x", "filename": "a.png", "mediaType": "image/png"}
+            | {"metadata": {"plgrpc": {"type": "image", "payload": {"size_bytes": 3}}}},
+        ),
+        (
+            Part.json(Payload(TypedMessage("acme.v1.Point", b"\x08\x01"))),
+            {
+                "data": {"type": "json", "content": {"$payload": {"type_name": "acme.v1.Point", "message": "CAE="}}},
+                "mediaType": PART_MEDIA_TYPE,
+            },
+        ),
+        (
+            Part.json(Payload(b"hi", encoding="aes")),
+            {
+                "data": {"type": "json", "content": {"$payload": {"data": "aGk=", "encoding": "aes"}}},
+                "mediaType": PART_MEDIA_TYPE,
+            },
+        ),
+    ],
+    ids=["bytes", "a reference", "a file with a size", "a protobuf message", "a codec"],
+)
+def test_a_payload_becomes_the_nearest_part_and_comes_back(part: Part, shape: dict[str, Any]) -> None:
+    assert as_received(part_json(part)) == shape
+    assert over_json(part) == part
+    assert over_protobuf(part) == part
 
 
 @given(OUR_PARTS)

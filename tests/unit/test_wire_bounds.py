@@ -37,7 +37,7 @@ def struct(value: dict[str, Any]) -> Struct:
         (pb.SendTaskRequest(), 0),
         (sending(part_pb2.Part(text="x" * 100_000)), 4),
         (sending(*[part_pb2.Part(text="{[,")] * 1000), 2 + 2000),
-        (sending(part_pb2.Part(data_json="[{},{}]")), 4 + 31),
+        (sending(part_pb2.Part(data={"json": "[{},{}]"})), 5 + 31),
         (pb.ListTasksRequest(states=[1, 2, 3]), 1 + 3),
         (struct({"a": [1.5, 1.5]}), 10 + 1 + (1 + 9) + 1 + 4),
     ],

@@ -554,7 +554,7 @@ def test_a_task_settles_when_it_ends_or_waits_for_someone(frame: bytes, settled:
             "budget_reported.decision.observed",
         ),
         (pb.RunEvent(llm_step=pb.LlmStep(data_json="1")), "llm_step.data_json"),
-        (pb.RunEvent(custom=pb.CustomEvent(payload_json="[]")), "custom.payload_json"),
+        (pb.RunEvent(custom=pb.CustomEvent(payload={"json": "{"})), "custom.payload.json"),
         (pb.RunEvent(metadata_json="[]"), "metadata_json"),
         (pb.RunEvent(create_time={"nanos": -1}), "create_time"),
         (pb.RunEvent(sequence=-1), "sequence"),

@@ -122,7 +122,7 @@ def test_every_state_has_one_number_and_the_contract_has_no_other() -> None:
 
 
 def test_every_role_has_one_number_and_the_contract_has_no_other() -> None:
-    assert {*ROLES.values(), pb.ROLE_UNSPECIFIED} == set(pb.Role.values())
+    assert {*ROLES.values(), pb.MESSAGE_ROLE_UNSPECIFIED} == set(pb.MessageRole.values())
     assert {message_from_pb(pb.Message(role=number)).role for number in ROLES.values()} == set(ROLES)
 
 
@@ -262,7 +262,7 @@ LATE = {"seconds": 253_402_300_800}
         (pb.Task(flow_state_json="{"), "sent.flow_state_json"),
         (pb.Task(create_time=LATE), "sent.create_time"),
         (pb.Task(messages=[{"create_time": LATE}]), "sent.messages[0].create_time"),
-        (pb.Task(artifacts=[{"parts": [{"data_json": "{"}]}]), "sent.artifacts[0].parts[0].data_json"),
+        (pb.Task(artifacts=[{"parts": [{"data": {"json": "{"}}]}]), "sent.artifacts[0].parts[0].data.json"),
         (pb.Task(artifacts=[{"metadata_json": "1"}]), "sent.artifacts[0].metadata_json"),
         (pb.Task(artifacts=[{"create_time": LATE}]), "sent.artifacts[0].create_time"),
         (pb.Task(context=context_pb2.RunContext(permissions={"a": {}})), "sent.context.permissions.a.effect"),

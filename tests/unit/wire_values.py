@@ -34,6 +34,7 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.fold import DERIVED_KEYS
+from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 from protolink_grpc.models.permissions import permissions_json, read_permissions
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
@@ -82,31 +83,54 @@ permissions = st.dictionaries(
 ).map(lambda each: permissions_json(*read_permissions(each)))
 """In the one form of several that comes back."""
 
-tool_calls = st.builds(ToolCall, names, objects, names)
-tool_outputs = st.builds(ToolOutput, texts, json_values, json_values)
+payload_forms = (
+    st.builds(TypedMessage, texts, st.binary(max_size=8))
+    | st.builds(PayloadRef, names, st.integers(0, 2**63 - 1), st.just(b"") | st.binary(min_size=32, max_size=32))
+    | st.binary(max_size=8)
+)
+user_payloads = st.builds(Payload, payload_forms, texts, texts, texts) | st.builds(
+    Payload, json_values, names, texts, texts
+)
+values = json_values | user_payloads
+
+tool_calls = st.builds(ToolCall, names, objects | user_payloads, names)
+tool_outputs = st.builds(ToolOutput, texts, values, json_values)
 routes = st.builds(RouteDecision, names, maybe_texts, st.none() | st.floats(allow_nan=False), objects)
+finite_routes = st.builds(
+    RouteDecision, names, maybe_texts, st.none() | st.floats(allow_nan=False, allow_infinity=False), objects
+)
 # Empty names and media types mean "none" on the wire, as they do in the models' JSON.
-files = st.builds(FileContent, st.binary(max_size=8), st.none(), maybe_names, names) | st.builds(
-    FileContent, st.none(), maybe_texts, maybe_names, names
+files = (
+    st.builds(FileContent, st.binary(max_size=8), st.none(), maybe_names, names)
+    | st.builds(FileContent, st.none(), maybe_texts, maybe_names, names)
+    | st.builds(FileContent.of, user_payloads, maybe_names)
 )
 infers = st.fixed_dictionaries(
     {}, optional={"prompt": texts, "user": texts, "output_schema": full_objects, "metadata": full_objects}
 )
 failures = st.fixed_dictionaries(
-    {"code": texts, "message": texts, "retryable": st.booleans()}, optional={"details": objects}
+    {"code": texts | st.just("TOOL_TIMEOUT"), "message": texts, "retryable": st.booleans()},
+    optional={
+        "details": json_values,
+        "category": json_values | st.sampled_from(("limit", "timeout")),
+        "retry_delay_s": json_values | st.just(1.5),
+        "origin": json_values,
+        "cause": json_values | st.just({"message": "why"}),
+    },
 )
 notes = st.fixed_dictionaries({"state": texts, "message": maybe_texts})
 contents: st.SearchStrategy[tuple[str, Any]] = st.one_of(
     st.tuples(st.just("text"), texts),
     st.tuples(st.just("tool_call"), tool_calls),
     st.tuples(st.just("tool_output"), tool_outputs),
-    st.tuples(st.sampled_from(["route", "decision"]), routes),
+    st.tuples(st.just("route"), routes),
+    st.tuples(st.just("decision"), finite_routes),
     st.tuples(st.sampled_from(FILE_TYPES), files),
     st.tuples(st.just("infer"), infers),
     st.tuples(st.just("error"), failures),
     st.tuples(st.just("status"), notes),
     # Any type with any JSON: what has not the usual shape of its type is carried as it is.
-    st.tuples(st.sampled_from(PART_TYPES) | names, json_values),
+    st.tuples(st.sampled_from(PART_TYPES) | names, values),
 )
 parts = st.builds(
     lambda typed, metadata, media_type: Part(*typed, metadata, media_type), contents, st.none() | objects, maybe_names
@@ -114,7 +138,7 @@ parts = st.builds(
 messages = st.builds(
     Message,
     names,
-    st.sampled_from(["user", "agent", "assistant", "system"]),
+    st.sampled_from(["user", "agent", "assistant", "system", "tool"]),
     st.lists(parts, max_size=2),
     times,
     st.none() | st.dictionaries(names, json_values, min_size=1, max_size=2),
@@ -126,10 +150,7 @@ artifacts = st.builds(
     objects,
     times,
     names,
-    maybe_texts,
-    maybe_texts,
-    maybe_texts,
-    maybe_texts,
+    *[maybe_names] * 4,
 )
 budgets = st.builds(
     RunBudget,
@@ -338,11 +359,27 @@ FULL_PARTS = [
     Part("file", FileContent(b"\x00\xff", None, "a.bin", "application/x-bin")),
     Part("image", FileContent(None, "https://example.org/a.png", "a.png", "image/png")),
     Part("tool_call", ToolCall("search", FACTS, "call")),
-    Part("tool_output", ToolOutput("call", FACTS, {"code": "E"})),
+    Part("json", Payload(TypedMessage("acme.v1.Point", b"\x08\x01"), "", "", "a point")),
+    Part("file", FileContent.of(Payload(PayloadRef("file:///b", 3, bytes(32)), "text/csv", "", "a table"), "b.csv")),
+    Part("file", FileContent.of(Payload(b"\x01", "text/csv", "aes"), "c.csv")),
+    Part("tool_output", ToolOutput("call", FACTS)),
+    Part("tool_output", ToolOutput("call", None, {"code": "E", "message": "broken"})),
     Part.infer("instruction", "question", FACTS, FACTS),
     Part.infer_output("answer"),
     Part.infer_output(FACTS),
     Part("error", {"code": "E", "message": "broken", "retryable": True, "details": FACTS}),
+    Part(
+        "error",
+        {
+            "code": "E",
+            "message": "no",
+            "retryable": False,
+            "category": "peer",
+            "retry_delay_s": 1.5,
+            "origin": "weather",
+        }
+        | {"cause": {"code": "E", "message": "deeper"}},
+    ),
     Part.status("working", "half way"),
     Part("route", RouteDecision("left", "because", 0.5, FACTS)),
     Part("decision", RouteDecision("right", "because", 0.25, FACTS)),

@@ -21,6 +21,7 @@ from plgrpc.v1 import (
     control_service_pb2,
     event_pb2,
     part_pb2,
+    payload_pb2,
     registry_service_pb2,
     task_input_pb2,
     task_pb2,
@@ -109,7 +110,7 @@ def has_one_order(message: Message) -> bool:
 def scalar(of: FieldDescriptor, nth: int = 0) -> Any:
     """A value that no other field of its message has, and never the default."""
     match of.type:
-        case Field.TYPE_STRING if of.name.endswith("_json"):
+        case Field.TYPE_STRING if of.name == "json" or of.name.endswith("_json"):
             return f'{{"{of.name}":9007199254740993,"nth":{nth}}}'
         case Field.TYPE_STRING:
             return f"{of.name}-{nth + 1}"
@@ -233,7 +234,7 @@ BIG = "0123456789abcde\n" * 65_536
 
 
 def said(text: str) -> task_pb2.Message:
-    return task_pb2.Message(id="m-1", role=task_pb2.ROLE_USER, parts=[part_pb2.Part(text=text)])
+    return task_pb2.Message(id="m-1", role=task_pb2.MESSAGE_ROLE_USER, parts=[part_pb2.Part(text=text)])
 
 
 def at(seconds: int, nanos: int) -> task_pb2.Task:
@@ -254,12 +255,10 @@ def empty_ones() -> Iterator[Vector]:
     )
     yield Vector("empty.list_agents_response", registry_service_pb2.ListAgentsResponse(), ["agents.size", "revision"])
     # Set, to what is the default: not the same as unset.
-    artifact = task_pb2.Artifact(id="a-1", name="", media_type="")
-    yield Vector("presence.artifact", artifact, ["name", "uri", "media_type", "action_id", "kind"])
     budget = usage_pb2.Budget(max_steps=0, max_runtime={}, max_cost={})
     yield Vector("presence.budget", budget, ["max_steps", "max_llm_calls", "max_runtime.seconds", "max_cost.micros"])
     route = part_pb2.RouteDecision(route_key="r", confidence=0.0)
-    yield Vector("presence.route_decision", route, ["confidence", "reason"])
+    yield Vector("presence.route_decision", route, ["confidence", "metadata_json"])
     certificate = agent_card_pb2.SecurityScheme(mutual_tls=agent_card_pb2.MutualTlsSecurity())
     yield Vector("presence.security_scheme", certificate, ["scheme", "description", "metadata_json"])
     target = registry_service_pb2.GetAgentRequest(url="")
@@ -270,9 +269,9 @@ def empty_ones() -> Iterator[Vector]:
     yield Vector("presence.compact_state_request", state, ["preserve_recent", "max_messages"])
     yield Vector("presence.part_text", part_pb2.Part(text=""), ["content", "text"])
     yield Vector("presence.part_infer", part_pb2.Part(infer=part_pb2.Infer()), ["content", "infer.prompt"])
-    yield Vector("presence.file_data", part_pb2.FileContent(data=b""), ["source", "data"])
+    yield Vector("presence.file_data", part_pb2.FileContent(content={"data": b""}), ["content.value", "content.data"])
     custom = event_pb2.RunEvent(event_type="custom", custom=event_pb2.CustomEvent())
-    yield Vector("presence.run_event_custom", custom, ["payload", "custom.payload_json"])
+    yield Vector("presence.run_event_custom", custom, ["payload", "custom.payload"])
     deepest = agent_service_pb2.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[task_pb2.Message()]))
     yield Vector("presence.empty_message_in_list", deepest, ["input.messages.size", "input.messages.0.id"])
 
@@ -290,9 +289,9 @@ def numbers() -> Iterator[Vector]:
         usage = usage_pb2.Usage(runtime={"seconds": seconds, "nanos": nanos})
         yield Vector(f"duration.{name}", usage, ["runtime.seconds", "runtime.nanos"])
     text = '{"big":9007199254740993,"bigger":123456789012345678901234567890,"negative":-9007199254740993,"pi":3.141592653589793}'
-    yield Vector("integers.in_json_text", part_pb2.Part(data_json=text), ["content", "data_json"])
-    call = part_pb2.ToolCall(tool_name="add", args_json='{"a": 9007199254740993, "b": 1e0}', call_id="call-1")
-    yield Vector("integers.in_arguments", part_pb2.Part(tool_call=call), ["tool_call.args_json"])
+    yield Vector("integers.in_json_text", part_pb2.Part(data={"json": text}), ["content", "data.json"])
+    call = part_pb2.ToolCall(tool_name="add", arguments={"json": '{"a": 9007199254740993, "b": 1e0}'}, call_id="call-1")
+    yield Vector("integers.in_arguments", part_pb2.Part(tool_call=call), ["tool_call.arguments.json"])
     for name, value in (
         ("tenth", 0.1),
         ("largest", 1.7976931348623157e308),
@@ -304,14 +303,14 @@ def numbers() -> Iterator[Vector]:
 
 def texts() -> Iterator[Vector]:
     yield Vector("text.strange", said(STRANGE), ["parts.0.text"])
-    strange_json = part_pb2.Part(data_json=json.dumps({STRANGE: STRANGE}, ensure_ascii=False))
-    yield Vector("text.strange_in_json", strange_json, ["data_json"])
-    escaped = part_pb2.Part(data_json=json.dumps({"lone": "\ud83e", "text": STRANGE}))
-    yield Vector("text.escaped_in_json", escaped, ["data_json"])
+    strange_json = part_pb2.Part(data={"json": json.dumps({STRANGE: STRANGE}, ensure_ascii=False)})
+    yield Vector("text.strange_in_json", strange_json, ["data.json"])
+    escaped = part_pb2.Part(data={"json": json.dumps({"lone": "\ud83e", "text": STRANGE})})
+    yield Vector("text.escaped_in_json", escaped, ["data.json"])
     big = agent_service_pb2.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[said(BIG)]))
     yield Vector("text.big", big, ["input.messages.0.id"])
-    everything = part_pb2.FileContent(data=bytes(range(256)), name=STRANGE)
-    yield Vector("bytes.all", everything, ["data", "name"])
+    everything = part_pb2.FileContent(content={"data": bytes(range(256))}, name=STRANGE)
+    yield Vector("bytes.all", everything, ["content.data", "name"])
     card = agent_card_pb2.AgentCard(name="世界", description=STRANGE, metadata={"ключ": "значение"})
     yield Vector("text.strange_map", card, ["name", "metadata.ключ"])
     several = agent_card_pb2.AgentCard(name="a", metadata={"c": "3", "a": "1", "b": "2", "": "empty"})
@@ -345,6 +344,9 @@ def from_elsewhere() -> Iterator[Vector]:
     later_scheme = scheme.SerializeToString() + kind
     yield Vector("unknown.security_scheme", scheme, ["description", "scheme"], data=later_scheme, unknown_fields=True)
     yield Vector("unknown.only", part_pb2.Part(), ["content"], data=kind, unknown_fields=True)
+    later = payload_pb2.Payload(preview="a map").SerializeToString() + length_delimited(40, b"new")
+    paths = ["content", "data.value", "data.preview"]
+    yield Vector("unknown.payload_form", part_pb2.Part(), paths, data=length_delimited(2, later), unknown_fields=True)
     yield Vector("unknown.enum_value", task_pb2.Task(id="t-1", state=99), ["state"])  # type: ignore[arg-type]  # on purpose
     states = agent_service_pb2.ListTasksRequest(states=[2, 99, 5])  # type: ignore[list-item]  # on purpose
     yield Vector("unknown.enum_values", states, ["states.size", "states.0", "states.1", "states.2"])
@@ -362,7 +364,9 @@ def from_elsewhere() -> Iterator[Vector]:
     yield Vector(
         "wire.backwards", event_pb2.RunEvent(), ["sequence", "event_type", "summary"], data=backwards, is_usual=False
     )
-    twice = length_delimited(1, b"first") + length_delimited(2, b"{}") + length_delimited(1, b"last")
+    twice = (
+        length_delimited(1, b"first") + length_delimited(2, length_delimited(1, b"{}")) + length_delimited(1, b"last")
+    )
     yield Vector("wire.last_arm_counts", part_pb2.Part(), ["content", "text"], data=twice, is_usual=False)
     # One message field in two pieces, which a reader puts together.
     pieces = (action_pb2.ApprovalRequest(request_id="r-1"), action_pb2.ApprovalRequest(task_id="t-1"))
@@ -377,23 +381,23 @@ def from_elsewhere() -> Iterator[Vector]:
 
 def outputs() -> Iterator[Vector]:
     """Tasks as a server answers with them: `output_id` names the item whose last part of output is the answer."""
-    text, data = part_pb2.Part(text="yes"), part_pb2.Part(data_json='{"rooms":[1,9007199254740993]}')
-    done = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", result_json="3"))
-    failed = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", error_json='"no"'))
-    note = part_pb2.Part(custom=part_pb2.CustomContent(type="trace", content_json="1"))
-    answer = part_pb2.Part(infer_output=part_pb2.InferOutput(value_json="[1]"))
+    text, data = part_pb2.Part(text="yes"), part_pb2.Part(data={"json": '{"rooms":[1,9007199254740993]}'})
+    done = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", result={"json": "3"}))
+    failed = part_pb2.Part(tool_output=part_pb2.ToolOutput(call_id="c", failure={"message": "no"}))
+    note = part_pb2.Part(custom=part_pb2.CustomContent(type="trace", content={"json": "1"}))
+    answer = part_pb2.Part(infer_output=part_pb2.InferOutput(value={"json": "[1]"}))
     later = part_pb2.Part.FromString(b"\x72\x02{}")  # only what every part may have: a content that is not known
     for name, parts, output in (
         ("text", [text], "yes"),
         ("empty_text", [part_pb2.Part(text="")], ""),
-        ("data", [text, data], data.data_json),
+        ("data", [text, data], data.data.json),
         ("tool_output", [text, done], "3"),
         ("failed_tool", [text, failed], "yes"),
         ("before_others", [text, note, later], "yes"),
         ("model", [answer], "[1]"),
     ):
-        message = task_pb2.Message(id="m2", role=task_pb2.ROLE_AGENT, parts=parts)
-        asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
+        message = task_pb2.Message(id="m2", role=task_pb2.MESSAGE_ROLE_AGENT, parts=parts)
+        asked = task_pb2.Message(id="m1", role=task_pb2.MESSAGE_ROLE_USER, parts=[text])
         yield Vector(
             f"output.{name}",
             task_pb2.Task(id="t", messages=[asked, message], output_id="m2"),
@@ -405,7 +409,7 @@ def outputs() -> Iterator[Vector]:
         yield Vector(
             f"output.{name}", task_pb2.Task(id="t", artifacts=[made], output_id="a1"), ["output_id"], output=output
         )
-    asked = task_pb2.Message(id="m1", role=task_pb2.ROLE_USER, parts=[text])
+    asked = task_pb2.Message(id="m1", role=task_pb2.MESSAGE_ROLE_USER, parts=[text])
     yield Vector("output.none", task_pb2.Task(id="t", messages=[asked]), ["output_id"], output=None)
 
 

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 var runs atomic.Int64
@@ -447,11 +448,37 @@ func add(_ context.Context, n numbers) (int, error) {
 	return n.A + n.B, nil
 }
 
+func jsonArguments(text string) *pb.Payload { return &pb.Payload{Value: &pb.Payload_Json{Json: text}} }
+
+func told(why *pb.Failure) string {
+	if why == nil {
+		return ""
+	}
+	return why.GetReason() + " " + why.GetMessage() + " " + why.GetDetails().GetJson()
+}
+
+func TestArgumentsThatAreNotJSONAreRefusedByName(t *testing.T) {
+	client, _ := start(t, nil, WithTools(NewTool("add", "Adds.", addSchema, add)))
+	part, err := plgrpc.ToolCallPart("add", timestamppb.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := client.Send(t.Context(), plgrpc.Input(part))
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := task.GetArtifacts()[0].GetParts()[0].GetToolOutput().GetFailure()
+	expect(t, "why", why.GetReason()+" "+why.GetMessage(), "INVALID_ARGUMENT tool_call.arguments: cannot be read here, they are not JSON")
+	stub := pb.NewControlServiceClient(client.Conn())
+	_, err = stub.CallTool(t.Context(), &pb.CallToolRequest{Call: part.GetToolCall()})
+	expect(t, "field", fmt.Sprint(plgrpc.FromError(err).Reason, plgrpc.FromError(err).Metadata["field"]), "INVALID_ARGUMENTcall.arguments")
+}
+
 func TestToolsAnswerWithTheirResultOrWhyNot(t *testing.T) {
 	client, _ := start(t, nil, WithTools(NewTool("add", "Adds.", addSchema, add)))
 	for arguments, want := range map[string]string{
 		`{"a":1,"b":2}`:        "COMPLETED 3",
-		`{"a":1}`:              `FAILED {"changes_made":false,"code":"pointless","details":{},"message":"nothing to add","status":"rejected","suggestion":"Add something."}`,
+		`{"a":1}`:              `FAILED pointless nothing to add {"changes_made":false,"details":{},"status":"rejected","suggestion":"Add something."}`,
 		`{"b":1}`:              `FAILED a: is required`,
 		`{"a":"secret"}`:       `FAILED a: must be integer`,
 		`{"a":10,"b":1}`:       `FAILED a: must satisfy maximum`,
@@ -461,13 +488,13 @@ func TestToolsAnswerWithTheirResultOrWhyNot(t *testing.T) {
 		`[]`:                   `FAILED must be object`,
 		`{`:                    `FAILED no JSON`,
 	} {
-		call := &pb.ToolCall{ToolName: "add", ArgsJson: arguments}
+		call := &pb.ToolCall{ToolName: "add", Arguments: jsonArguments(arguments)}
 		task, err := client.Send(t.Context(), plgrpc.Input(&pb.Part{Content: &pb.Part_ToolCall{ToolCall: call}}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		output := task.GetArtifacts()[0].GetParts()[0].GetToolOutput()
-		got := strings.TrimPrefix(task.GetState().String(), "TASK_STATE_") + " " + output.GetResultJson() + output.GetErrorJson()
+		got := strings.TrimPrefix(task.GetState().String(), "TASK_STATE_") + " " + output.GetResult().GetJson() + told(output.GetFailure())
 		state, said, _ := strings.Cut(want, " ")
 		if !strings.HasPrefix(got, state+" ") || !strings.Contains(got, said) || strings.Contains(got, "secret") {
 			t.Errorf("%v: %s, want %s", arguments, got, want)
@@ -484,7 +511,7 @@ func TestTheLogNamesOutcomesAndCausesInItsPayloads(t *testing.T) {
 		`{"a":1}`:       "action.rejected ACTION_OUTCOME_REJECTED",
 		`{}`:            "action.failed ACTION_OUTCOME_FAILED",
 	} {
-		call := &pb.ToolCall{ToolName: "add", ArgsJson: arguments}
+		call := &pb.ToolCall{ToolName: "add", Arguments: jsonArguments(arguments)}
 		if arguments == "{}" {
 			call.ToolName = "break"
 		}
@@ -546,14 +573,14 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 	first := card.GetInterfaces()[0]
 	expect(t, "the interface", first.GetTransport()+" "+first.GetProtocolVersion(), "grpc 1.0")
 
-	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1,"b":2}`, CallId: "c"}, RequestId: "once", TaskId: "mine"}
+	request := &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", Arguments: jsonArguments(`{"a":1,"b":2}`), CallId: "c"}, RequestId: "once", TaskId: "mine"}
 	var tasks []string
 	for range 2 {
 		called, err := stub.CallTool(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		expect(t, "result", called.GetOutput().GetCallId()+" "+called.GetOutput().GetResultJson(), "c 3")
+		expect(t, "result", called.GetOutput().GetCallId()+" "+called.GetOutput().GetResult().GetJson(), "c 3")
 		tasks = append(tasks, called.GetTaskId())
 		request.TaskId = "other"
 	}
@@ -563,8 +590,8 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 	_, err = stub.CallTool(t.Context(), &pb.CallToolRequest{Call: request.Call, TaskId: strings.Repeat("x", 129)})
 	expect(t, "a long id", plgrpc.FromError(err).Code, codes.InvalidArgument)
 
-	failed, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", ArgsJson: `{"a":1}`}})
-	expect(t, "a tool that failed", fmt.Sprint(err, strings.Contains(failed.GetOutput().GetErrorJson(), "pointless")), "<nil> true")
+	failed, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: "add", Arguments: jsonArguments(`{"a":1}`)}})
+	expect(t, "a tool that failed", fmt.Sprint(err, failed.GetOutput().GetFailure().GetReason() == "pointless"), "<nil> true")
 	for tool, code := range map[string]string{"add": "invalid_arguments", "divide": "unknown_tool"} {
 		_, err := stub.CallTool(t.Context(), &pb.CallToolRequest{Call: &pb.ToolCall{ToolName: tool}})
 		expect(t, tool, fmt.Sprint(plgrpc.FromError(err).Reason, plgrpc.FromError(err).Metadata), fmt.Sprint("TOOL_REJECTED", map[string]string{"code": code}))

@@ -53,6 +53,9 @@ func (c *control) CallTool(ctx context.Context, request *pb.CallToolRequest) (*p
 	if _, err := c.tools.find(call); err != nil {
 		var rejection *Rejection
 		errors.As(err, &rejection)
+		if rejection.Code == unreadable {
+			return nil, invalid("call.arguments", "cannot be read here, they are not JSON")
+		}
 		return nil, failure(codes.InvalidArgument, "TOOL_REJECTED", err.Error(), "code", rejection.Code)
 	}
 	if len(request.GetTaskId()) > maxIDBytes {

@@ -109,9 +109,32 @@ func check(input *pb.TaskInput, requestID string) error {
 			if part.GetContent() == nil {
 				return invalid(fmt.Sprintf("%s.parts[%d]", field, p), "must have a content")
 			}
+			if place, empty := emptyPayload(part); empty {
+				return invalid(fmt.Sprintf("%s.parts[%d].%s", field, p, place), "must carry a value of a known form")
+			}
 		}
 	}
 	return nil
+}
+
+// emptyPayload names the field of a part whose payload has no value that this version knows.
+func emptyPayload(part *pb.Part) (field string, empty bool) {
+	var payload *pb.Payload
+	switch content := part.GetContent().(type) {
+	case *pb.Part_Data:
+		field, payload = "data", content.Data
+	case *pb.Part_File:
+		field, payload = "file.content", content.File.GetContent()
+	case *pb.Part_ToolCall:
+		field, payload = "tool_call.arguments", content.ToolCall.GetArguments()
+	case *pb.Part_ToolOutput:
+		field, payload = "tool_output.result", content.ToolOutput.GetResult()
+	case *pb.Part_InferOutput:
+		field, payload = "infer_output.value", content.InferOutput.GetValue()
+	case *pb.Part_Custom:
+		field, payload = "custom.content", content.Custom.GetContent()
+	}
+	return field, payload != nil && payload.GetValue() == nil
 }
 
 // filledIn is a copy of what a caller sent, with what it has left to the server.
@@ -121,7 +144,7 @@ func filledIn(sent *pb.TaskInput) *pb.TaskInput {
 	input.CreateTime = cmp.Or(input.CreateTime, timestamppb.Now())
 	for _, message := range input.Messages {
 		message.Id = cmp.Or(message.Id, newID())
-		message.Role = cmp.Or(message.Role, pb.Role_ROLE_USER)
+		message.Role = cmp.Or(message.Role, pb.MessageRole_MESSAGE_ROLE_USER)
 		message.CreateTime = cmp.Or(message.CreateTime, input.CreateTime)
 		for _, part := range message.Parts {
 			if call := part.GetToolCall(); call != nil {

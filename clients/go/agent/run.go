@@ -52,7 +52,7 @@ func (r *Run) Message(message *pb.Message) {
 func spoken(message *pb.Message) *pb.Message {
 	message = proto.CloneOf(message)
 	message.Id = cmp.Or(message.Id, newID())
-	message.Role = cmp.Or(message.Role, pb.Role_ROLE_AGENT)
+	message.Role = cmp.Or(message.Role, pb.MessageRole_MESSAGE_ROLE_AGENT)
 	message.CreateTime = cmp.Or(message.CreateTime, timestamppb.Now())
 	return message
 }

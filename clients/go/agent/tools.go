@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,13 +126,30 @@ func (b *toolbox) find(call *pb.ToolCall) (Tool, error) {
 	if !known {
 		return Tool{}, &Rejection{"unknown_tool", "there is no tool " + call.GetToolName(), "Use " + strings.Join(b.names, " or ") + "."}
 	}
-	if problems := tool.schema.problems(arguments(call)); len(problems) > 0 {
+	given, err := arguments(call)
+	if err != nil {
+		return Tool{}, err
+	}
+	if problems := tool.schema.problems(given); len(problems) > 0 {
 		return Tool{}, invalidArguments(call.GetToolName(), strings.Join(problems, "; "))
 	}
 	return tool, nil
 }
 
-func arguments(call *pb.ToolCall) string { return cmp.Or(call.GetArgsJson(), "{}") }
+// unreadable is the code of a [Rejection] of arguments that are not JSON.
+const unreadable = "INVALID_ARGUMENT"
+
+// arguments is the JSON object of a call; a [Rejection] where its arguments have another form.
+func arguments(call *pb.ToolCall) (string, error) {
+	given := call.GetArguments()
+	if given == nil {
+		return "{}", nil
+	}
+	if text, ok := given.GetValue().(*pb.Payload_Json); ok && given.GetEncoding() == "" {
+		return text.Json, nil
+	}
+	return "", &Rejection{unreadable, "tool_call.arguments: cannot be read here, they are not JSON", ""}
+}
 
 // handle is a [Handler] that runs the tool calls of a message, one after the other. The first that does not succeed fails the task. A
 // message without a tool call is rejected.
@@ -159,32 +175,32 @@ func (b *toolbox) run(ctx context.Context, run *Run, call *pb.ToolCall) error {
 	actionID, summary := newID(), kind+" '"+call.GetToolName()+"'"
 	run.Emit(&pb.RunEvent{
 		EventType: "action.started", ActionId: actionID, Summary: summary,
-		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{Kind: kind, Name: call.GetToolName(), ArgumentsJson: arguments(call)}},
+		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{Kind: kind, Name: call.GetToolName(), ArgumentsJson: call.GetArguments().GetJson()}},
 	})
 	began := time.Now()
 	var result string
 	tool, err := b.find(call)
 	if err == nil {
-		result, err = called(ctx, tool, arguments(call))
+		given, _ := arguments(call) // checked by find
+		result, err = called(ctx, tool, given)
 	}
 	ended := &pb.RunEvent{EventType: "action.completed", ActionId: actionID, Summary: summary}
 	outcome := pb.ActionOutcome_ACTION_OUTCOME_COMPLETED
-	output := &pb.ToolOutput{CallId: call.GetCallId(), ResultJson: result}
-	var why *pb.Failure
+	output := &pb.ToolOutput{CallId: call.GetCallId()}
+	done := &pb.ActionEnded{Kind: kind, Name: call.GetToolName(), Duration: durationpb.New(time.Since(began).Truncate(time.Microsecond))}
 	if err != nil {
 		ended.Severity, ended.Summary = pb.Severity_SEVERITY_ERROR, err.Error()
-		outcome, ended.EventType, why, output.ErrorJson = refusal(call.GetToolName(), err)
+		var why *pb.Failure
+		outcome, ended.EventType, why = refusal(call.GetToolName(), err)
+		output.Outcome, done.Failure = &pb.ToolOutput_Failure{Failure: why}, why
+	} else {
+		value := &pb.Payload{Value: &pb.Payload_Json{Json: result}}
+		output.Outcome, done.Result = &pb.ToolOutput_Result{Result: value}, value
 	}
-	done := &pb.ActionEnded{
-		Kind: kind, Name: call.GetToolName(), Outcome: outcome, Failure: why,
-		Duration: durationpb.New(time.Since(began).Truncate(time.Microsecond)),
-	}
-	if result != "" {
-		done.Result = &pb.Payload{Value: &pb.Payload_Json{Json: result}}
-	}
+	done.Outcome = outcome
 	ended.Payload = &pb.RunEvent_ActionEnded{ActionEnded: done}
 	run.Emit(ended)
-	run.Artifact(&pb.Artifact{ActionId: &actionID, Parts: []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}})
+	run.Artifact(&pb.Artifact{ActionId: actionID, Parts: []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}})
 	return err
 }
 
@@ -198,10 +214,9 @@ func called(ctx context.Context, tool Tool, arguments string) (string, error) {
 	return string(text), err
 }
 
-// refusal is how a tool ends without success: the outcome, the type of the event that says so, and why; errorJSON is the same as the
-// callers of the tool read it.
-func refusal(name string, err error) (outcome pb.ActionOutcome, event string, why *pb.Failure, errorJSON string) {
-	told := map[string]any{"status": "failed", "code": "TOOL_FAILED", "message": err.Error()}
+// refusal is how a tool ends without success: the outcome, the type of the event that says so, and why.
+func refusal(name string, err error) (outcome pb.ActionOutcome, event string, why *pb.Failure) {
+	told := map[string]any{"status": "failed"}
 	outcome, event = pb.ActionOutcome_ACTION_OUTCOME_FAILED, "action.failed"
 	why = &pb.Failure{
 		Reason: "TOOL_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL, Origin: name,
@@ -209,14 +224,12 @@ func refusal(name string, err error) (outcome pb.ActionOutcome, event string, wh
 	var rejection *Rejection
 	if errors.As(err, &rejection) {
 		outcome, event = pb.ActionOutcome_ACTION_OUTCOME_REJECTED, "action.rejected"
-		told = map[string]any{
-			"status": "rejected", "changes_made": false, "code": rejection.Code, "message": rejection.Message, "details": struct{}{},
-		}
+		told = map[string]any{"status": "rejected", "changes_made": false, "details": struct{}{}}
 		if rejection.Suggestion != "" {
 			told["suggestion"] = rejection.Suggestion
 		}
 		why.Reason, why.Message, why.Category = rejection.Code, rejection.Message, pb.FailureCategory_FAILURE_CATEGORY_INVALID
 	}
-	text, _ := json.Marshal(told) // strings have a JSON form
-	return outcome, event, why, string(text)
+	why.Details, _ = plgrpc.JSONPayload(told) // strings have a JSON form
+	return outcome, event, why
 }

@@ -312,7 +312,7 @@ func tool(ctx context.Context, s *stage) error {
 	if err := errors.Join(
 		expect("the tools", strings.Join(names, " "), "echo hold stamp"),
 		expect("the hints of echo", fmt.Sprint(echo.GetReadOnly(), " ", echo.GetTitle()), "true Echo"),
-		expect("the result", called.GetOutput().GetResultJson(), `"hi"`),
+		expect("the result", called.GetOutput().GetResult().GetJson(), `"hi"`),
 		expect("the state", done.GetState(), pb.TaskState_TASK_STATE_COMPLETED),
 	); err != nil {
 		return err

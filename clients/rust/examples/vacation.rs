@@ -41,14 +41,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn line(event: &RunEvent) -> String {
     let said = match &event.payload {
         Some(Payload::TaskStatus(change)) => {
-            let why = change.failure.as_ref().map_or(&change.cancel_reason, |failure| &failure.message);
+            let why = change
+                .failure
+                .as_ref()
+                .map_or(&change.cancel_reason, |failure| &failure.message);
             format!("{:?} {why}", change.new_state())
         }
         Some(Payload::TaskMessages(added)) => added.messages.iter().map(|message| text_of(&message.parts)).collect(),
         Some(Payload::LlmCallCompleted(call)) => call.text.clone(),
         Some(Payload::TaskArtifact(update)) => {
             let artifact = update.artifact.clone().unwrap_or_default();
-            format!("publishes {} {}", artifact.kind, artifact.name())
+            format!("publishes {} {}", artifact.kind, artifact.name)
         }
         _ => event.summary.clone(),
     };

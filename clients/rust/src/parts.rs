@@ -13,7 +13,12 @@
 //! # let _ = question;
 //! ```
 
-use crate::v1::{FileContent, Part, ToolCall, ToolOutput, file_content::Source, part::Content};
+use prost::{DecodeError, Message, Name};
+
+use crate::v1::{
+    Failure, FileContent, Part, Payload, PayloadRef, ToolCall, TypedMessage, part::Content, payload::Value,
+    tool_output::Outcome,
+};
 
 /// Plain text.
 pub fn text(text: impl Into<String>) -> Part {
@@ -22,33 +27,66 @@ pub fn text(text: impl Into<String>) -> Part {
 
 /// Any JSON value, as text.
 pub fn json(value: impl Into<String>) -> Part {
-    of(Content::DataJson(value.into()))
+    of(Content::Data(json_payload(value)))
+}
+
+/// A protobuf message of any type that has a name.
+pub fn message<M: Message + Name>(value: &M) -> Part {
+    of(Content::Data(message_payload(value)))
+}
+
+/// Any JSON value, as text, as a payload.
+pub fn json_payload(value: impl Into<String>) -> Payload {
+    payload(Value::Json(value.into()), "")
+}
+
+/// A protobuf message of any type that has a name, as a payload.
+pub fn message_payload<M: Message + Name>(value: &M) -> Payload {
+    let typed = TypedMessage {
+        type_name: M::full_name(),
+        value: value.encode_to_vec().into(),
+    };
+    payload(Value::Message(typed), "")
+}
+
+fn payload(value: Value, media_type: impl Into<String>) -> Payload {
+    Payload {
+        value: Some(value),
+        media_type: media_type.into(),
+        ..Default::default()
+    }
 }
 
 /// A file with its bytes. The name has no directories; an empty media type means `application/octet-stream`.
 pub fn file(name: impl Into<String>, media_type: impl Into<String>, data: impl Into<Vec<u8>>) -> Part {
     of(Content::File(FileContent {
         name: name.into(),
-        media_type: media_type.into(),
-        source: Some(Source::Data(data.into())),
-        ..Default::default()
+        content: Some(payload(Value::Data(data.into().into()), media_type)),
     }))
 }
 
 /// A file that is somewhere else. Agents do not fetch it on their own.
 pub fn link(uri: impl Into<String>, media_type: impl Into<String>) -> Part {
+    let place = PayloadRef {
+        uri: uri.into(),
+        ..Default::default()
+    };
     of(Content::File(FileContent {
-        media_type: media_type.into(),
-        source: Some(Source::Uri(uri.into())),
+        content: Some(payload(Value::Ref(place), media_type)),
         ..Default::default()
     }))
 }
 
 /// Asks for one run of a tool. `arguments` are a JSON object, as text.
 pub fn tool_call(tool: impl Into<String>, arguments: impl Into<String>) -> Part {
+    tool_call_with(tool, json_payload(arguments))
+}
+
+/// Asks for one run of a tool with arguments in any form, for instance a [`message_payload`].
+pub fn tool_call_with(tool: impl Into<String>, arguments: Payload) -> Part {
     of(Content::ToolCall(ToolCall {
         tool_name: tool.into(),
-        args_json: arguments.into(),
+        arguments: Some(arguments),
         ..Default::default()
     }))
 }
@@ -68,11 +106,42 @@ pub fn as_text(part: &Part) -> Option<&str> {
     }
 }
 
+/// The value of a part that is data.
+pub fn as_data(part: &Part) -> Option<&Payload> {
+    match part.content.as_ref()? {
+        Content::Data(value) => Some(value),
+        _ => None,
+    }
+}
+
 /// The JSON text of a part that is a JSON value.
 pub fn as_json(part: &Part) -> Option<&str> {
-    match part.content.as_ref()? {
-        Content::DataJson(value) => Some(value),
+    payload_json(as_data(part)?)
+}
+
+/// The JSON text of a payload that is a JSON value in no codec.
+pub fn payload_json(payload: &Payload) -> Option<&str> {
+    match payload.value.as_ref()? {
+        Value::Json(text) if payload.encoding.is_empty() => Some(text),
         _ => None,
+    }
+}
+
+/// The protobuf message of a payload; `None` where it has another form, a codec or another type.
+pub fn payload_message<M: Message + Name + Default>(payload: &Payload) -> Option<Result<M, DecodeError>> {
+    match payload.value.as_ref()? {
+        Value::Message(typed) if payload.encoding.is_empty() && typed.type_name == M::full_name() => {
+            Some(M::decode(typed.value.as_ref()))
+        }
+        _ => None,
+    }
+}
+
+/// The JSON text of a payload; of any other its preview, which may be empty.
+pub fn payload_text(payload: &Payload) -> &str {
+    match payload.value.as_ref() {
+        Some(Value::Json(text)) => text,
+        _ => &payload.preview,
     }
 }
 
@@ -86,9 +155,9 @@ pub fn as_file(part: &Part) -> Option<&FileContent> {
 
 /// The bytes of a part that is a file and has them.
 pub fn as_bytes(part: &Part) -> Option<&[u8]> {
-    match as_file(part)?.source.as_ref()? {
-        Source::Data(data) => Some(data),
-        Source::Uri(_) => None,
+    match as_file(part)?.content.as_ref()?.value.as_ref()? {
+        Value::Data(data) => Some(data),
+        _ => None,
     }
 }
 
@@ -100,11 +169,14 @@ pub fn as_tool_call(part: &Part) -> Option<&ToolCall> {
     }
 }
 
-/// What became of a tool call: its result, or its failure, as JSON text.
-pub fn as_tool_result(part: &Part) -> Option<Result<&str, &str>> {
+/// What became of a tool call: its result, `None` where it has none, or its failure.
+pub fn as_tool_result(part: &Part) -> Option<Result<Option<&Payload>, &Failure>> {
     match part.content.as_ref()? {
-        Content::ToolOutput(ToolOutput { error_json, .. }) if !error_json.is_empty() => Some(Err(error_json)),
-        Content::ToolOutput(ToolOutput { result_json, .. }) => Some(Ok(result_json)),
+        Content::ToolOutput(output) => Some(match output.outcome.as_ref() {
+            Some(Outcome::Result(value)) => Ok(Some(value)),
+            Some(Outcome::Failure(failure)) => Err(failure),
+            None => Ok(None),
+        }),
         _ => None,
     }
 }
@@ -117,6 +189,7 @@ pub fn text_of(parts: &[Part]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v1::ToolOutput;
 
     #[test]
     fn each_kind_is_read_as_it_was_made_and_as_nothing_else() {
@@ -146,15 +219,41 @@ mod tests {
     }
 
     #[test]
+    fn a_protobuf_message_is_read_as_the_type_that_it_is() {
+        let when = prost_types::Timestamp { seconds: 7, nanos: 0 };
+        let part = message(&when);
+        let sent = as_data(&part).unwrap();
+        assert_eq!(payload_message::<prost_types::Timestamp>(sent), Some(Ok(when)));
+        assert_eq!(payload_message::<prost_types::Duration>(sent), None);
+        assert_eq!((as_json(&part), payload_text(sent)), (None, ""));
+        let encoded = Payload {
+            encoding: "aes".into(),
+            preview: "noon".into(),
+            ..sent.clone()
+        };
+        assert_eq!(payload_message::<prost_types::Timestamp>(&encoded), None);
+        assert_eq!(payload_text(&encoded), "noon");
+        let call = tool_call_with("wait", sent.clone());
+        assert_eq!(as_tool_call(&call).unwrap().arguments.as_ref(), Some(sent));
+    }
+
+    #[test]
     fn a_tool_output_is_a_result_or_a_failure() {
-        let output = |result: &str, error: &str| {
+        let output = |outcome| {
             of(Content::ToolOutput(ToolOutput {
-                result_json: result.into(),
-                error_json: error.into(),
+                outcome,
                 ..Default::default()
             }))
         };
-        assert_eq!(as_tool_result(&output("3", "")), Some(Ok("3")));
-        assert_eq!(as_tool_result(&output("", "\"no\"")), Some(Err("\"no\"")));
+        let (three, failure) = (json_payload("3"), Failure::default());
+        assert_eq!(
+            as_tool_result(&output(Some(Outcome::Result(three.clone())))),
+            Some(Ok(Some(&three)))
+        );
+        assert_eq!(
+            as_tool_result(&output(Some(Outcome::Failure(failure.clone())))),
+            Some(Err(&failure))
+        );
+        assert_eq!(as_tool_result(&output(None)), Some(Ok(None)));
     }
 }

@@ -3,7 +3,11 @@
 use uuid::Uuid;
 
 use crate::parts;
-use crate::v1::{Message, Part, Role, Task, TaskInput, TaskTarget, TaskView, ToolOutput, infer_output, part::Content};
+use crate::parts::payload_text;
+use crate::v1::{
+    Message, MessageRole, Part, Task, TaskInput, TaskTarget, TaskView, infer_output, part::Content,
+    tool_output::Outcome,
+};
 
 /// What a caller sends: an input, and how the request is to be understood. Texts and inputs become one by themselves.
 ///
@@ -39,7 +43,7 @@ impl Submission {
     /// One message of several parts: see [`parts`](crate::parts).
     pub fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
         let message = Message {
-            role: Role::User.into(),
+            role: MessageRole::User.into(),
             parts: parts.into_iter().collect(),
             ..Default::default()
         };
@@ -141,7 +145,7 @@ pub fn output(task: &Task) -> Option<String> {
     let spoken = task
         .messages
         .iter()
-        .filter(|message| matches!(message.role(), Role::Agent | Role::Assistant));
+        .filter(|message| message.role() == MessageRole::Agent);
     let times_and_parts = results
         .map(|artifact| (artifact.create_time, &artifact.parts))
         .chain(spoken.map(|message| (message.create_time, &message.parts)));
@@ -156,14 +160,16 @@ pub fn output(task: &Task) -> Option<String> {
 
 fn output_of(part: &Part) -> Option<&str> {
     match part.content.as_ref()? {
-        Content::Text(text) | Content::DataJson(text) => Some(text),
-        Content::ToolOutput(ToolOutput {
-            result_json,
-            error_json,
-            ..
-        }) if error_json.is_empty() => Some(result_json),
+        Content::Text(text) => Some(text),
+        Content::Data(value) => Some(payload_text(value)),
+        Content::ToolOutput(output) => match output.outcome.as_ref() {
+            Some(Outcome::Result(value)) => Some(payload_text(value)),
+            Some(Outcome::Failure(_)) => None,
+            None => Some(""),
+        },
         Content::InferOutput(inferred) => match inferred.content.as_ref()? {
-            infer_output::Content::Text(text) | infer_output::Content::ValueJson(text) => Some(text),
+            infer_output::Content::Text(text) => Some(text),
+            infer_output::Content::Value(value) => Some(payload_text(value)),
         },
         _ => None,
     }
@@ -172,9 +178,10 @@ fn output_of(part: &Part) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::Artifact;
+    use crate::parts;
+    use crate::v1::{Artifact, Failure, ToolOutput};
 
-    fn message(role: Role, content: Content) -> Message {
+    fn message(role: MessageRole, content: Content) -> Message {
         let part = Part {
             content: Some(content),
             ..Default::default()
@@ -233,10 +240,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(output(&task), None);
-        let data = Part {
-            content: Some(Content::DataJson("1".into())),
-            ..Default::default()
-        };
+        let data = parts::json("1");
         task.artifacts = vec![
             Artifact {
                 parts: vec![data.clone()],
@@ -249,7 +253,8 @@ mod tests {
             },
         ];
         assert_eq!(output(&task).as_deref(), Some("1"));
-        task.messages.push(message(Role::Agent, Content::Text("said".into())));
+        task.messages
+            .push(message(MessageRole::Agent, Content::Text("said".into())));
         assert_eq!(output(&task).as_deref(), Some("said"));
         task.artifacts[0].create_time = Some(std::time::SystemTime::now().into());
         assert_eq!(output(&task).as_deref(), Some("1"));
@@ -258,11 +263,11 @@ mod tests {
     #[test]
     fn a_tool_that_failed_has_no_output() {
         let failed = ToolOutput {
-            error_json: "{}".into(),
+            outcome: Some(Outcome::Failure(Failure::default())),
             ..Default::default()
         };
         let task = Task {
-            messages: vec![message(Role::Agent, Content::ToolOutput(failed))],
+            messages: vec![message(MessageRole::Agent, Content::ToolOutput(failed))],
             ..Default::default()
         };
         assert_eq!(output(&task), None);

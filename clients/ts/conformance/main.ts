@@ -14,6 +14,7 @@ import {
   type ClientOptions,
   newTask,
   outputText,
+  payloadText,
   ProtolinkError,
   type Registry,
   textOf,
@@ -265,7 +266,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     );
     assert.deepEqual([tools[0]?.title, tools[0]?.readOnly, tools[1]?.readOnly], ["Echo", true, false]);
     const { output, taskId } = await agent.callTool("echo", { text: "hi" });
-    assert.equal(output?.resultJson, '"hi"');
+    assert.equal(payloadText(output?.outcome.case === "result" ? output.outcome.value : undefined), '"hi"');
     assert.equal((await agent.get(taskId)).state, TaskState.COMPLETED);
     const late = await refused(agent.callTool("hold", {}, { timeoutMs: 300 }), Code.DeadlineExceeded);
     assert.equal((await agent.get(late.taskId ?? "")).state, TaskState.WORKING);

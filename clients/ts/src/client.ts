@@ -38,7 +38,7 @@ import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js"
 import { ProtolinkError } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
-import { jsonText, toolCall } from "./parts.js";
+import { jsonText, type ToolArguments, toolCall } from "./parts.js";
 import { type Input, inputOf, randomId } from "./tasks.js";
 
 /** What {@link Client.submit} can be told. */
@@ -234,11 +234,7 @@ export class Client {
    * Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its `output` says so. An
    * error says the `taskId` of the task that the call has become: it may run, and can be looked up and canceled.
    */
-  async callTool(
-    toolName: string,
-    args: Record<string, unknown> = {},
-    options: ToolOptions = {},
-  ): Promise<CallToolResponse> {
+  async callTool(toolName: string, args: ToolArguments = {}, options: ToolOptions = {}): Promise<CallToolResponse> {
     const { taskId = randomId(), requestId = this.#newRequestId(), sessionId } = options;
     const call = toolCall(toolName, args);
     const request = { call, requestId, sessionId, taskId };

@@ -1,11 +1,13 @@
 /** Parts: making them for a message, and reading those of messages and artifacts. */
 
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type DescMessage, fromBinary, isMessage, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import {
+  type Failure,
   type FileContent,
-  type FileContentSchema,
   type Part,
   PartSchema,
+  type Payload,
+  PayloadSchema,
   type ToolCall,
   ToolCallSchema,
 } from "@protolink-grpc/protocol";
@@ -22,11 +24,47 @@ export function textPart(text: string, mediaType = ""): Part {
 
 /** A part with a value of JSON. Throws TypeError where JSON cannot say it. */
 export function jsonPart(value: unknown): Part {
-  return create(PartSchema, { content: { case: "dataJson", value: jsonText(value) } });
+  return create(PartSchema, { content: { case: "data", value: jsonPayload(value) } });
+}
+
+/** A part with a protobuf message of any type. {@link messageOf} reads it. */
+export function messagePart<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): Part {
+  return create(PartSchema, { content: { case: "data", value: messagePayload(schema, message) } });
+}
+
+/** A value of JSON as a payload. Throws TypeError where JSON cannot say it. */
+export function jsonPayload(value: unknown): Payload {
+  return create(PayloadSchema, { value: { case: "json", value: jsonText(value) } });
+}
+
+/** A protobuf message of any type as a payload. */
+export function messagePayload<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): Payload {
+  const value = { typeName: schema.typeName, value: toBinary(schema, message) };
+  return create(PayloadSchema, { value: { case: "message", value } });
+}
+
+/** The protobuf message of a payload; undefined where it has another form, a codec or another type. */
+export function messageOf<Desc extends DescMessage>(
+  schema: Desc,
+  payload: Payload | undefined,
+): MessageShape<Desc> | undefined {
+  if (payload?.value.case !== "message" || payload.encoding || payload.value.value.typeName !== schema.typeName) {
+    return undefined;
+  }
+  return fromBinary(schema, payload.value.value.value);
+}
+
+/** The JSON text of a payload, of any other its preview, which may be empty; undefined where there is no payload. */
+export function payloadText(payload: Payload | undefined): string | undefined {
+  return payload?.value.case === "json" ? payload.value.value : payload?.preview;
 }
 
 /** What a file is made of: its bytes or where they are, and its name. */
-export interface FileInput extends Pick<MessageInitShape<typeof FileContentSchema>, "name" | "mediaType" | "kind"> {
+export interface FileInput {
+  /** Without directories. */
+  name?: string;
+  /** Default: `application/octet-stream`. */
+  mediaType?: string;
   /** The bytes themselves. */
   data?: Uint8Array<ArrayBuffer>;
   /** Where to fetch them, instead. */
@@ -34,34 +72,41 @@ export interface FileInput extends Pick<MessageInitShape<typeof FileContentSchem
 }
 
 /** A part with a file, by value (`data`) or by reference (`uri`). */
-export function filePart({ data, uri, ...about }: FileInput): Part {
-  const byReference = uri === undefined ? { case: undefined } : { case: "uri" as const, value: uri };
-  const source = data === undefined ? byReference : { case: "data" as const, value: data };
-  return create(PartSchema, { content: { case: "file", value: { ...about, source } } });
+export function filePart({ data, uri, name, mediaType }: FileInput): Part {
+  const byReference = uri === undefined ? undefined : { case: "ref" as const, value: { uri } };
+  const value = data === undefined ? byReference : { case: "data" as const, value: data };
+  return create(PartSchema, { content: { case: "file", value: { name, content: value && { value, mediaType } } } });
 }
 
+/** What a tool is called with: an object of JSON, or a payload such as {@link messagePayload} makes. */
+export type ToolArguments = Record<string, unknown> | Payload;
+
 /** A part that asks for one run of a tool. The agent names the call where `callId` is empty. */
-export function toolCallPart(toolName: string, args: Record<string, unknown> = {}, callId = ""): Part {
+export function toolCallPart(toolName: string, args: ToolArguments = {}, callId = ""): Part {
   return create(PartSchema, { content: { case: "toolCall", value: toolCall(toolName, args, callId) } });
 }
 
 /** A call of a tool, not exported by the package. */
-export function toolCall(toolName: string, args: Record<string, unknown> = {}, callId = ""): ToolCall {
-  return create(ToolCallSchema, { toolName, argsJson: jsonText(args), callId });
+export function toolCall(toolName: string, args: ToolArguments = {}, callId = ""): ToolCall {
+  const payload = isMessage(args, PayloadSchema) ? args : jsonPayload(args);
+  return create(ToolCallSchema, { toolName, arguments: payload, callId });
 }
 
-/** The last part that is output, as text; undefined where there is none. JSON comes as JSON text. */
+/** The last part that is output, as text; undefined where there is none. Values come as {@link payloadText} has them. */
 export function textOf(item: HasParts): string | undefined {
   for (const { content } of [...item.parts].reverse()) {
     switch (content.case) {
       case "text":
-      case "dataJson":
         return content.value;
-      case "inferOutput":
-        return content.value.content.value ?? "";
+      case "data":
+        return payloadText(content.value);
+      case "inferOutput": {
+        const { content: answer } = content.value;
+        return answer.case === "value" ? payloadText(answer.value) : (answer.value ?? "");
+      }
       case "toolOutput":
-        if (!content.value.errorJson) {
-          return content.value.resultJson;
+        if (content.value.outcome.case !== "failure") {
+          return payloadText(content.value.outcome.value) ?? "";
         }
     }
   }
@@ -69,29 +114,29 @@ export function textOf(item: HasParts): string | undefined {
 }
 
 /**
- * The last part that is a value of JSON, parsed; undefined where there is none. Integers beyond 2^53 lose digits here, those of
- * `dataJson` do not. Throws SyntaxError where the text is no JSON.
+ * The last part that is a value, parsed where it is JSON, else undefined. Integers beyond 2^53 lose digits here, those of the text
+ * do not. Throws SyntaxError where the text is no JSON.
  */
 export function jsonOf(item: HasParts): unknown {
   for (const { content } of [...item.parts].reverse()) {
     switch (content.case) {
-      case "dataJson":
+      case "data":
         return parsed(content.value);
       case "inferOutput":
-        if (content.value.content.case === "valueJson") {
+        if (content.value.content.case === "value") {
           return parsed(content.value.content.value);
         }
         break;
       case "toolOutput":
-        if (!content.value.errorJson) {
-          return parsed(content.value.resultJson);
+        if (content.value.outcome.case !== "failure") {
+          return parsed(content.value.outcome.value);
         }
     }
   }
   return undefined;
 }
 
-/** The files, in order. `source` has the bytes or the URI. */
+/** The files, in order. `content.value` has the bytes, or a reference with the URI. */
 export function filesOf(item: HasParts): FileContent[] {
   return item.parts.flatMap(({ content }) => (content.case === "file" ? [content.value] : []));
 }
@@ -99,7 +144,10 @@ export function filesOf(item: HasParts): FileContent[] {
 /** A tool that is asked for. */
 export interface ToolCallRead {
   readonly toolName: string;
-  readonly args: Record<string, unknown>;
+  /** The arguments, parsed; undefined where they are not JSON. */
+  readonly args: Record<string, unknown> | undefined;
+  /** The arguments as they came; undefined where there are none. */
+  readonly arguments: Payload | undefined;
   readonly callId: string;
 }
 
@@ -109,18 +157,21 @@ export function toolCallsOf(item: HasParts): ToolCallRead[] {
     if (content.case !== "toolCall") {
       return [];
     }
-    const { toolName, argsJson, callId } = content.value;
-    return [{ toolName, args: (parsed(argsJson) ?? {}) as Record<string, unknown>, callId }];
+    const { toolName, arguments: payload, callId } = content.value;
+    const args = (payload ? parsed(payload) : {}) as Record<string, unknown> | undefined;
+    return [{ toolName, args, arguments: payload, callId }];
   });
 }
 
 /** What became of a tool call. */
 export interface ToolOutputRead {
   readonly callId: string;
-  /** The result; undefined where there is none. */
+  /** The result, parsed; undefined where there is none or it is not JSON. */
   readonly result: unknown;
+  /** The result as it came; undefined where there is none. */
+  readonly payload: Payload | undefined;
   /** Why it failed; undefined where it did not. */
-  readonly error: unknown;
+  readonly failure: Failure | undefined;
 }
 
 /** The outputs of tools, in order, parsed. */
@@ -129,8 +180,10 @@ export function toolOutputsOf(item: HasParts): ToolOutputRead[] {
     if (content.case !== "toolOutput") {
       return [];
     }
-    const { callId, resultJson, errorJson } = content.value;
-    return [{ callId, result: parsed(resultJson), error: parsed(errorJson) }];
+    const { callId, outcome } = content.value;
+    const payload = outcome.case === "result" ? outcome.value : undefined;
+    const failure = outcome.case === "failure" ? outcome.value : undefined;
+    return [{ callId, result: parsed(payload), payload, failure }];
   });
 }
 
@@ -143,7 +196,6 @@ export function jsonText(value: unknown): string {
   return text;
 }
 
-/** An empty text is no value. */
-function parsed(json: string): unknown {
-  return json === "" ? undefined : JSON.parse(json);
+function parsed(payload: Payload | undefined): unknown {
+  return payload?.value.case === "json" && !payload.encoding ? JSON.parse(payload.value.value) : undefined;
 }

@@ -4,9 +4,9 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   type Message,
+  MessageRole,
   MessageSchema,
   type Part,
-  Role,
   type Task,
   type TaskInput,
   TaskInputSchema,
@@ -25,7 +25,7 @@ export type Input = Content | MessageInitShape<typeof TaskInputSchema>;
 export function userMessage(content: Content): Message {
   const pieces = typeof content === "string" ? [content] : content;
   const parts = pieces.map((each) => (typeof each === "string" ? textPart(each) : each));
-  return create(MessageSchema, { role: Role.USER, parts });
+  return create(MessageSchema, { role: MessageRole.USER, parts });
 }
 
 /**
@@ -54,7 +54,7 @@ function isList(input: object): input is readonly unknown[] {
  */
 export function outputText(task: Task): string {
   const artifacts = task.artifacts.filter((each) => each.kind === "" || each.kind === "result");
-  const messages = task.messages.filter((each) => each.role === Role.AGENT || each.role === Role.ASSISTANT);
+  const messages = task.messages.filter((each) => each.role === MessageRole.AGENT);
   const [made, said] = [task.artifacts.at(-1)?.createTime, task.messages.at(-1)?.createTime];
   // A tie goes to the artifact, because it was made from the message.
   const hasNewerArtifact = task.artifacts.length > 0 && (!made || !said || timestampMs(made) >= timestampMs(said));

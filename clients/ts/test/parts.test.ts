@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { create } from "@bufbuild/protobuf";
-import { ArtifactSchema, type Part, PartSchema, TaskInputSchema, TaskTarget } from "@protolink-grpc/protocol";
+import {
+  ArtifactSchema,
+  type Part,
+  PartSchema,
+  type Payload,
+  TaskInputSchema,
+  TaskTarget,
+} from "@protolink-grpc/protocol";
 
 import { composedId } from "../src/tasks.js";
 import {
@@ -10,6 +17,10 @@ import {
   filesOf,
   jsonOf,
   jsonPart,
+  jsonPayload,
+  messageOf,
+  messagePart,
+  messagePayload,
   newTask,
   textOf,
   textPart,
@@ -23,13 +34,15 @@ const holding = (...parts: Part[]) => create(ArtifactSchema, { parts });
 
 test("a message is made of texts and parts, in order", () => {
   assert.deepEqual(
-    userMessage(["See", textPart("**this**", "text/markdown"), jsonPart({ n: 1 })]).parts.map(
-      ({ content, mediaType }) => [content.case, content.value, mediaType],
-    ),
+    userMessage(["See", textPart("**this**", "text/markdown"), jsonPart({ n: 1 })]).parts.map((part) => [
+      part.content.case,
+      textOf(holding(part)),
+      part.mediaType,
+    ]),
     [
       ["text", "See", ""],
       ["text", "**this**", "text/markdown"],
-      ["dataJson", '{"n":1}', ""],
+      ["data", '{"n":1}', ""],
     ],
   );
   assert.deepEqual(userMessage("x"), userMessage(["x"]));
@@ -60,39 +73,63 @@ test("what was put into parts can be read from them", () => {
     textPart("first"),
     jsonPart([1, { two: null }]),
     filePart({ data, name: "a.bin" }),
-    filePart({ uri: "https://example.org/b.png", mediaType: "image/png", kind: "image" }),
+    filePart({ uri: "https://example.org/b.png", mediaType: "image/png" }),
     filePart({ name: "known by name" }),
     toolCallPart("book", { nights: 5 }, "c-1"),
     toolCallPart("now"),
   );
   assert.deepEqual(jsonOf(item), [1, { two: null }]);
   assert.deepEqual(
-    filesOf(item).map(({ name, mediaType, kind, source }) => [name, mediaType, kind, source.case, source.value]),
+    filesOf(item).map(({ name, content }) => [name, content?.mediaType, content?.value.case]),
     [
-      ["a.bin", "", "", "data", data],
-      ["", "image/png", "image", "uri", "https://example.org/b.png"],
-      ["known by name", "", "", undefined, undefined],
+      ["a.bin", "", "data"],
+      ["", "image/png", "ref"],
+      ["known by name", undefined, undefined],
     ],
   );
-  assert.deepEqual(toolCallsOf(item), [
-    { toolName: "book", args: { nights: 5 }, callId: "c-1" },
-    { toolName: "now", args: {}, callId: "" },
-  ]);
+  assert.deepEqual(filesOf(item)[0]?.content?.value.value, data);
+  assert.deepEqual(
+    toolCallsOf(item).map(({ toolName, args, callId }) => [toolName, args, callId]),
+    [
+      ["book", { nights: 5 }, "c-1"],
+      ["now", {}, ""],
+    ],
+  );
+});
+
+test("a protobuf message is read as the type that it is", () => {
+  const task = newTask({ taskId: "t" });
+  const item = holding(messagePart(TaskInputSchema, task), toolCallPart("book", messagePayload(TaskInputSchema, task)));
+  const sent = item.parts[0]!.content.value as Payload;
+  assert.equal(messageOf(TaskInputSchema, sent)?.taskId, "t");
+  assert.equal(messageOf(PartSchema, sent), undefined);
+  assert.equal(messageOf(TaskInputSchema, { ...sent, encoding: "aes" }), undefined);
+  assert.equal(jsonOf(item), undefined);
+  assert.equal(textOf(holding(item.parts[0]!)), "");
+  const [call] = toolCallsOf(item);
+  assert.equal(call?.args, undefined);
+  assert.equal(messageOf(TaskInputSchema, call?.arguments)?.taskId, "t");
 });
 
 test("outputs of tools and models are read, the last one that is output first", () => {
-  const output = (callId: string, resultJson: string, errorJson = "") =>
-    create(PartSchema, { content: { case: "toolOutput", value: { callId, resultJson, errorJson } } });
+  const output = (callId: string, json: string, message = "") => {
+    const result = { case: "result" as const, value: { value: { case: "json" as const, value: json } } };
+    const outcome = message ? { case: "failure" as const, value: { message } } : result;
+    return create(PartSchema, { content: { case: "toolOutput", value: { callId, outcome } } });
+  };
   const answer = create(PartSchema, {
-    content: { case: "inferOutput", value: { content: { case: "valueJson", value: '{"a":1}' } } },
+    content: { case: "inferOutput", value: { content: { case: "value", value: jsonPayload({ a: 1 }) } } },
   });
-  const item = holding(textPart("x"), output("c-1", "[7]"), output("c-2", "", '"broken"'), output("c-3", "null"));
-  assert.deepEqual(toolOutputsOf(item), [
-    { callId: "c-1", result: [7], error: undefined },
-    { callId: "c-2", result: undefined, error: "broken" },
-    { callId: "c-3", result: null, error: undefined },
-  ]);
-  assert.deepEqual(jsonOf(holding(output("c-1", "[7]"), output("c-2", "", '"broken"'))), [7]);
+  const item = holding(textPart("x"), output("c-1", "[7]"), output("c-2", "", "broken"), output("c-3", "null"));
+  assert.deepEqual(
+    toolOutputsOf(item).map(({ callId, result, failure }) => [callId, result, failure?.message]),
+    [
+      ["c-1", [7], undefined],
+      ["c-2", undefined, "broken"],
+      ["c-3", null, undefined],
+    ],
+  );
+  assert.deepEqual(jsonOf(holding(output("c-1", "[7]"), output("c-2", "", "broken"))), [7]);
   assert.deepEqual(jsonOf(holding(answer, textPart("x"))), { a: 1 });
   assert.equal(textOf(holding(answer)), '{"a":1}');
   assert.equal(jsonOf(holding(textPart("x"))), undefined);

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use plgrpc_client::v1::run_event::Payload;
+use plgrpc_client::v1::tool_output::Outcome as ToolOutcome;
 use plgrpc_client::v1::{
     AgentCard, AgentChange, AgentChangeKind, AgentFilter, AgentInterface, CallToolRequest, DeregisterAgentRequest,
     InstanceState, ListApprovalsRequest, ListToolsRequest, RegisterAgentRequest, RenewLeaseRequest, RunEvent,
@@ -123,7 +124,11 @@ pub async fn tool(world: &World) -> Outcome {
         ..Default::default()
     };
     let called = world.agent.call_tool(call("echo", r#"{"text": "hi"}"#)).await?;
-    expect("the result", called.output.unwrap_or_default().result_json, r#""hi""#)?;
+    let output = called.output.unwrap_or_default();
+    let Some(ToolOutcome::Result(result)) = output.outcome else {
+        return Err("the tool has no result".into());
+    };
+    expect("the result", parts::payload_text(&result), r#""hi""#)?;
     let done = world.agent.get(called.task_id).await?;
     expect("the state", done.state(), TaskState::Completed)?;
     let hasty = world.agent.with_timeout(Duration::from_millis(300));

@@ -53,7 +53,6 @@ __all__ = (
     "DeregisterAgentResponse",
     "DescribeStateRequest",
     "DescribeStateResponse",
-    "ErrorDetail",
     "ErrorEffect",
     "ErrorReason",
     "ExportRunRequest",
@@ -85,6 +84,7 @@ __all__ = (
     "LlmCallStarted",
     "LlmStep",
     "Message",
+    "MessageRole",
     "MutualTlsSecurity",
     "OAuth2Security",
     "OAuthFlow",
@@ -104,7 +104,6 @@ __all__ = (
     "ResetStateResponse",
     "RespondApprovalRequest",
     "RespondApprovalResponse",
-    "Role",
     "RouteDecision",
     "RunAction",
     "RunCause",
@@ -119,7 +118,6 @@ __all__ = (
     "StateChange",
     "StateScope",
     "StateStoreReport",
-    "StatusNote",
     "StopAt",
     "StreamTaskRequest",
     "StreamTaskResponse",
@@ -1135,6 +1133,57 @@ class InstanceState(betterproto2.Enum):
         }
 
 
+class MessageRole(betterproto2.Enum):
+    """
+    MessageRole is who speaks in a message. Open, as TaskState.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set; read as user.
+    """
+
+    USER = 1
+    """
+    A person, or the program that speaks for one.
+    """
+
+    AGENT = 2
+    """
+    An agent, or its model.
+    """
+
+    SYSTEM = 3
+    """
+    The system itself.
+    """
+
+    TOOL = 4
+    """
+    A tool.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "MESSAGE_ROLE_UNSPECIFIED",
+            1: "MESSAGE_ROLE_USER",
+            2: "MESSAGE_ROLE_AGENT",
+            3: "MESSAGE_ROLE_SYSTEM",
+            4: "MESSAGE_ROLE_TOOL",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "MESSAGE_ROLE_UNSPECIFIED": 0,
+            "MESSAGE_ROLE_USER": 1,
+            "MESSAGE_ROLE_AGENT": 2,
+            "MESSAGE_ROLE_SYSTEM": 3,
+            "MESSAGE_ROLE_TOOL": 4,
+        }
+
+
 class PolicyEffect(betterproto2.Enum):
     """
     PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
@@ -1176,57 +1225,6 @@ class PolicyEffect(betterproto2.Enum):
             "POLICY_EFFECT_ALLOW": 1,
             "POLICY_EFFECT_DENY": 2,
             "POLICY_EFFECT_REQUIRE_APPROVAL": 3,
-        }
-
-
-class Role(betterproto2.Enum):
-    """
-    Role is who speaks in a message. Open, as TaskState.
-    """
-
-    UNSPECIFIED = 0
-    """
-    Not set; read as user.
-    """
-
-    USER = 1
-    """
-    A person, or the program that speaks for one.
-    """
-
-    AGENT = 2
-    """
-    An agent.
-    """
-
-    ASSISTANT = 3
-    """
-    A model.
-    """
-
-    SYSTEM = 4
-    """
-    The system itself.
-    """
-
-    @classmethod
-    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
-        return {
-            0: "ROLE_UNSPECIFIED",
-            1: "ROLE_USER",
-            2: "ROLE_AGENT",
-            3: "ROLE_ASSISTANT",
-            4: "ROLE_SYSTEM",
-        }
-
-    @classmethod
-    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
-        return {
-            "ROLE_UNSPECIFIED": 0,
-            "ROLE_USER": 1,
-            "ROLE_AGENT": 2,
-            "ROLE_ASSISTANT": 3,
-            "ROLE_SYSTEM": 4,
         }
 
 
@@ -2186,24 +2184,24 @@ class Artifact(betterproto2.Message):
     Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`.
     """
 
-    name: "str | None" = betterproto2.field(6, betterproto2.TYPE_STRING, optional=True)
+    name: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Name for people. Set by the agent. Unset means none.
-    """
-
-    uri: "str | None" = betterproto2.field(7, betterproto2.TYPE_STRING, optional=True)
-    """
-    Resource that the artifact stands for. Set by the agent. Unset means none.
+    Name for people. Set by the agent. Empty means none.
     """
 
-    media_type: "str | None" = betterproto2.field(8, betterproto2.TYPE_STRING, optional=True)
+    uri: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+    Resource that the artifact stands for. Set by the agent. Empty means none.
     """
 
-    action_id: "str | None" = betterproto2.field(9, betterproto2.TYPE_STRING, optional=True)
+    media_type: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Action that produced it. Set by the agent. Unset means none.
+    Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+    """
+
+    action_id: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    Action that produced it. Set by the agent. Empty means none.
     """
 
 
@@ -2721,7 +2719,7 @@ default_message_pool.register_message("plgrpc.v1", "Cost", Cost)
 @dataclass(eq=False, repr=False)
 class CustomContent(betterproto2.Message):
     """
-    CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+    CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
     """
 
     type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2729,9 +2727,9 @@ class CustomContent(betterproto2.Message):
     Name of the kind. Set by the author. Required.
     """
 
-    content_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    content: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Content, any JSON value. Set by the author. Empty means the JSON value null.
+    Content, any value. Set by the author. Unset means none.
     """
 
 
@@ -2744,9 +2742,9 @@ class CustomEvent(betterproto2.Message):
     CustomEvent is a fact of the application; its `type` says which.
     """
 
-    payload_json: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    payload: "Payload | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Payload, a JSON object. Set by the application. Empty means none.
+    Facts, usually a JSON object. Set by the application. Unset means none.
     """
 
 
@@ -2901,36 +2899,6 @@ default_message_pool.register_message("plgrpc.v1", "DescribeStateResponse", Desc
 
 
 @dataclass(eq=False, repr=False)
-class ErrorDetail(betterproto2.Message):
-    """
-    ErrorDetail is a failure as an agent reports it inside its answer.
-    """
-
-    code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    Machine-readable kind. Set by the agent.
-    """
-
-    message: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-    """
-    One sentence for people, without secrets. Set by the agent.
-    """
-
-    retryable: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
-    """
-    Whether the same request may succeed later, unchanged. Set by the agent.
-    """
-
-    details_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-    """
-    Further facts, a JSON object. Set by the agent. Empty means none.
-    """
-
-
-default_message_pool.register_message("plgrpc.v1", "ErrorDetail", ErrorDetail)
-
-
-@dataclass(eq=False, repr=False)
 class ExportRunRequest(betterproto2.Message):
     """
     ExportRunRequest names a task and a shape.
@@ -3025,34 +2993,17 @@ default_message_pool.register_message("plgrpc.v1", "Failure", Failure)
 class FileContent(betterproto2.Message):
     """
     FileContent is a file by value or by reference.
-
-    Oneofs:
-        - source: Where the bytes are. Unset means that only the name is known.
     """
 
-    data: "bytes | None" = betterproto2.field(1, betterproto2.TYPE_BYTES, optional=True, group="source")
+    content: "Payload | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The bytes themselves. Set by the author.
-    """
-
-    uri: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True, group="source")
-    """
-    Where to fetch them. Set by the author; never fetched by the runtime on its own.
+    The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+    only the name is known.
     """
 
-    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
     File name without directories. Set by the author. Empty means unnamed.
-    """
-
-    media_type: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-    """
-    Media type. Set by the author. Empty means `application/octet-stream`.
-    """
-
-    kind: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
-    """
-    Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
     """
 
 
@@ -3221,14 +3172,14 @@ class Infer(betterproto2.Message):
     Infer asks the agent's model.
     """
 
-    prompt: "str | None" = betterproto2.field(1, betterproto2.TYPE_STRING, optional=True)
+    prompt: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Instruction. Set by the caller. Unset and empty differ.
+    Instruction. Set by the caller. Empty means none.
     """
 
-    user: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True)
+    user: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+    Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
     """
 
     output_schema_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -3259,9 +3210,9 @@ class InferOutput(betterproto2.Message):
     Answer as text. Set by the agent.
     """
 
-    value_json: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True, group="content")
+    value: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    Answer as any JSON value. Set by the agent.
+    Answer as any value. Set by the agent.
     """
 
 
@@ -3620,7 +3571,7 @@ class Message(betterproto2.Message):
     Identifies the message inside its task. Set by the author, else by the server. Format: UUIDv7 by default; 1 to 128 bytes.
     """
 
-    role: "Role" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: Role(0))
+    role: "MessageRole" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: MessageRole(0))
     """
     Who speaks. Set by the author. Default: user.
     """
@@ -3760,8 +3711,8 @@ class Part(betterproto2.Message):
     """
     Part is one atomic piece of content. Exactly one content kind is set.
 
-    Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
-    at most 100 levels deep.
+    Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+    their digits. Such text is at most 100 levels deep.
 
     Oneofs:
         - content: What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
@@ -3773,9 +3724,9 @@ class Part(betterproto2.Message):
     Plain text for people and models. Set by the author. May be empty.
     """
 
-    data_json: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True, group="content")
+    data: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    Any JSON value as UTF-8 JSON text. Set by the author.
+    Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
     """
 
     file: "FileContent | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True, group="content")
@@ -3805,27 +3756,17 @@ class Part(betterproto2.Message):
     The answer of the agent's model. Set by the agent.
     """
 
-    error: "ErrorDetail | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True, group="content")
+    failure: "Failure | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    A failure. Set by the agent.
-    """
-
-    status: "StatusNote | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True, group="content")
-    """
-    A note about the state of the work. Set by the agent.
+    Why something did not succeed. Set by the agent.
     """
 
-    route: "RouteDecision | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True, group="content")
+    route: "RouteDecision | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    The branch a flow takes next. Set by the agent in front of the branch.
-    """
-
-    decision: "RouteDecision | None" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, optional=True, group="content")
-    """
-    Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
+    The branch that a flow takes next. Set by the agent in front of the branch.
     """
 
-    custom: "CustomContent | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True, group="content")
+    custom: "CustomContent | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
     A kind that has no field of its own. Set by the author.
     """
@@ -4206,9 +4147,9 @@ class RouteDecision(betterproto2.Message):
     Key of the branch. Set by the agent. Required.
     """
 
-    reason: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True)
+    reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why. Set by the agent. Unset and empty differ.
+    Why. Set by the agent. Empty means not stated.
     """
 
     confidence: "float | None" = betterproto2.field(3, betterproto2.TYPE_DOUBLE, optional=True)
@@ -4936,26 +4877,6 @@ default_message_pool.register_message("plgrpc.v1", "StateStoreReport", StateStor
 
 
 @dataclass(eq=False, repr=False)
-class StatusNote(betterproto2.Message):
-    """
-    StatusNote says how the work stands.
-    """
-
-    state: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    A task state or a word of the application. Set by the agent.
-    """
-
-    message: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True)
-    """
-    One sentence for people. Set by the agent. Unset and empty differ.
-    """
-
-
-default_message_pool.register_message("plgrpc.v1", "StatusNote", StatusNote)
-
-
-@dataclass(eq=False, repr=False)
 class StreamTaskRequest(betterproto2.Message):
     """
     StreamTaskRequest is SendTaskRequest for a stream.
@@ -5529,9 +5450,9 @@ class ToolCall(betterproto2.Message):
     Name of the tool. Set by the caller. Required.
     """
 
-    args_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    arguments: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Arguments, a JSON object. Set by the caller. Empty means no arguments.
+    Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
     """
 
     call_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -5547,6 +5468,9 @@ default_message_pool.register_message("plgrpc.v1", "ToolCall", ToolCall)
 class ToolOutput(betterproto2.Message):
     """
     ToolOutput is the outcome of one tool call.
+
+    Oneofs:
+        - outcome: How it ended. Unset means success without a result, which differs from the JSON value null.
     """
 
     call_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5554,14 +5478,14 @@ class ToolOutput(betterproto2.Message):
     The call that this answers. Set by the agent.
     """
 
-    result_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    result: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="outcome")
     """
-    Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+    Result, any value. Set by the agent.
     """
 
-    error_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    failure: "Failure | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True, group="outcome")
     """
-    Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+    Why the call failed or was rejected. Set by the agent.
     """
 
 

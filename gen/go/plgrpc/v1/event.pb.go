@@ -2272,8 +2272,8 @@ func (x *LlmStep) GetDataJson() string {
 // CustomEvent is a fact of the application; its `type` says which.
 type CustomEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Payload, a JSON object. Set by the application. Empty means none.
-	PayloadJson   string `protobuf:"bytes,1,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
+	// Facts, usually a JSON object. Set by the application. Unset means none.
+	Payload       *Payload `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2308,11 +2308,11 @@ func (*CustomEvent) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *CustomEvent) GetPayloadJson() string {
+func (x *CustomEvent) GetPayload() *Payload {
 	if x != nil {
-		return x.PayloadJson
+		return x.Payload
 	}
-	return ""
+	return nil
 }
 
 // Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
@@ -2637,9 +2637,9 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\tR\acontent\x12\x1b\n" +
-	"\tdata_json\x18\x04 \x01(\tR\bdataJson\"0\n" +
-	"\vCustomEvent\x12!\n" +
-	"\fpayload_json\x18\x01 \x01(\tR\vpayloadJson\"\x8b\x02\n" +
+	"\tdata_json\x18\x04 \x01(\tR\bdataJson\";\n" +
+	"\vCustomEvent\x12,\n" +
+	"\apayload\x18\x01 \x01(\v2\x12.plgrpc.v1.PayloadR\apayload\"\x8b\x02\n" +
 	"\x05Delta\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x17\n" +
@@ -2785,11 +2785,12 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	41, // 46: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
 	43, // 47: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
 	44, // 48: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	40, // 49: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }

@@ -25,8 +25,8 @@ const (
 
 // Part is one atomic piece of content. Exactly one content kind is set.
 //
-// Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
-// at most 100 levels deep.
+// Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+// their digits. Such text is at most 100 levels deep.
 type Part struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
@@ -35,16 +35,14 @@ type Part struct {
 	// Types that are valid to be assigned to Content:
 	//
 	//	*Part_Text
-	//	*Part_DataJson
+	//	*Part_Data
 	//	*Part_File
 	//	*Part_ToolCall
 	//	*Part_ToolOutput
 	//	*Part_Infer
 	//	*Part_InferOutput
-	//	*Part_Error
-	//	*Part_Status
+	//	*Part_Failure
 	//	*Part_Route
-	//	*Part_Decision
 	//	*Part_Custom
 	Content isPart_Content `protobuf_oneof:"content"`
 	// What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
@@ -103,13 +101,13 @@ func (x *Part) GetText() string {
 	return ""
 }
 
-func (x *Part) GetDataJson() string {
+func (x *Part) GetData() *Payload {
 	if x != nil {
-		if x, ok := x.Content.(*Part_DataJson); ok {
-			return x.DataJson
+		if x, ok := x.Content.(*Part_Data); ok {
+			return x.Data
 		}
 	}
-	return ""
+	return nil
 }
 
 func (x *Part) GetFile() *FileContent {
@@ -157,19 +155,10 @@ func (x *Part) GetInferOutput() *InferOutput {
 	return nil
 }
 
-func (x *Part) GetError() *ErrorDetail {
+func (x *Part) GetFailure() *Failure {
 	if x != nil {
-		if x, ok := x.Content.(*Part_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-func (x *Part) GetStatus() *StatusNote {
-	if x != nil {
-		if x, ok := x.Content.(*Part_Status); ok {
-			return x.Status
+		if x, ok := x.Content.(*Part_Failure); ok {
+			return x.Failure
 		}
 	}
 	return nil
@@ -179,15 +168,6 @@ func (x *Part) GetRoute() *RouteDecision {
 	if x != nil {
 		if x, ok := x.Content.(*Part_Route); ok {
 			return x.Route
-		}
-	}
-	return nil
-}
-
-func (x *Part) GetDecision() *RouteDecision {
-	if x != nil {
-		if x, ok := x.Content.(*Part_Decision); ok {
-			return x.Decision
 		}
 	}
 	return nil
@@ -232,9 +212,9 @@ type Part_Text struct {
 	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
 }
 
-type Part_DataJson struct {
-	// Any JSON value as UTF-8 JSON text. Set by the author.
-	DataJson string `protobuf:"bytes,2,opt,name=data_json,json=dataJson,proto3,oneof"`
+type Part_Data struct {
+	// Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+	Data *Payload `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
 type Part_File struct {
@@ -262,34 +242,24 @@ type Part_InferOutput struct {
 	InferOutput *InferOutput `protobuf:"bytes,7,opt,name=infer_output,json=inferOutput,proto3,oneof"`
 }
 
-type Part_Error struct {
-	// A failure. Set by the agent.
-	Error *ErrorDetail `protobuf:"bytes,8,opt,name=error,proto3,oneof"`
-}
-
-type Part_Status struct {
-	// A note about the state of the work. Set by the agent.
-	Status *StatusNote `protobuf:"bytes,9,opt,name=status,proto3,oneof"`
+type Part_Failure struct {
+	// Why something did not succeed. Set by the agent.
+	Failure *Failure `protobuf:"bytes,8,opt,name=failure,proto3,oneof"`
 }
 
 type Part_Route struct {
-	// The branch a flow takes next. Set by the agent in front of the branch.
-	Route *RouteDecision `protobuf:"bytes,10,opt,name=route,proto3,oneof"`
-}
-
-type Part_Decision struct {
-	// Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-	Decision *RouteDecision `protobuf:"bytes,11,opt,name=decision,proto3,oneof"`
+	// The branch that a flow takes next. Set by the agent in front of the branch.
+	Route *RouteDecision `protobuf:"bytes,9,opt,name=route,proto3,oneof"`
 }
 
 type Part_Custom struct {
 	// A kind that has no field of its own. Set by the author.
-	Custom *CustomContent `protobuf:"bytes,12,opt,name=custom,proto3,oneof"`
+	Custom *CustomContent `protobuf:"bytes,10,opt,name=custom,proto3,oneof"`
 }
 
 func (*Part_Text) isPart_Content() {}
 
-func (*Part_DataJson) isPart_Content() {}
+func (*Part_Data) isPart_Content() {}
 
 func (*Part_File) isPart_Content() {}
 
@@ -301,32 +271,20 @@ func (*Part_Infer) isPart_Content() {}
 
 func (*Part_InferOutput) isPart_Content() {}
 
-func (*Part_Error) isPart_Content() {}
-
-func (*Part_Status) isPart_Content() {}
+func (*Part_Failure) isPart_Content() {}
 
 func (*Part_Route) isPart_Content() {}
-
-func (*Part_Decision) isPart_Content() {}
 
 func (*Part_Custom) isPart_Content() {}
 
 // FileContent is a file by value or by reference.
 type FileContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the bytes are. Unset means that only the name is known.
-	//
-	// Types that are valid to be assigned to Source:
-	//
-	//	*FileContent_Data
-	//	*FileContent_Uri
-	Source isFileContent_Source `protobuf_oneof:"source"`
+	// The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+	// only the name is known.
+	Content *Payload `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// File name without directories. Set by the author. Empty means unnamed.
-	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Media type. Set by the author. Empty means `application/octet-stream`.
-	MediaType string `protobuf:"bytes,4,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-	Kind          string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,29 +319,11 @@ func (*FileContent) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *FileContent) GetSource() isFileContent_Source {
+func (x *FileContent) GetContent() *Payload {
 	if x != nil {
-		return x.Source
+		return x.Content
 	}
 	return nil
-}
-
-func (x *FileContent) GetData() []byte {
-	if x != nil {
-		if x, ok := x.Source.(*FileContent_Data); ok {
-			return x.Data
-		}
-	}
-	return nil
-}
-
-func (x *FileContent) GetUri() string {
-	if x != nil {
-		if x, ok := x.Source.(*FileContent_Uri); ok {
-			return x.Uri
-		}
-	}
-	return ""
 }
 
 func (x *FileContent) GetName() string {
@@ -393,45 +333,13 @@ func (x *FileContent) GetName() string {
 	return ""
 }
 
-func (x *FileContent) GetMediaType() string {
-	if x != nil {
-		return x.MediaType
-	}
-	return ""
-}
-
-func (x *FileContent) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-type isFileContent_Source interface {
-	isFileContent_Source()
-}
-
-type FileContent_Data struct {
-	// The bytes themselves. Set by the author.
-	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
-}
-
-type FileContent_Uri struct {
-	// Where to fetch them. Set by the author; never fetched by the runtime on its own.
-	Uri string `protobuf:"bytes,2,opt,name=uri,proto3,oneof"`
-}
-
-func (*FileContent_Data) isFileContent_Source() {}
-
-func (*FileContent_Uri) isFileContent_Source() {}
-
 // ToolCall asks for one run of a named tool.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the tool. Set by the caller. Required.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Arguments, a JSON object. Set by the caller. Empty means no arguments.
-	ArgsJson string `protobuf:"bytes,2,opt,name=args_json,json=argsJson,proto3" json:"args_json,omitempty"`
+	// Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+	Arguments *Payload `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
 	CallId        string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -475,11 +383,11 @@ func (x *ToolCall) GetToolName() string {
 	return ""
 }
 
-func (x *ToolCall) GetArgsJson() string {
+func (x *ToolCall) GetArguments() *Payload {
 	if x != nil {
-		return x.ArgsJson
+		return x.Arguments
 	}
-	return ""
+	return nil
 }
 
 func (x *ToolCall) GetCallId() string {
@@ -494,10 +402,13 @@ type ToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call that this answers. Set by the agent.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
-	ResultJson string `protobuf:"bytes,2,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	// Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
-	ErrorJson     string `protobuf:"bytes,3,opt,name=error_json,json=errorJson,proto3" json:"error_json,omitempty"`
+	// How it ended. Unset means success without a result, which differs from the JSON value null.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*ToolOutput_Result
+	//	*ToolOutput_Failure
+	Outcome       isToolOutput_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,27 +450,56 @@ func (x *ToolOutput) GetCallId() string {
 	return ""
 }
 
-func (x *ToolOutput) GetResultJson() string {
+func (x *ToolOutput) GetOutcome() isToolOutput_Outcome {
 	if x != nil {
-		return x.ResultJson
+		return x.Outcome
 	}
-	return ""
+	return nil
 }
 
-func (x *ToolOutput) GetErrorJson() string {
+func (x *ToolOutput) GetResult() *Payload {
 	if x != nil {
-		return x.ErrorJson
+		if x, ok := x.Outcome.(*ToolOutput_Result); ok {
+			return x.Result
+		}
 	}
-	return ""
+	return nil
 }
+
+func (x *ToolOutput) GetFailure() *Failure {
+	if x != nil {
+		if x, ok := x.Outcome.(*ToolOutput_Failure); ok {
+			return x.Failure
+		}
+	}
+	return nil
+}
+
+type isToolOutput_Outcome interface {
+	isToolOutput_Outcome()
+}
+
+type ToolOutput_Result struct {
+	// Result, any value. Set by the agent.
+	Result *Payload `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
+}
+
+type ToolOutput_Failure struct {
+	// Why the call failed or was rejected. Set by the agent.
+	Failure *Failure `protobuf:"bytes,3,opt,name=failure,proto3,oneof"`
+}
+
+func (*ToolOutput_Result) isToolOutput_Outcome() {}
+
+func (*ToolOutput_Failure) isToolOutput_Outcome() {}
 
 // Infer asks the agent's model.
 type Infer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Instruction. Set by the caller. Unset and empty differ.
-	Prompt *string `protobuf:"bytes,1,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
-	// Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
-	User *string `protobuf:"bytes,2,opt,name=user,proto3,oneof" json:"user,omitempty"`
+	// Instruction. Set by the caller. Empty means none.
+	Prompt string `protobuf:"bytes,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
 	OutputSchemaJson string `protobuf:"bytes,3,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
 	// Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
@@ -599,15 +539,15 @@ func (*Infer) Descriptor() ([]byte, []int) {
 }
 
 func (x *Infer) GetPrompt() string {
-	if x != nil && x.Prompt != nil {
-		return *x.Prompt
+	if x != nil {
+		return x.Prompt
 	}
 	return ""
 }
 
 func (x *Infer) GetUser() string {
-	if x != nil && x.User != nil {
-		return *x.User
+	if x != nil {
+		return x.User
 	}
 	return ""
 }
@@ -634,7 +574,7 @@ type InferOutput struct {
 	// Types that are valid to be assigned to Content:
 	//
 	//	*InferOutput_Text
-	//	*InferOutput_ValueJson
+	//	*InferOutput_Value
 	Content       isInferOutput_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -686,13 +626,13 @@ func (x *InferOutput) GetText() string {
 	return ""
 }
 
-func (x *InferOutput) GetValueJson() string {
+func (x *InferOutput) GetValue() *Payload {
 	if x != nil {
-		if x, ok := x.Content.(*InferOutput_ValueJson); ok {
-			return x.ValueJson
+		if x, ok := x.Content.(*InferOutput_Value); ok {
+			return x.Value
 		}
 	}
-	return ""
+	return nil
 }
 
 type isInferOutput_Content interface {
@@ -704,150 +644,22 @@ type InferOutput_Text struct {
 	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
 }
 
-type InferOutput_ValueJson struct {
-	// Answer as any JSON value. Set by the agent.
-	ValueJson string `protobuf:"bytes,2,opt,name=value_json,json=valueJson,proto3,oneof"`
+type InferOutput_Value struct {
+	// Answer as any value. Set by the agent.
+	Value *Payload `protobuf:"bytes,2,opt,name=value,proto3,oneof"`
 }
 
 func (*InferOutput_Text) isInferOutput_Content() {}
 
-func (*InferOutput_ValueJson) isInferOutput_Content() {}
-
-// ErrorDetail is a failure as an agent reports it inside its answer.
-type ErrorDetail struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Machine-readable kind. Set by the agent.
-	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	// One sentence for people, without secrets. Set by the agent.
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Whether the same request may succeed later, unchanged. Set by the agent.
-	Retryable bool `protobuf:"varint,3,opt,name=retryable,proto3" json:"retryable,omitempty"`
-	// Further facts, a JSON object. Set by the agent. Empty means none.
-	DetailsJson   string `protobuf:"bytes,4,opt,name=details_json,json=detailsJson,proto3" json:"details_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ErrorDetail) Reset() {
-	*x = ErrorDetail{}
-	mi := &file_plgrpc_v1_part_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ErrorDetail) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ErrorDetail) ProtoMessage() {}
-
-func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_part_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
-func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ErrorDetail) GetCode() string {
-	if x != nil {
-		return x.Code
-	}
-	return ""
-}
-
-func (x *ErrorDetail) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *ErrorDetail) GetRetryable() bool {
-	if x != nil {
-		return x.Retryable
-	}
-	return false
-}
-
-func (x *ErrorDetail) GetDetailsJson() string {
-	if x != nil {
-		return x.DetailsJson
-	}
-	return ""
-}
-
-// StatusNote says how the work stands.
-type StatusNote struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A task state or a word of the application. Set by the agent.
-	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// One sentence for people. Set by the agent. Unset and empty differ.
-	Message       *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StatusNote) Reset() {
-	*x = StatusNote{}
-	mi := &file_plgrpc_v1_part_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StatusNote) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StatusNote) ProtoMessage() {}
-
-func (x *StatusNote) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_part_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StatusNote.ProtoReflect.Descriptor instead.
-func (*StatusNote) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *StatusNote) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *StatusNote) GetMessage() string {
-	if x != nil && x.Message != nil {
-		return *x.Message
-	}
-	return ""
-}
+func (*InferOutput_Value) isInferOutput_Content() {}
 
 // RouteDecision names the branch that a flow takes.
 type RouteDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key of the branch. Set by the agent. Required.
 	RouteKey string `protobuf:"bytes,1,opt,name=route_key,json=routeKey,proto3" json:"route_key,omitempty"`
-	// Why. Set by the agent. Unset and empty differ.
-	Reason *string `protobuf:"bytes,2,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// Why. Set by the agent. Empty means not stated.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Confidence from 0 to 1. Set by the agent. Unset means not stated.
 	Confidence *float64 `protobuf:"fixed64,3,opt,name=confidence,proto3,oneof" json:"confidence,omitempty"`
 	// Further facts, a JSON object. Set by the agent. Empty means none.
@@ -858,7 +670,7 @@ type RouteDecision struct {
 
 func (x *RouteDecision) Reset() {
 	*x = RouteDecision{}
-	mi := &file_plgrpc_v1_part_proto_msgTypes[8]
+	mi := &file_plgrpc_v1_part_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +682,7 @@ func (x *RouteDecision) String() string {
 func (*RouteDecision) ProtoMessage() {}
 
 func (x *RouteDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_part_proto_msgTypes[8]
+	mi := &file_plgrpc_v1_part_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +695,7 @@ func (x *RouteDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteDecision.ProtoReflect.Descriptor instead.
 func (*RouteDecision) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{8}
+	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RouteDecision) GetRouteKey() string {
@@ -894,8 +706,8 @@ func (x *RouteDecision) GetRouteKey() string {
 }
 
 func (x *RouteDecision) GetReason() string {
-	if x != nil && x.Reason != nil {
-		return *x.Reason
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -914,20 +726,20 @@ func (x *RouteDecision) GetMetadataJson() string {
 	return ""
 }
 
-// CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+// CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
 type CustomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the kind. Set by the author. Required.
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// Content, any JSON value. Set by the author. Empty means the JSON value null.
-	ContentJson   string `protobuf:"bytes,2,opt,name=content_json,json=contentJson,proto3" json:"content_json,omitempty"`
+	// Content, any value. Set by the author. Unset means none.
+	Content       *Payload `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CustomContent) Reset() {
 	*x = CustomContent{}
-	mi := &file_plgrpc_v1_part_proto_msgTypes[9]
+	mi := &file_plgrpc_v1_part_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +751,7 @@ func (x *CustomContent) String() string {
 func (*CustomContent) ProtoMessage() {}
 
 func (x *CustomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_part_proto_msgTypes[9]
+	mi := &file_plgrpc_v1_part_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +764,7 @@ func (x *CustomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomContent.ProtoReflect.Descriptor instead.
 func (*CustomContent) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{9}
+	return file_plgrpc_v1_part_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CustomContent) GetType() string {
@@ -962,92 +774,69 @@ func (x *CustomContent) GetType() string {
 	return ""
 }
 
-func (x *CustomContent) GetContentJson() string {
+func (x *CustomContent) GetContent() *Payload {
 	if x != nil {
-		return x.ContentJson
+		return x.Content
 	}
-	return ""
+	return nil
 }
 
 var File_plgrpc_v1_part_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_part_proto_rawDesc = "" +
 	"\n" +
-	"\x14plgrpc/v1/part.proto\x12\tplgrpc.v1\"\xb1\x05\n" +
+	"\x14plgrpc/v1/part.proto\x12\tplgrpc.v1\x1a\x17plgrpc/v1/failure.proto\x1a\x17plgrpc/v1/payload.proto\"\xd3\x04\n" +
 	"\x04Part\x12\x14\n" +
-	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12\x1d\n" +
-	"\tdata_json\x18\x02 \x01(\tH\x00R\bdataJson\x12,\n" +
+	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12(\n" +
+	"\x04data\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadH\x00R\x04data\x12,\n" +
 	"\x04file\x18\x03 \x01(\v2\x16.plgrpc.v1.FileContentH\x00R\x04file\x122\n" +
 	"\ttool_call\x18\x04 \x01(\v2\x13.plgrpc.v1.ToolCallH\x00R\btoolCall\x128\n" +
 	"\vtool_output\x18\x05 \x01(\v2\x15.plgrpc.v1.ToolOutputH\x00R\n" +
 	"toolOutput\x12(\n" +
 	"\x05infer\x18\x06 \x01(\v2\x10.plgrpc.v1.InferH\x00R\x05infer\x12;\n" +
 	"\finfer_output\x18\a \x01(\v2\x16.plgrpc.v1.InferOutputH\x00R\vinferOutput\x12.\n" +
-	"\x05error\x18\b \x01(\v2\x16.plgrpc.v1.ErrorDetailH\x00R\x05error\x12/\n" +
-	"\x06status\x18\t \x01(\v2\x15.plgrpc.v1.StatusNoteH\x00R\x06status\x120\n" +
-	"\x05route\x18\n" +
-	" \x01(\v2\x18.plgrpc.v1.RouteDecisionH\x00R\x05route\x126\n" +
-	"\bdecision\x18\v \x01(\v2\x18.plgrpc.v1.RouteDecisionH\x00R\bdecision\x122\n" +
-	"\x06custom\x18\f \x01(\v2\x18.plgrpc.v1.CustomContentH\x00R\x06custom\x12#\n" +
+	"\afailure\x18\b \x01(\v2\x12.plgrpc.v1.FailureH\x00R\afailure\x120\n" +
+	"\x05route\x18\t \x01(\v2\x18.plgrpc.v1.RouteDecisionH\x00R\x05route\x122\n" +
+	"\x06custom\x18\n" +
+	" \x01(\v2\x18.plgrpc.v1.CustomContentH\x00R\x06custom\x12#\n" +
 	"\rfallback_text\x18\r \x01(\tR\ffallbackText\x12#\n" +
 	"\rmetadata_json\x18\x0e \x01(\tR\fmetadataJson\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x0f \x01(\tR\tmediaTypeB\t\n" +
-	"\acontent\"\x88\x01\n" +
-	"\vFileContent\x12\x14\n" +
-	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12\x12\n" +
-	"\x03uri\x18\x02 \x01(\tH\x00R\x03uri\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1d\n" +
-	"\n" +
-	"media_type\x18\x04 \x01(\tR\tmediaType\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\tR\x04kindB\b\n" +
-	"\x06source\"]\n" +
+	"\acontent\"O\n" +
+	"\vFileContent\x12,\n" +
+	"\acontent\x18\x01 \x01(\v2\x12.plgrpc.v1.PayloadR\acontent\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"r\n" +
 	"\bToolCall\x12\x1b\n" +
-	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12\x1b\n" +
-	"\targs_json\x18\x02 \x01(\tR\bargsJson\x12\x17\n" +
-	"\acall_id\x18\x03 \x01(\tR\x06callId\"e\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x120\n" +
+	"\targuments\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadR\targuments\x12\x17\n" +
+	"\acall_id\x18\x03 \x01(\tR\x06callId\"\x8e\x01\n" +
 	"\n" +
 	"ToolOutput\x12\x17\n" +
-	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1f\n" +
-	"\vresult_json\x18\x02 \x01(\tR\n" +
-	"resultJson\x12\x1d\n" +
-	"\n" +
-	"error_json\x18\x03 \x01(\tR\terrorJson\"\xa4\x01\n" +
-	"\x05Infer\x12\x1b\n" +
-	"\x06prompt\x18\x01 \x01(\tH\x00R\x06prompt\x88\x01\x01\x12\x17\n" +
-	"\x04user\x18\x02 \x01(\tH\x01R\x04user\x88\x01\x01\x12,\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
+	"\x06result\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadH\x00R\x06result\x12.\n" +
+	"\afailure\x18\x03 \x01(\v2\x12.plgrpc.v1.FailureH\x00R\afailureB\t\n" +
+	"\aoutcome\"\x86\x01\n" +
+	"\x05Infer\x12\x16\n" +
+	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12,\n" +
 	"\x12output_schema_json\x18\x03 \x01(\tR\x10outputSchemaJson\x12#\n" +
-	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJsonB\t\n" +
-	"\a_promptB\a\n" +
-	"\x05_user\"O\n" +
+	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJson\"Z\n" +
 	"\vInferOutput\x12\x14\n" +
-	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12\x1f\n" +
-	"\n" +
-	"value_json\x18\x02 \x01(\tH\x00R\tvalueJsonB\t\n" +
-	"\acontent\"|\n" +
-	"\vErrorDetail\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
-	"\tretryable\x18\x03 \x01(\bR\tretryable\x12!\n" +
-	"\fdetails_json\x18\x04 \x01(\tR\vdetailsJson\"M\n" +
-	"\n" +
-	"StatusNote\x12\x14\n" +
-	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1d\n" +
-	"\amessage\x18\x02 \x01(\tH\x00R\amessage\x88\x01\x01B\n" +
-	"\n" +
-	"\b_message\"\xad\x01\n" +
+	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12*\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadH\x00R\x05valueB\t\n" +
+	"\acontent\"\x9d\x01\n" +
 	"\rRouteDecision\x12\x1b\n" +
-	"\troute_key\x18\x01 \x01(\tR\brouteKey\x12\x1b\n" +
-	"\x06reason\x18\x02 \x01(\tH\x00R\x06reason\x88\x01\x01\x12#\n" +
+	"\troute_key\x18\x01 \x01(\tR\brouteKey\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
 	"\n" +
-	"confidence\x18\x03 \x01(\x01H\x01R\n" +
+	"confidence\x18\x03 \x01(\x01H\x00R\n" +
 	"confidence\x88\x01\x01\x12#\n" +
-	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJsonB\t\n" +
-	"\a_reasonB\r\n" +
-	"\v_confidence\"F\n" +
+	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJsonB\r\n" +
+	"\v_confidence\"Q\n" +
 	"\rCustomContent\x12\x12\n" +
-	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
-	"\fcontent_json\x18\x02 \x01(\tR\vcontentJsonBc\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12,\n" +
+	"\acontent\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadR\acontentBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -1062,7 +851,7 @@ func file_plgrpc_v1_part_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_part_proto_rawDescData
 }
 
-var file_plgrpc_v1_part_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_plgrpc_v1_part_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_plgrpc_v1_part_proto_goTypes = []any{
 	(*Part)(nil),          // 0: plgrpc.v1.Part
 	(*FileContent)(nil),   // 1: plgrpc.v1.FileContent
@@ -1070,27 +859,32 @@ var file_plgrpc_v1_part_proto_goTypes = []any{
 	(*ToolOutput)(nil),    // 3: plgrpc.v1.ToolOutput
 	(*Infer)(nil),         // 4: plgrpc.v1.Infer
 	(*InferOutput)(nil),   // 5: plgrpc.v1.InferOutput
-	(*ErrorDetail)(nil),   // 6: plgrpc.v1.ErrorDetail
-	(*StatusNote)(nil),    // 7: plgrpc.v1.StatusNote
-	(*RouteDecision)(nil), // 8: plgrpc.v1.RouteDecision
-	(*CustomContent)(nil), // 9: plgrpc.v1.CustomContent
+	(*RouteDecision)(nil), // 6: plgrpc.v1.RouteDecision
+	(*CustomContent)(nil), // 7: plgrpc.v1.CustomContent
+	(*Payload)(nil),       // 8: plgrpc.v1.Payload
+	(*Failure)(nil),       // 9: plgrpc.v1.Failure
 }
 var file_plgrpc_v1_part_proto_depIdxs = []int32{
-	1,  // 0: plgrpc.v1.Part.file:type_name -> plgrpc.v1.FileContent
-	2,  // 1: plgrpc.v1.Part.tool_call:type_name -> plgrpc.v1.ToolCall
-	3,  // 2: plgrpc.v1.Part.tool_output:type_name -> plgrpc.v1.ToolOutput
-	4,  // 3: plgrpc.v1.Part.infer:type_name -> plgrpc.v1.Infer
-	5,  // 4: plgrpc.v1.Part.infer_output:type_name -> plgrpc.v1.InferOutput
-	6,  // 5: plgrpc.v1.Part.error:type_name -> plgrpc.v1.ErrorDetail
-	7,  // 6: plgrpc.v1.Part.status:type_name -> plgrpc.v1.StatusNote
-	8,  // 7: plgrpc.v1.Part.route:type_name -> plgrpc.v1.RouteDecision
-	8,  // 8: plgrpc.v1.Part.decision:type_name -> plgrpc.v1.RouteDecision
-	9,  // 9: plgrpc.v1.Part.custom:type_name -> plgrpc.v1.CustomContent
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 0: plgrpc.v1.Part.data:type_name -> plgrpc.v1.Payload
+	1,  // 1: plgrpc.v1.Part.file:type_name -> plgrpc.v1.FileContent
+	2,  // 2: plgrpc.v1.Part.tool_call:type_name -> plgrpc.v1.ToolCall
+	3,  // 3: plgrpc.v1.Part.tool_output:type_name -> plgrpc.v1.ToolOutput
+	4,  // 4: plgrpc.v1.Part.infer:type_name -> plgrpc.v1.Infer
+	5,  // 5: plgrpc.v1.Part.infer_output:type_name -> plgrpc.v1.InferOutput
+	9,  // 6: plgrpc.v1.Part.failure:type_name -> plgrpc.v1.Failure
+	6,  // 7: plgrpc.v1.Part.route:type_name -> plgrpc.v1.RouteDecision
+	7,  // 8: plgrpc.v1.Part.custom:type_name -> plgrpc.v1.CustomContent
+	8,  // 9: plgrpc.v1.FileContent.content:type_name -> plgrpc.v1.Payload
+	8,  // 10: plgrpc.v1.ToolCall.arguments:type_name -> plgrpc.v1.Payload
+	8,  // 11: plgrpc.v1.ToolOutput.result:type_name -> plgrpc.v1.Payload
+	9,  // 12: plgrpc.v1.ToolOutput.failure:type_name -> plgrpc.v1.Failure
+	8,  // 13: plgrpc.v1.InferOutput.value:type_name -> plgrpc.v1.Payload
+	8,  // 14: plgrpc.v1.CustomContent.content:type_name -> plgrpc.v1.Payload
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_part_proto_init() }
@@ -1098,38 +892,36 @@ func file_plgrpc_v1_part_proto_init() {
 	if File_plgrpc_v1_part_proto != nil {
 		return
 	}
+	file_plgrpc_v1_failure_proto_init()
+	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_part_proto_msgTypes[0].OneofWrappers = []any{
 		(*Part_Text)(nil),
-		(*Part_DataJson)(nil),
+		(*Part_Data)(nil),
 		(*Part_File)(nil),
 		(*Part_ToolCall)(nil),
 		(*Part_ToolOutput)(nil),
 		(*Part_Infer)(nil),
 		(*Part_InferOutput)(nil),
-		(*Part_Error)(nil),
-		(*Part_Status)(nil),
+		(*Part_Failure)(nil),
 		(*Part_Route)(nil),
-		(*Part_Decision)(nil),
 		(*Part_Custom)(nil),
 	}
-	file_plgrpc_v1_part_proto_msgTypes[1].OneofWrappers = []any{
-		(*FileContent_Data)(nil),
-		(*FileContent_Uri)(nil),
+	file_plgrpc_v1_part_proto_msgTypes[3].OneofWrappers = []any{
+		(*ToolOutput_Result)(nil),
+		(*ToolOutput_Failure)(nil),
 	}
-	file_plgrpc_v1_part_proto_msgTypes[4].OneofWrappers = []any{}
 	file_plgrpc_v1_part_proto_msgTypes[5].OneofWrappers = []any{
 		(*InferOutput_Text)(nil),
-		(*InferOutput_ValueJson)(nil),
+		(*InferOutput_Value)(nil),
 	}
-	file_plgrpc_v1_part_proto_msgTypes[7].OneofWrappers = []any{}
-	file_plgrpc_v1_part_proto_msgTypes[8].OneofWrappers = []any{}
+	file_plgrpc_v1_part_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_part_proto_rawDesc), len(file_plgrpc_v1_part_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

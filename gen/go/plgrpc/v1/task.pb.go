@@ -102,64 +102,64 @@ func (TaskState) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_task_proto_rawDescGZIP(), []int{0}
 }
 
-// Role is who speaks in a message. Open, as TaskState.
-type Role int32
+// MessageRole is who speaks in a message. Open, as TaskState.
+type MessageRole int32
 
 const (
 	// Not set; read as user.
-	Role_ROLE_UNSPECIFIED Role = 0
+	MessageRole_MESSAGE_ROLE_UNSPECIFIED MessageRole = 0
 	// A person, or the program that speaks for one.
-	Role_ROLE_USER Role = 1
-	// An agent.
-	Role_ROLE_AGENT Role = 2
-	// A model.
-	Role_ROLE_ASSISTANT Role = 3
+	MessageRole_MESSAGE_ROLE_USER MessageRole = 1
+	// An agent, or its model.
+	MessageRole_MESSAGE_ROLE_AGENT MessageRole = 2
 	// The system itself.
-	Role_ROLE_SYSTEM Role = 4
+	MessageRole_MESSAGE_ROLE_SYSTEM MessageRole = 3
+	// A tool.
+	MessageRole_MESSAGE_ROLE_TOOL MessageRole = 4
 )
 
-// Enum value maps for Role.
+// Enum value maps for MessageRole.
 var (
-	Role_name = map[int32]string{
-		0: "ROLE_UNSPECIFIED",
-		1: "ROLE_USER",
-		2: "ROLE_AGENT",
-		3: "ROLE_ASSISTANT",
-		4: "ROLE_SYSTEM",
+	MessageRole_name = map[int32]string{
+		0: "MESSAGE_ROLE_UNSPECIFIED",
+		1: "MESSAGE_ROLE_USER",
+		2: "MESSAGE_ROLE_AGENT",
+		3: "MESSAGE_ROLE_SYSTEM",
+		4: "MESSAGE_ROLE_TOOL",
 	}
-	Role_value = map[string]int32{
-		"ROLE_UNSPECIFIED": 0,
-		"ROLE_USER":        1,
-		"ROLE_AGENT":       2,
-		"ROLE_ASSISTANT":   3,
-		"ROLE_SYSTEM":      4,
+	MessageRole_value = map[string]int32{
+		"MESSAGE_ROLE_UNSPECIFIED": 0,
+		"MESSAGE_ROLE_USER":        1,
+		"MESSAGE_ROLE_AGENT":       2,
+		"MESSAGE_ROLE_SYSTEM":      3,
+		"MESSAGE_ROLE_TOOL":        4,
 	}
 )
 
-func (x Role) Enum() *Role {
-	p := new(Role)
+func (x MessageRole) Enum() *MessageRole {
+	p := new(MessageRole)
 	*p = x
 	return p
 }
 
-func (x Role) String() string {
+func (x MessageRole) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Role) Descriptor() protoreflect.EnumDescriptor {
+func (MessageRole) Descriptor() protoreflect.EnumDescriptor {
 	return file_plgrpc_v1_task_proto_enumTypes[1].Descriptor()
 }
 
-func (Role) Type() protoreflect.EnumType {
+func (MessageRole) Type() protoreflect.EnumType {
 	return &file_plgrpc_v1_task_proto_enumTypes[1]
 }
 
-func (x Role) Number() protoreflect.EnumNumber {
+func (x MessageRole) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Role.Descriptor instead.
-func (Role) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use MessageRole.Descriptor instead.
+func (MessageRole) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_task_proto_rawDescGZIP(), []int{1}
 }
 
@@ -226,7 +226,7 @@ type Message struct {
 	// Identifies the message inside its task. Set by the author, else by the server. Format: UUIDv7 by default; 1 to 128 bytes.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Who speaks. Set by the author. Default: user.
-	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=plgrpc.v1.Role" json:"role,omitempty"`
+	Role MessageRole `protobuf:"varint,2,opt,name=role,proto3,enum=plgrpc.v1.MessageRole" json:"role,omitempty"`
 	// Content, in order. Set by the author. At most 1,000.
 	Parts []*Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	// When it was written, UTC, microseconds. Set by the author, else by the server.
@@ -274,11 +274,11 @@ func (x *Message) GetId() string {
 	return ""
 }
 
-func (x *Message) GetRole() Role {
+func (x *Message) GetRole() MessageRole {
 	if x != nil {
 		return x.Role
 	}
-	return Role_ROLE_UNSPECIFIED
+	return MessageRole_MESSAGE_ROLE_UNSPECIFIED
 }
 
 func (x *Message) GetParts() []*Part {
@@ -315,14 +315,14 @@ type Artifact struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Name for people. Set by the agent. Unset means none.
-	Name *string `protobuf:"bytes,6,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Resource that the artifact stands for. Set by the agent. Unset means none.
-	Uri *string `protobuf:"bytes,7,opt,name=uri,proto3,oneof" json:"uri,omitempty"`
-	// Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
-	MediaType *string `protobuf:"bytes,8,opt,name=media_type,json=mediaType,proto3,oneof" json:"media_type,omitempty"`
-	// Action that produced it. Set by the agent. Unset means none.
-	ActionId      *string `protobuf:"bytes,9,opt,name=action_id,json=actionId,proto3,oneof" json:"action_id,omitempty"`
+	// Name for people. Set by the agent. Empty means none.
+	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	// Resource that the artifact stands for. Set by the agent. Empty means none.
+	Uri string `protobuf:"bytes,7,opt,name=uri,proto3" json:"uri,omitempty"`
+	// Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+	MediaType string `protobuf:"bytes,8,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Action that produced it. Set by the agent. Empty means none.
+	ActionId      string `protobuf:"bytes,9,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,29 +393,29 @@ func (x *Artifact) GetKind() string {
 }
 
 func (x *Artifact) GetName() string {
-	if x != nil && x.Name != nil {
-		return *x.Name
+	if x != nil {
+		return x.Name
 	}
 	return ""
 }
 
 func (x *Artifact) GetUri() string {
-	if x != nil && x.Uri != nil {
-		return *x.Uri
+	if x != nil {
+		return x.Uri
 	}
 	return ""
 }
 
 func (x *Artifact) GetMediaType() string {
-	if x != nil && x.MediaType != nil {
-		return *x.MediaType
+	if x != nil {
+		return x.MediaType
 	}
 	return ""
 }
 
 func (x *Artifact) GetActionId() string {
-	if x != nil && x.ActionId != nil {
-		return *x.ActionId
+	if x != nil {
+		return x.ActionId
 	}
 	return ""
 }
@@ -719,31 +719,26 @@ var File_plgrpc_v1_task_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x15plgrpc/v1/usage.proto\"\xc7\x01\n" +
+	"\x14plgrpc/v1/task.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x15plgrpc/v1/usage.proto\"\xce\x01\n" +
 	"\aMessage\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x0f.plgrpc.v1.RoleR\x04role\x12%\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x16.plgrpc.v1.MessageRoleR\x04role\x12%\n" +
 	"\x05parts\x18\x03 \x03(\v2\x0f.plgrpc.v1.PartR\x05parts\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12#\n" +
-	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\"\xdb\x02\n" +
+	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\"\x99\x02\n" +
 	"\bArtifact\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x05parts\x18\x02 \x03(\v2\x0f.plgrpc.v1.PartR\x05parts\x12#\n" +
 	"\rmetadata_json\x18\x03 \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x17\n" +
-	"\x04name\x18\x06 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x15\n" +
-	"\x03uri\x18\a \x01(\tH\x01R\x03uri\x88\x01\x01\x12\"\n" +
+	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uri\x18\a \x01(\tR\x03uri\x12\x1d\n" +
 	"\n" +
-	"media_type\x18\b \x01(\tH\x02R\tmediaType\x88\x01\x01\x12 \n" +
-	"\taction_id\x18\t \x01(\tH\x03R\bactionId\x88\x01\x01B\a\n" +
-	"\x05_nameB\x06\n" +
-	"\x04_uriB\r\n" +
-	"\v_media_typeB\f\n" +
-	"\n" +
-	"_action_id\"\xd6\x06\n" +
+	"media_type\x18\b \x01(\tR\tmediaType\x12\x1b\n" +
+	"\taction_id\x18\t \x01(\tR\bactionId\"\xd6\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -785,14 +780,13 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x14TASK_STATE_COMPLETED\x10\x05\x12\x17\n" +
 	"\x13TASK_STATE_CANCELED\x10\x06\x12\x15\n" +
 	"\x11TASK_STATE_FAILED\x10\a\x12\x17\n" +
-	"\x13TASK_STATE_REJECTED\x10\b*`\n" +
-	"\x04Role\x12\x14\n" +
-	"\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tROLE_USER\x10\x01\x12\x0e\n" +
-	"\n" +
-	"ROLE_AGENT\x10\x02\x12\x12\n" +
-	"\x0eROLE_ASSISTANT\x10\x03\x12\x0f\n" +
-	"\vROLE_SYSTEM\x10\x04*c\n" +
+	"\x13TASK_STATE_REJECTED\x10\b*\x8a\x01\n" +
+	"\vMessageRole\x12\x1c\n" +
+	"\x18MESSAGE_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11MESSAGE_ROLE_USER\x10\x01\x12\x16\n" +
+	"\x12MESSAGE_ROLE_AGENT\x10\x02\x12\x17\n" +
+	"\x13MESSAGE_ROLE_SYSTEM\x10\x03\x12\x15\n" +
+	"\x11MESSAGE_ROLE_TOOL\x10\x04*c\n" +
 	"\bTaskView\x12\x19\n" +
 	"\x15TASK_VIEW_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10TASK_VIEW_HEADER\x10\x01\x12\x12\n" +
@@ -816,7 +810,7 @@ var file_plgrpc_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_plgrpc_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_plgrpc_v1_task_proto_goTypes = []any{
 	(TaskState)(0),                // 0: plgrpc.v1.TaskState
-	(Role)(0),                     // 1: plgrpc.v1.Role
+	(MessageRole)(0),              // 1: plgrpc.v1.MessageRole
 	(TaskView)(0),                 // 2: plgrpc.v1.TaskView
 	(*Message)(nil),               // 3: plgrpc.v1.Message
 	(*Artifact)(nil),              // 4: plgrpc.v1.Artifact
@@ -829,7 +823,7 @@ var file_plgrpc_v1_task_proto_goTypes = []any{
 	(*Usage)(nil),                 // 11: plgrpc.v1.Usage
 }
 var file_plgrpc_v1_task_proto_depIdxs = []int32{
-	1,  // 0: plgrpc.v1.Message.role:type_name -> plgrpc.v1.Role
+	1,  // 0: plgrpc.v1.Message.role:type_name -> plgrpc.v1.MessageRole
 	7,  // 1: plgrpc.v1.Message.parts:type_name -> plgrpc.v1.Part
 	8,  // 2: plgrpc.v1.Message.create_time:type_name -> google.protobuf.Timestamp
 	7,  // 3: plgrpc.v1.Artifact.parts:type_name -> plgrpc.v1.Part
@@ -862,7 +856,6 @@ func file_plgrpc_v1_task_proto_init() {
 	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_usage_proto_init()
-	file_plgrpc_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

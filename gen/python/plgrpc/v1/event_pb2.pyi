@@ -1112,17 +1112,19 @@ class CustomEvent(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PAYLOAD_JSON_FIELD_NUMBER: _builtins.int
-    payload_json: _builtins.str
-    """Payload, a JSON object. Set by the application. Empty means none."""
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def payload(self) -> _payload_pb2.Payload:
+        """Facts, usually a JSON object. Set by the application. Unset means none."""
+
     def __init__(
         self,
         *,
-        payload_json: _builtins.str = ...,
+        payload: _payload_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["payload_json", b"payload_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,9 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from plgrpc.v1 import failure_pb2 as plgrpc_dot_v1_dot_failure__pb2
+from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/part.proto\x12\tplgrpc.v1\"\xa2\x04\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x13\n\tdata_json\x18\x02 \x01(\tH\x00\x12&\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x16.plgrpc.v1.FileContentH\x00\x12(\n\ttool_call\x18\x04 \x01(\x0b\x32\x13.plgrpc.v1.ToolCallH\x00\x12,\n\x0btool_output\x18\x05 \x01(\x0b\x32\x15.plgrpc.v1.ToolOutputH\x00\x12!\n\x05infer\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.InferH\x00\x12.\n\x0cinfer_output\x18\x07 \x01(\x0b\x32\x16.plgrpc.v1.InferOutputH\x00\x12\'\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x16.plgrpc.v1.ErrorDetailH\x00\x12\'\n\x06status\x18\t \x01(\x0b\x32\x15.plgrpc.v1.StatusNoteH\x00\x12)\n\x05route\x18\n \x01(\x0b\x32\x18.plgrpc.v1.RouteDecisionH\x00\x12,\n\x08\x64\x65\x63ision\x18\x0b \x01(\x0b\x32\x18.plgrpc.v1.RouteDecisionH\x00\x12*\n\x06\x63ustom\x18\x0c \x01(\x0b\x32\x18.plgrpc.v1.CustomContentH\x00\x12\x15\n\rfallback_text\x18\r \x01(\t\x12\x15\n\rmetadata_json\x18\x0e \x01(\t\x12\x12\n\nmedia_type\x18\x0f \x01(\tB\t\n\x07\x63ontent\"f\n\x0b\x46ileContent\x12\x0e\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x12\r\n\x03uri\x18\x02 \x01(\tH\x00\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x12\n\nmedia_type\x18\x04 \x01(\t\x12\x0c\n\x04kind\x18\x05 \x01(\tB\x08\n\x06source\"A\n\x08ToolCall\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x11\n\targs_json\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\"F\n\nToolOutput\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x13\n\x0bresult_json\x18\x02 \x01(\t\x12\x12\n\nerror_json\x18\x03 \x01(\t\"v\n\x05Infer\x12\x13\n\x06prompt\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04user\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\x12output_schema_json\x18\x03 \x01(\t\x12\x15\n\rmetadata_json\x18\x04 \x01(\tB\t\n\x07_promptB\x07\n\x05_user\">\n\x0bInferOutput\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x14\n\nvalue_json\x18\x02 \x01(\tH\x00\x42\t\n\x07\x63ontent\"U\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12\x14\n\x0c\x64\x65tails_json\x18\x04 \x01(\t\"=\n\nStatusNote\x12\r\n\x05state\x18\x01 \x01(\t\x12\x14\n\x07message\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_message\"\x81\x01\n\rRouteDecision\x12\x11\n\troute_key\x18\x01 \x01(\t\x12\x13\n\x06reason\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nconfidence\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x15\n\rmetadata_json\x18\x04 \x01(\tB\t\n\x07_reasonB\r\n\x0b_confidence\"3\n\rCustomContent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/part.proto\x12\tplgrpc.v1\x1a\x17plgrpc/v1/failure.proto\x1a\x17plgrpc/v1/payload.proto\"\xd8\x03\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\"\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.PayloadH\x00\x12&\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x16.plgrpc.v1.FileContentH\x00\x12(\n\ttool_call\x18\x04 \x01(\x0b\x32\x13.plgrpc.v1.ToolCallH\x00\x12,\n\x0btool_output\x18\x05 \x01(\x0b\x32\x15.plgrpc.v1.ToolOutputH\x00\x12!\n\x05infer\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.InferH\x00\x12.\n\x0cinfer_output\x18\x07 \x01(\x0b\x32\x16.plgrpc.v1.InferOutputH\x00\x12%\n\x07\x66\x61ilure\x18\x08 \x01(\x0b\x32\x12.plgrpc.v1.FailureH\x00\x12)\n\x05route\x18\t \x01(\x0b\x32\x18.plgrpc.v1.RouteDecisionH\x00\x12*\n\x06\x63ustom\x18\n \x01(\x0b\x32\x18.plgrpc.v1.CustomContentH\x00\x12\x15\n\rfallback_text\x18\r \x01(\t\x12\x15\n\rmetadata_json\x18\x0e \x01(\t\x12\x12\n\nmedia_type\x18\x0f \x01(\tB\t\n\x07\x63ontent\"@\n\x0b\x46ileContent\x12#\n\x07\x63ontent\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0c\n\x04name\x18\x02 \x01(\t\"U\n\x08ToolCall\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12%\n\targuments\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\"u\n\nToolOutput\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12$\n\x06result\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.PayloadH\x00\x12%\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.FailureH\x00\x42\t\n\x07outcome\"X\n\x05Infer\x12\x0e\n\x06prompt\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x03 \x01(\t\x12\x15\n\rmetadata_json\x18\x04 \x01(\t\"M\n\x0bInferOutput\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.PayloadH\x00\x42\t\n\x07\x63ontent\"q\n\rRouteDecision\x12\x11\n\troute_key\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x17\n\nconfidence\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\rmetadata_json\x18\x04 \x01(\tB\r\n\x0b_confidence\"B\n\rCustomContent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12#\n\x07\x63ontent\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.PayloadBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,24 +34,20 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.part_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_PART']._serialized_start=36
-  _globals['_PART']._serialized_end=582
-  _globals['_FILECONTENT']._serialized_start=584
-  _globals['_FILECONTENT']._serialized_end=686
-  _globals['_TOOLCALL']._serialized_start=688
-  _globals['_TOOLCALL']._serialized_end=753
-  _globals['_TOOLOUTPUT']._serialized_start=755
-  _globals['_TOOLOUTPUT']._serialized_end=825
-  _globals['_INFER']._serialized_start=827
-  _globals['_INFER']._serialized_end=945
-  _globals['_INFEROUTPUT']._serialized_start=947
-  _globals['_INFEROUTPUT']._serialized_end=1009
-  _globals['_ERRORDETAIL']._serialized_start=1011
-  _globals['_ERRORDETAIL']._serialized_end=1096
-  _globals['_STATUSNOTE']._serialized_start=1098
-  _globals['_STATUSNOTE']._serialized_end=1159
-  _globals['_ROUTEDECISION']._serialized_start=1162
-  _globals['_ROUTEDECISION']._serialized_end=1291
-  _globals['_CUSTOMCONTENT']._serialized_start=1293
-  _globals['_CUSTOMCONTENT']._serialized_end=1344
+  _globals['_PART']._serialized_start=86
+  _globals['_PART']._serialized_end=558
+  _globals['_FILECONTENT']._serialized_start=560
+  _globals['_FILECONTENT']._serialized_end=624
+  _globals['_TOOLCALL']._serialized_start=626
+  _globals['_TOOLCALL']._serialized_end=711
+  _globals['_TOOLOUTPUT']._serialized_start=713
+  _globals['_TOOLOUTPUT']._serialized_end=830
+  _globals['_INFER']._serialized_start=832
+  _globals['_INFER']._serialized_end=920
+  _globals['_INFEROUTPUT']._serialized_start=922
+  _globals['_INFEROUTPUT']._serialized_end=999
+  _globals['_ROUTEDECISION']._serialized_start=1001
+  _globals['_ROUTEDECISION']._serialized_end=1114
+  _globals['_CUSTOMCONTENT']._serialized_start=1116
+  _globals['_CUSTOMCONTENT']._serialized_end=1182
 # @@protoc_insertion_point(module_scope)

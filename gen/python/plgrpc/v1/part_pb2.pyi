@@ -5,6 +5,8 @@ Parts: the atomic content of messages and artifacts."""
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from plgrpc.v1 import failure_pb2 as _failure_pb2
+from plgrpc.v1 import payload_pb2 as _payload_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -20,37 +22,37 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Part(_message.Message):
     """Part is one atomic piece of content. Exactly one content kind is set.
 
-    Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
-    at most 100 levels deep.
+    Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+    their digits. Such text is at most 100 levels deep.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
-    DATA_JSON_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
     FILE_FIELD_NUMBER: _builtins.int
     TOOL_CALL_FIELD_NUMBER: _builtins.int
     TOOL_OUTPUT_FIELD_NUMBER: _builtins.int
     INFER_FIELD_NUMBER: _builtins.int
     INFER_OUTPUT_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    STATUS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     ROUTE_FIELD_NUMBER: _builtins.int
-    DECISION_FIELD_NUMBER: _builtins.int
     CUSTOM_FIELD_NUMBER: _builtins.int
     FALLBACK_TEXT_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Plain text for people and models. Set by the author. May be empty."""
-    data_json: _builtins.str
-    """Any JSON value as UTF-8 JSON text. Set by the author."""
     fallback_text: _builtins.str
     """What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0."""
     metadata_json: _builtins.str
     """Facts about this part, a JSON object. Set by the author. Empty means none."""
     media_type: _builtins.str
     """Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one."""
+    @_builtins.property
+    def data(self) -> _payload_pb2.Payload:
+        """Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`."""
+
     @_builtins.property
     def file(self) -> Global___FileContent:
         """A file, an image, a sound or a link. Set by the author."""
@@ -72,20 +74,12 @@ class Part(_message.Message):
         """The answer of the agent's model. Set by the agent."""
 
     @_builtins.property
-    def error(self) -> Global___ErrorDetail:
-        """A failure. Set by the agent."""
-
-    @_builtins.property
-    def status(self) -> Global___StatusNote:
-        """A note about the state of the work. Set by the agent."""
+    def failure(self) -> _failure_pb2.Failure:
+        """Why something did not succeed. Set by the agent."""
 
     @_builtins.property
     def route(self) -> Global___RouteDecision:
-        """The branch a flow takes next. Set by the agent in front of the branch."""
-
-    @_builtins.property
-    def decision(self) -> Global___RouteDecision:
-        """Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent."""
+        """The branch that a flow takes next. Set by the agent in front of the branch."""
 
     @_builtins.property
     def custom(self) -> Global___CustomContent:
@@ -95,26 +89,24 @@ class Part(_message.Message):
         self,
         *,
         text: _builtins.str = ...,
-        data_json: _builtins.str = ...,
+        data: _payload_pb2.Payload | None = ...,
         file: Global___FileContent | None = ...,
         tool_call: Global___ToolCall | None = ...,
         tool_output: Global___ToolOutput | None = ...,
         infer: Global___Infer | None = ...,
         infer_output: Global___InferOutput | None = ...,
-        error: Global___ErrorDetail | None = ...,
-        status: Global___StatusNote | None = ...,
+        failure: _failure_pb2.Failure | None = ...,
         route: Global___RouteDecision | None = ...,
-        decision: Global___RouteDecision | None = ...,
         custom: Global___CustomContent | None = ...,
         fallback_text: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
         media_type: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "custom", b"custom", "data_json", b"data_json", "decision", b"decision", "error", b"error", "file", b"file", "infer", b"infer", "infer_output", b"infer_output", "route", b"route", "status", b"status", "text", b"text", "tool_call", b"tool_call", "tool_output", b"tool_output"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "custom", b"custom", "data", b"data", "failure", b"failure", "file", b"file", "infer", b"infer", "infer_output", b"infer_output", "route", b"route", "text", b"text", "tool_call", b"tool_call", "tool_output", b"tool_output"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "custom", b"custom", "data_json", b"data_json", "decision", b"decision", "error", b"error", "fallback_text", b"fallback_text", "file", b"file", "infer", b"infer", "infer_output", b"infer_output", "media_type", b"media_type", "metadata_json", b"metadata_json", "route", b"route", "status", b"status", "text", b"text", "tool_call", b"tool_call", "tool_output", b"tool_output"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "custom", b"custom", "data", b"data", "failure", b"failure", "fallback_text", b"fallback_text", "file", b"file", "infer", b"infer", "infer_output", b"infer_output", "media_type", b"media_type", "metadata_json", b"metadata_json", "route", b"route", "text", b"text", "tool_call", b"tool_call", "tool_output", b"tool_output"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "data_json", "file", "tool_call", "tool_output", "infer", "infer_output", "error", "status", "route", "decision", "custom"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "data", "file", "tool_call", "tool_output", "infer", "infer_output", "failure", "route", "custom"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
@@ -126,37 +118,27 @@ class FileContent(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DATA_FIELD_NUMBER: _builtins.int
-    URI_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
-    KIND_FIELD_NUMBER: _builtins.int
-    data: _builtins.bytes
-    """The bytes themselves. Set by the author."""
-    uri: _builtins.str
-    """Where to fetch them. Set by the author; never fetched by the runtime on its own."""
     name: _builtins.str
     """File name without directories. Set by the author. Empty means unnamed."""
-    media_type: _builtins.str
-    """Media type. Set by the author. Empty means `application/octet-stream`."""
-    kind: _builtins.str
-    """Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`."""
+    @_builtins.property
+    def content(self) -> _payload_pb2.Payload:
+        """The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+        only the name is known.
+        """
+
     def __init__(
         self,
         *,
-        data: _builtins.bytes = ...,
-        uri: _builtins.str = ...,
+        content: _payload_pb2.Payload | None = ...,
         name: _builtins.str = ...,
-        media_type: _builtins.str = ...,
-        kind: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "source", b"source", "uri", b"uri"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "kind", b"kind", "media_type", b"media_type", "name", b"name", "source", b"source", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["data", "uri"]  # noqa: Y015
-    _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FileContent: _TypeAlias = FileContent  # noqa: Y015
 
@@ -167,24 +149,26 @@ class ToolCall(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOOL_NAME_FIELD_NUMBER: _builtins.int
-    ARGS_JSON_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
     CALL_ID_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Name of the tool. Set by the caller. Required."""
-    args_json: _builtins.str
-    """Arguments, a JSON object. Set by the caller. Empty means no arguments."""
     call_id: _builtins.str
     """Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default."""
+    @_builtins.property
+    def arguments(self) -> _payload_pb2.Payload:
+        """Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments."""
+
     def __init__(
         self,
         *,
         tool_name: _builtins.str = ...,
-        args_json: _builtins.str = ...,
+        arguments: _payload_pb2.Payload | None = ...,
         call_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["args_json", b"args_json", "call_id", b"call_id", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "call_id", b"call_id", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -197,26 +181,32 @@ class ToolOutput(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CALL_ID_FIELD_NUMBER: _builtins.int
-    RESULT_JSON_FIELD_NUMBER: _builtins.int
-    ERROR_JSON_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call that this answers. Set by the agent."""
-    result_json: _builtins.str
-    """Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`."""
-    error_json: _builtins.str
-    """Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success."""
+    @_builtins.property
+    def result(self) -> _payload_pb2.Payload:
+        """Result, any value. Set by the agent."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why the call failed or was rejected. Set by the agent."""
+
     def __init__(
         self,
         *,
         call_id: _builtins.str = ...,
-        result_json: _builtins.str = ...,
-        error_json: _builtins.str = ...,
+        result: _payload_pb2.Payload | None = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "outcome", b"outcome", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "error_json", b"error_json", "result_json", b"result_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "failure", b"failure", "outcome", b"outcome", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["result", "failure"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
 Global___ToolOutput: _TypeAlias = ToolOutput  # noqa: Y015
 
@@ -231,9 +221,9 @@ class Infer(_message.Message):
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     prompt: _builtins.str
-    """Instruction. Set by the caller. Unset and empty differ."""
+    """Instruction. Set by the caller. Empty means none."""
     user: _builtins.str
-    """Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ."""
+    """Text of the person on whose behalf this is asked. Set by the caller. Empty means none."""
     output_schema_json: _builtins.str
     """JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text."""
     metadata_json: _builtins.str
@@ -241,23 +231,16 @@ class Infer(_message.Message):
     def __init__(
         self,
         *,
-        prompt: _builtins.str | None = ...,
-        user: _builtins.str | None = ...,
+        prompt: _builtins.str = ...,
+        user: _builtins.str = ...,
         output_schema_json: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_prompt", b"_prompt", "_user", b"_user", "prompt", b"prompt", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_prompt", b"_prompt", "_user", b"_user", "metadata_json", b"metadata_json", "output_schema_json", b"output_schema_json", "prompt", b"prompt", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata_json", b"metadata_json", "output_schema_json", b"output_schema_json", "prompt", b"prompt", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__prompt: _TypeAlias = _typing.Literal["prompt"]  # noqa: Y015
-    _WhichOneofArgType__prompt: _TypeAlias = _typing.Literal["_prompt", b"_prompt"]  # noqa: Y015
-    _WhichOneofReturnType__user: _TypeAlias = _typing.Literal["user"]  # noqa: Y015
-    _WhichOneofArgType__user: _TypeAlias = _typing.Literal["_user", b"_user"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt) -> _WhichOneofReturnType__prompt | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__user) -> _WhichOneofReturnType__user | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Infer: _TypeAlias = Infer  # noqa: Y015
 
@@ -268,88 +251,28 @@ class InferOutput(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
-    VALUE_JSON_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Answer as text. Set by the agent."""
-    value_json: _builtins.str
-    """Answer as any JSON value. Set by the agent."""
+    @_builtins.property
+    def value(self) -> _payload_pb2.Payload:
+        """Answer as any value. Set by the agent."""
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
-        value_json: _builtins.str = ...,
+        value: _payload_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "value_json", b"value_json"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "value_json", b"value_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "value_json"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "value"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
 Global___InferOutput: _TypeAlias = InferOutput  # noqa: Y015
-
-@_typing.final
-class ErrorDetail(_message.Message):
-    """ErrorDetail is a failure as an agent reports it inside its answer."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    RETRYABLE_FIELD_NUMBER: _builtins.int
-    DETAILS_JSON_FIELD_NUMBER: _builtins.int
-    code: _builtins.str
-    """Machine-readable kind. Set by the agent."""
-    message: _builtins.str
-    """One sentence for people, without secrets. Set by the agent."""
-    retryable: _builtins.bool
-    """Whether the same request may succeed later, unchanged. Set by the agent."""
-    details_json: _builtins.str
-    """Further facts, a JSON object. Set by the agent. Empty means none."""
-    def __init__(
-        self,
-        *,
-        code: _builtins.str = ...,
-        message: _builtins.str = ...,
-        retryable: _builtins.bool = ...,
-        details_json: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details_json", b"details_json", "message", b"message", "retryable", b"retryable"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ErrorDetail: _TypeAlias = ErrorDetail  # noqa: Y015
-
-@_typing.final
-class StatusNote(_message.Message):
-    """StatusNote says how the work stands."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STATE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    state: _builtins.str
-    """A task state or a word of the application. Set by the agent."""
-    message: _builtins.str
-    """One sentence for people. Set by the agent. Unset and empty differ."""
-    def __init__(
-        self,
-        *,
-        state: _builtins.str = ...,
-        message: _builtins.str | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_message", b"_message", "message", b"message"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message", b"_message", "message", b"message", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__message: _TypeAlias = _typing.Literal["message"]  # noqa: Y015
-    _WhichOneofArgType__message: _TypeAlias = _typing.Literal["_message", b"_message"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__message) -> _WhichOneofReturnType__message | None: ...
-
-Global___StatusNote: _TypeAlias = StatusNote  # noqa: Y015
 
 @_typing.final
 class RouteDecision(_message.Message):
@@ -364,7 +287,7 @@ class RouteDecision(_message.Message):
     route_key: _builtins.str
     """Key of the branch. Set by the agent. Required."""
     reason: _builtins.str
-    """Why. Set by the agent. Unset and empty differ."""
+    """Why. Set by the agent. Empty means not stated."""
     confidence: _builtins.float
     """Confidence from 0 to 1. Set by the agent. Unset means not stated."""
     metadata_json: _builtins.str
@@ -373,46 +296,43 @@ class RouteDecision(_message.Message):
         self,
         *,
         route_key: _builtins.str = ...,
-        reason: _builtins.str | None = ...,
+        reason: _builtins.str = ...,
         confidence: _builtins.float | None = ...,
         metadata_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_reason", b"_reason", "confidence", b"confidence", "reason", b"reason"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_reason", b"_reason", "confidence", b"confidence", "metadata_json", b"metadata_json", "reason", b"reason", "route_key", b"route_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "metadata_json", b"metadata_json", "reason", b"reason", "route_key", b"route_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
-    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
-    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___RouteDecision: _TypeAlias = RouteDecision  # noqa: Y015
 
 @_typing.final
 class CustomContent(_message.Message):
-    """CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`."""
+    """CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TYPE_FIELD_NUMBER: _builtins.int
-    CONTENT_JSON_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
     type: _builtins.str
     """Name of the kind. Set by the author. Required."""
-    content_json: _builtins.str
-    """Content, any JSON value. Set by the author. Empty means the JSON value null."""
+    @_builtins.property
+    def content(self) -> _payload_pb2.Payload:
+        """Content, any value. Set by the author. Unset means none."""
+
     def __init__(
         self,
         *,
         type: _builtins.str = ...,
-        content_json: _builtins.str = ...,
+        content: _payload_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_json", b"content_json", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -74,37 +74,37 @@ TASK_STATE_REJECTED: TaskState.ValueType  # 8
 """The agent declined to do it. Terminal."""
 Global___TaskState: _TypeAlias = TaskState  # noqa: Y015
 
-class _Role:
+class _MessageRole:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType], _builtins.type):
+class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    ROLE_UNSPECIFIED: _Role.ValueType  # 0
+    MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
     """Not set; read as user."""
-    ROLE_USER: _Role.ValueType  # 1
+    MESSAGE_ROLE_USER: _MessageRole.ValueType  # 1
     """A person, or the program that speaks for one."""
-    ROLE_AGENT: _Role.ValueType  # 2
-    """An agent."""
-    ROLE_ASSISTANT: _Role.ValueType  # 3
-    """A model."""
-    ROLE_SYSTEM: _Role.ValueType  # 4
+    MESSAGE_ROLE_AGENT: _MessageRole.ValueType  # 2
+    """An agent, or its model."""
+    MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 3
     """The system itself."""
+    MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
+    """A tool."""
 
-class Role(_Role, metaclass=_RoleEnumTypeWrapper):
-    """Role is who speaks in a message. Open, as TaskState."""
+class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
+    """MessageRole is who speaks in a message. Open, as TaskState."""
 
-ROLE_UNSPECIFIED: Role.ValueType  # 0
+MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
 """Not set; read as user."""
-ROLE_USER: Role.ValueType  # 1
+MESSAGE_ROLE_USER: MessageRole.ValueType  # 1
 """A person, or the program that speaks for one."""
-ROLE_AGENT: Role.ValueType  # 2
-"""An agent."""
-ROLE_ASSISTANT: Role.ValueType  # 3
-"""A model."""
-ROLE_SYSTEM: Role.ValueType  # 4
+MESSAGE_ROLE_AGENT: MessageRole.ValueType  # 2
+"""An agent, or its model."""
+MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 3
 """The system itself."""
-Global___Role: _TypeAlias = Role  # noqa: Y015
+MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
+"""A tool."""
+Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
 
 class _TaskView:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -147,7 +147,7 @@ class Message(_message.Message):
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifies the message inside its task. Set by the author, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
-    role: Global___Role.ValueType
+    role: Global___MessageRole.ValueType
     """Who speaks. Set by the author. Default: user."""
     metadata_json: _builtins.str
     """Facts about the message, a JSON object. Set by the author. Empty means none."""
@@ -163,7 +163,7 @@ class Message(_message.Message):
         self,
         *,
         id: _builtins.str = ...,
-        role: Global___Role.ValueType = ...,
+        role: Global___MessageRole.ValueType = ...,
         parts: _abc.Iterable[_part_pb2.Part] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         metadata_json: _builtins.str = ...,
@@ -198,13 +198,13 @@ class Artifact(_message.Message):
     kind: _builtins.str
     """Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`."""
     name: _builtins.str
-    """Name for people. Set by the agent. Unset means none."""
+    """Name for people. Set by the agent. Empty means none."""
     uri: _builtins.str
-    """Resource that the artifact stands for. Set by the agent. Unset means none."""
+    """Resource that the artifact stands for. Set by the agent. Empty means none."""
     media_type: _builtins.str
-    """Media type of the whole. Set by the agent. Unset means that each part speaks for itself."""
+    """Media type of the whole. Set by the agent. Empty means that each part speaks for itself."""
     action_id: _builtins.str
-    """Action that produced it. Set by the agent. Unset means none."""
+    """Action that produced it. Set by the agent. Empty means none."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_part_pb2.Part]:
         """Content, in order. Set by the agent. At most 1,000."""
@@ -221,31 +221,16 @@ class Artifact(_message.Message):
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         kind: _builtins.str = ...,
-        name: _builtins.str | None = ...,
-        uri: _builtins.str | None = ...,
-        media_type: _builtins.str | None = ...,
-        action_id: _builtins.str | None = ...,
+        name: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        action_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action_id", b"_action_id", "_media_type", b"_media_type", "_name", b"_name", "_uri", b"_uri", "action_id", b"action_id", "create_time", b"create_time", "media_type", b"media_type", "name", b"name", "uri", b"uri"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action_id", b"_action_id", "_media_type", b"_media_type", "_name", b"_name", "_uri", b"_uri", "action_id", b"action_id", "create_time", b"create_time", "id", b"id", "kind", b"kind", "media_type", b"media_type", "metadata_json", b"metadata_json", "name", b"name", "parts", b"parts", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_id", b"action_id", "create_time", b"create_time", "id", b"id", "kind", b"kind", "media_type", b"media_type", "metadata_json", b"metadata_json", "name", b"name", "parts", b"parts", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__action_id: _TypeAlias = _typing.Literal["action_id"]  # noqa: Y015
-    _WhichOneofArgType__action_id: _TypeAlias = _typing.Literal["_action_id", b"_action_id"]  # noqa: Y015
-    _WhichOneofReturnType__media_type: _TypeAlias = _typing.Literal["media_type"]  # noqa: Y015
-    _WhichOneofArgType__media_type: _TypeAlias = _typing.Literal["_media_type", b"_media_type"]  # noqa: Y015
-    _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
-    _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
-    _WhichOneofReturnType__uri: _TypeAlias = _typing.Literal["uri"]  # noqa: Y015
-    _WhichOneofArgType__uri: _TypeAlias = _typing.Literal["_uri", b"_uri"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__action_id) -> _WhichOneofReturnType__action_id | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__media_type) -> _WhichOneofReturnType__media_type | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__uri) -> _WhichOneofReturnType__uri | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 

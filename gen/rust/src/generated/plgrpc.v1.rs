@@ -515,8 +515,8 @@ impl FailureCategory {
 }
 /// Part is one atomic piece of content. Exactly one content kind is set.
 ///
-/// Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
-/// at most 100 levels deep.
+/// Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+/// their digits. Such text is at most 100 levels deep.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Part {
     /// What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
@@ -530,7 +530,7 @@ pub struct Part {
     pub media_type: ::prost::alloc::string::String,
     /// What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
     /// `fallback_text` and passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
-    #[prost(oneof="part::Content", tags="1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof="part::Content", tags="1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub content: ::core::option::Option<part::Content>,
 }
 /// Nested message and enum types in `Part`.
@@ -542,9 +542,9 @@ pub mod part {
         /// Plain text for people and models. Set by the author. May be empty.
         #[prost(string, tag="1")]
         Text(::prost::alloc::string::String),
-        /// Any JSON value as UTF-8 JSON text. Set by the author.
-        #[prost(string, tag="2")]
-        DataJson(::prost::alloc::string::String),
+        /// Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+        #[prost(message, tag="2")]
+        Data(super::Payload),
         /// A file, an image, a sound or a link. Set by the author.
         #[prost(message, tag="3")]
         File(super::FileContent),
@@ -560,51 +560,27 @@ pub mod part {
         /// The answer of the agent's model. Set by the agent.
         #[prost(message, tag="7")]
         InferOutput(super::InferOutput),
-        /// A failure. Set by the agent.
+        /// Why something did not succeed. Set by the agent.
         #[prost(message, tag="8")]
-        Error(super::ErrorDetail),
-        /// A note about the state of the work. Set by the agent.
+        Failure(super::Failure),
+        /// The branch that a flow takes next. Set by the agent in front of the branch.
         #[prost(message, tag="9")]
-        Status(super::StatusNote),
-        /// The branch a flow takes next. Set by the agent in front of the branch.
-        #[prost(message, tag="10")]
         Route(super::RouteDecision),
-        /// Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-        #[prost(message, tag="11")]
-        Decision(super::RouteDecision),
         /// A kind that has no field of its own. Set by the author.
-        #[prost(message, tag="12")]
+        #[prost(message, tag="10")]
         Custom(super::CustomContent),
     }
 }
 /// FileContent is a file by value or by reference.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FileContent {
+    /// The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+    /// only the name is known.
+    #[prost(message, optional, tag="1")]
+    pub content: ::core::option::Option<Payload>,
     /// File name without directories. Set by the author. Empty means unnamed.
-    #[prost(string, tag="3")]
+    #[prost(string, tag="2")]
     pub name: ::prost::alloc::string::String,
-    /// Media type. Set by the author. Empty means `application/octet-stream`.
-    #[prost(string, tag="4")]
-    pub media_type: ::prost::alloc::string::String,
-    /// Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-    #[prost(string, tag="5")]
-    pub kind: ::prost::alloc::string::String,
-    /// Where the bytes are. Unset means that only the name is known.
-    #[prost(oneof="file_content::Source", tags="1, 2")]
-    pub source: ::core::option::Option<file_content::Source>,
-}
-/// Nested message and enum types in `FileContent`.
-pub mod file_content {
-    /// Where the bytes are. Unset means that only the name is known.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Source {
-        /// The bytes themselves. Set by the author.
-        #[prost(bytes, tag="1")]
-        Data(::prost::alloc::vec::Vec<u8>),
-        /// Where to fetch them. Set by the author; never fetched by the runtime on its own.
-        #[prost(string, tag="2")]
-        Uri(::prost::alloc::string::String),
-    }
 }
 /// ToolCall asks for one run of a named tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -612,35 +588,45 @@ pub struct ToolCall {
     /// Name of the tool. Set by the caller. Required.
     #[prost(string, tag="1")]
     pub tool_name: ::prost::alloc::string::String,
-    /// Arguments, a JSON object. Set by the caller. Empty means no arguments.
-    #[prost(string, tag="2")]
-    pub args_json: ::prost::alloc::string::String,
+    /// Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+    #[prost(message, optional, tag="2")]
+    pub arguments: ::core::option::Option<Payload>,
     /// Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
     #[prost(string, tag="3")]
     pub call_id: ::prost::alloc::string::String,
 }
 /// ToolOutput is the outcome of one tool call.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToolOutput {
     /// The call that this answers. Set by the agent.
     #[prost(string, tag="1")]
     pub call_id: ::prost::alloc::string::String,
-    /// Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
-    #[prost(string, tag="2")]
-    pub result_json: ::prost::alloc::string::String,
-    /// Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
-    #[prost(string, tag="3")]
-    pub error_json: ::prost::alloc::string::String,
+    /// How it ended. Unset means success without a result, which differs from the JSON value null.
+    #[prost(oneof="tool_output::Outcome", tags="2, 3")]
+    pub outcome: ::core::option::Option<tool_output::Outcome>,
+}
+/// Nested message and enum types in `ToolOutput`.
+pub mod tool_output {
+    /// How it ended. Unset means success without a result, which differs from the JSON value null.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Outcome {
+        /// Result, any value. Set by the agent.
+        #[prost(message, tag="2")]
+        Result(super::Payload),
+        /// Why the call failed or was rejected. Set by the agent.
+        #[prost(message, tag="3")]
+        Failure(super::Failure),
+    }
 }
 /// Infer asks the agent's model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Infer {
-    /// Instruction. Set by the caller. Unset and empty differ.
-    #[prost(string, optional, tag="1")]
-    pub prompt: ::core::option::Option<::prost::alloc::string::String>,
-    /// Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
-    #[prost(string, optional, tag="2")]
-    pub user: ::core::option::Option<::prost::alloc::string::String>,
+    /// Instruction. Set by the caller. Empty means none.
+    #[prost(string, tag="1")]
+    pub prompt: ::prost::alloc::string::String,
+    /// Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+    #[prost(string, tag="2")]
+    pub user: ::prost::alloc::string::String,
     /// JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
     #[prost(string, tag="3")]
     pub output_schema_json: ::prost::alloc::string::String,
@@ -663,36 +649,10 @@ pub mod infer_output {
         /// Answer as text. Set by the agent.
         #[prost(string, tag="1")]
         Text(::prost::alloc::string::String),
-        /// Answer as any JSON value. Set by the agent.
-        #[prost(string, tag="2")]
-        ValueJson(::prost::alloc::string::String),
+        /// Answer as any value. Set by the agent.
+        #[prost(message, tag="2")]
+        Value(super::Payload),
     }
-}
-/// ErrorDetail is a failure as an agent reports it inside its answer.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ErrorDetail {
-    /// Machine-readable kind. Set by the agent.
-    #[prost(string, tag="1")]
-    pub code: ::prost::alloc::string::String,
-    /// One sentence for people, without secrets. Set by the agent.
-    #[prost(string, tag="2")]
-    pub message: ::prost::alloc::string::String,
-    /// Whether the same request may succeed later, unchanged. Set by the agent.
-    #[prost(bool, tag="3")]
-    pub retryable: bool,
-    /// Further facts, a JSON object. Set by the agent. Empty means none.
-    #[prost(string, tag="4")]
-    pub details_json: ::prost::alloc::string::String,
-}
-/// StatusNote says how the work stands.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StatusNote {
-    /// A task state or a word of the application. Set by the agent.
-    #[prost(string, tag="1")]
-    pub state: ::prost::alloc::string::String,
-    /// One sentence for people. Set by the agent. Unset and empty differ.
-    #[prost(string, optional, tag="2")]
-    pub message: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// RouteDecision names the branch that a flow takes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -700,9 +660,9 @@ pub struct RouteDecision {
     /// Key of the branch. Set by the agent. Required.
     #[prost(string, tag="1")]
     pub route_key: ::prost::alloc::string::String,
-    /// Why. Set by the agent. Unset and empty differ.
-    #[prost(string, optional, tag="2")]
-    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why. Set by the agent. Empty means not stated.
+    #[prost(string, tag="2")]
+    pub reason: ::prost::alloc::string::String,
     /// Confidence from 0 to 1. Set by the agent. Unset means not stated.
     #[prost(double, optional, tag="3")]
     pub confidence: ::core::option::Option<f64>,
@@ -710,15 +670,15 @@ pub struct RouteDecision {
     #[prost(string, tag="4")]
     pub metadata_json: ::prost::alloc::string::String,
 }
-/// CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+/// CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CustomContent {
     /// Name of the kind. Set by the author. Required.
     #[prost(string, tag="1")]
     pub r#type: ::prost::alloc::string::String,
-    /// Content, any JSON value. Set by the author. Empty means the JSON value null.
-    #[prost(string, tag="2")]
-    pub content_json: ::prost::alloc::string::String,
+    /// Content, any value. Set by the author. Unset means none.
+    #[prost(message, optional, tag="2")]
+    pub content: ::core::option::Option<Payload>,
 }
 /// Message is one communication between participants.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -727,7 +687,7 @@ pub struct Message {
     #[prost(string, tag="1")]
     pub id: ::prost::alloc::string::String,
     /// Who speaks. Set by the author. Default: user.
-    #[prost(enumeration="Role", tag="2")]
+    #[prost(enumeration="MessageRole", tag="2")]
     pub role: i32,
     /// Content, in order. Set by the author. At most 1,000.
     #[prost(message, repeated, tag="3")]
@@ -757,18 +717,18 @@ pub struct Artifact {
     /// Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`.
     #[prost(string, tag="5")]
     pub kind: ::prost::alloc::string::String,
-    /// Name for people. Set by the agent. Unset means none.
-    #[prost(string, optional, tag="6")]
-    pub name: ::core::option::Option<::prost::alloc::string::String>,
-    /// Resource that the artifact stands for. Set by the agent. Unset means none.
-    #[prost(string, optional, tag="7")]
-    pub uri: ::core::option::Option<::prost::alloc::string::String>,
-    /// Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
-    #[prost(string, optional, tag="8")]
-    pub media_type: ::core::option::Option<::prost::alloc::string::String>,
-    /// Action that produced it. Set by the agent. Unset means none.
-    #[prost(string, optional, tag="9")]
-    pub action_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// Name for people. Set by the agent. Empty means none.
+    #[prost(string, tag="6")]
+    pub name: ::prost::alloc::string::String,
+    /// Resource that the artifact stands for. Set by the agent. Empty means none.
+    #[prost(string, tag="7")]
+    pub uri: ::prost::alloc::string::String,
+    /// Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+    #[prost(string, tag="8")]
+    pub media_type: ::prost::alloc::string::String,
+    /// Action that produced it. Set by the agent. Empty means none.
+    #[prost(string, tag="9")]
+    pub action_id: ::prost::alloc::string::String,
 }
 /// Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -913,43 +873,43 @@ impl TaskState {
         }
     }
 }
-/// Role is who speaks in a message. Open, as TaskState.
+/// MessageRole is who speaks in a message. Open, as TaskState.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum Role {
+pub enum MessageRole {
     /// Not set; read as user.
     Unspecified = 0,
     /// A person, or the program that speaks for one.
     User = 1,
-    /// An agent.
+    /// An agent, or its model.
     Agent = 2,
-    /// A model.
-    Assistant = 3,
     /// The system itself.
-    System = 4,
+    System = 3,
+    /// A tool.
+    Tool = 4,
 }
-impl Role {
+impl MessageRole {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Unspecified => "ROLE_UNSPECIFIED",
-            Self::User => "ROLE_USER",
-            Self::Agent => "ROLE_AGENT",
-            Self::Assistant => "ROLE_ASSISTANT",
-            Self::System => "ROLE_SYSTEM",
+            Self::Unspecified => "MESSAGE_ROLE_UNSPECIFIED",
+            Self::User => "MESSAGE_ROLE_USER",
+            Self::Agent => "MESSAGE_ROLE_AGENT",
+            Self::System => "MESSAGE_ROLE_SYSTEM",
+            Self::Tool => "MESSAGE_ROLE_TOOL",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "ROLE_UNSPECIFIED" => Some(Self::Unspecified),
-            "ROLE_USER" => Some(Self::User),
-            "ROLE_AGENT" => Some(Self::Agent),
-            "ROLE_ASSISTANT" => Some(Self::Assistant),
-            "ROLE_SYSTEM" => Some(Self::System),
+            "MESSAGE_ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MESSAGE_ROLE_USER" => Some(Self::User),
+            "MESSAGE_ROLE_AGENT" => Some(Self::Agent),
+            "MESSAGE_ROLE_SYSTEM" => Some(Self::System),
+            "MESSAGE_ROLE_TOOL" => Some(Self::Tool),
             _ => None,
         }
     }
@@ -1900,9 +1860,9 @@ pub struct LlmStep {
 /// CustomEvent is a fact of the application; its `type` says which.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CustomEvent {
-    /// Payload, a JSON object. Set by the application. Empty means none.
-    #[prost(string, tag="1")]
-    pub payload_json: ::prost::alloc::string::String,
+    /// Facts, usually a JSON object. Set by the application. Unset means none.
+    #[prost(message, optional, tag="1")]
+    pub payload: ::core::option::Option<Payload>,
 }
 /// Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
 /// log; the finished whole is in a RunEvent.
@@ -2829,7 +2789,7 @@ pub struct CallToolRequest {
     pub task_id: ::prost::alloc::string::String,
 }
 /// CallToolResponse carries the outcome.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CallToolResponse {
     /// The outcome. Set by the server.
     #[prost(message, optional, tag="1")]

@@ -1140,11 +1140,11 @@ export declare const LlmStepSchema: GenMessage<LlmStep>;
  */
 export declare type CustomEvent = Message<"plgrpc.v1.CustomEvent"> & {
   /**
-   * Payload, a JSON object. Set by the application. Empty means none.
+   * Facts, usually a JSON object. Set by the application. Unset means none.
    *
-   * @generated from field: string payload_json = 1;
+   * @generated from field: plgrpc.v1.Payload payload = 1;
    */
-  payloadJson: string;
+  payload?: Payload | undefined;
 };
 
 /**

@@ -6,6 +6,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Payload } from "./payload_pb.js";
+import type { Failure } from "./failure_pb.js";
 
 /**
  * Describes the file plgrpc/v1/part.proto.
@@ -15,8 +17,8 @@ export declare const file_plgrpc_v1_part: GenFile;
 /**
  * Part is one atomic piece of content. Exactly one content kind is set.
  *
- * Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
- * at most 100 levels deep.
+ * Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+ * their digits. Such text is at most 100 levels deep.
  *
  * @generated from message plgrpc.v1.Part
  */
@@ -37,12 +39,12 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "text";
   } | {
     /**
-     * Any JSON value as UTF-8 JSON text. Set by the author.
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
      *
-     * @generated from field: string data_json = 2;
+     * @generated from field: plgrpc.v1.Payload data = 2;
      */
-    value: string;
-    case: "dataJson";
+    value: Payload;
+    case: "data";
   } | {
     /**
      * A file, an image, a sound or a link. Set by the author.
@@ -85,41 +87,25 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "inferOutput";
   } | {
     /**
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      *
-     * @generated from field: plgrpc.v1.ErrorDetail error = 8;
+     * @generated from field: plgrpc.v1.Failure failure = 8;
      */
-    value: ErrorDetail;
-    case: "error";
+    value: Failure;
+    case: "failure";
   } | {
     /**
-     * A note about the state of the work. Set by the agent.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      *
-     * @generated from field: plgrpc.v1.StatusNote status = 9;
-     */
-    value: StatusNote;
-    case: "status";
-  } | {
-    /**
-     * The branch a flow takes next. Set by the agent in front of the branch.
-     *
-     * @generated from field: plgrpc.v1.RouteDecision route = 10;
+     * @generated from field: plgrpc.v1.RouteDecision route = 9;
      */
     value: RouteDecision;
     case: "route";
   } | {
     /**
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     *
-     * @generated from field: plgrpc.v1.RouteDecision decision = 11;
-     */
-    value: RouteDecision;
-    case: "decision";
-  } | {
-    /**
      * A kind that has no field of its own. Set by the author.
      *
-     * @generated from field: plgrpc.v1.CustomContent custom = 12;
+     * @generated from field: plgrpc.v1.CustomContent custom = 10;
      */
     value: CustomContent;
     case: "custom";
@@ -160,48 +146,19 @@ export declare const PartSchema: GenMessage<Part>;
  */
 export declare type FileContent = Message<"plgrpc.v1.FileContent"> & {
   /**
-   * Where the bytes are. Unset means that only the name is known.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    *
-   * @generated from oneof plgrpc.v1.FileContent.source
+   * @generated from field: plgrpc.v1.Payload content = 1;
    */
-  source: {
-    /**
-     * The bytes themselves. Set by the author.
-     *
-     * @generated from field: bytes data = 1;
-     */
-    value: Uint8Array;
-    case: "data";
-  } | {
-    /**
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-     *
-     * @generated from field: string uri = 2;
-     */
-    value: string;
-    case: "uri";
-  } | { case: undefined; value?: undefined };
+  content?: Payload | undefined;
 
   /**
    * File name without directories. Set by the author. Empty means unnamed.
    *
-   * @generated from field: string name = 3;
+   * @generated from field: string name = 2;
    */
   name: string;
-
-  /**
-   * Media type. Set by the author. Empty means `application/octet-stream`.
-   *
-   * @generated from field: string media_type = 4;
-   */
-  mediaType: string;
-
-  /**
-   * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-   *
-   * @generated from field: string kind = 5;
-   */
-  kind: string;
 };
 
 /**
@@ -224,11 +181,11 @@ export declare type ToolCall = Message<"plgrpc.v1.ToolCall"> & {
   toolName: string;
 
   /**
-   * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
    *
-   * @generated from field: string args_json = 2;
+   * @generated from field: plgrpc.v1.Payload arguments = 2;
    */
-  argsJson: string;
+  arguments?: Payload | undefined;
 
   /**
    * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
@@ -258,18 +215,27 @@ export declare type ToolOutput = Message<"plgrpc.v1.ToolOutput"> & {
   callId: string;
 
   /**
-   * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+   * How it ended. Unset means success without a result, which differs from the JSON value null.
    *
-   * @generated from field: string result_json = 2;
+   * @generated from oneof plgrpc.v1.ToolOutput.outcome
    */
-  resultJson: string;
-
-  /**
-   * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
-   *
-   * @generated from field: string error_json = 3;
-   */
-  errorJson: string;
+  outcome: {
+    /**
+     * Result, any value. Set by the agent.
+     *
+     * @generated from field: plgrpc.v1.Payload result = 2;
+     */
+    value: Payload;
+    case: "result";
+  } | {
+    /**
+     * Why the call failed or was rejected. Set by the agent.
+     *
+     * @generated from field: plgrpc.v1.Failure failure = 3;
+     */
+    value: Failure;
+    case: "failure";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -285,18 +251,18 @@ export declare const ToolOutputSchema: GenMessage<ToolOutput>;
  */
 export declare type Infer = Message<"plgrpc.v1.Infer"> & {
   /**
-   * Instruction. Set by the caller. Unset and empty differ.
+   * Instruction. Set by the caller. Empty means none.
    *
-   * @generated from field: optional string prompt = 1;
+   * @generated from field: string prompt = 1;
    */
-  prompt?: string | undefined;
+  prompt: string;
 
   /**
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
    *
-   * @generated from field: optional string user = 2;
+   * @generated from field: string user = 2;
    */
-  user?: string | undefined;
+  user: string;
 
   /**
    * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
@@ -340,12 +306,12 @@ export declare type InferOutput = Message<"plgrpc.v1.InferOutput"> & {
     case: "text";
   } | {
     /**
-     * Answer as any JSON value. Set by the agent.
+     * Answer as any value. Set by the agent.
      *
-     * @generated from field: string value_json = 2;
+     * @generated from field: plgrpc.v1.Payload value = 2;
      */
-    value: string;
-    case: "valueJson";
+    value: Payload;
+    case: "value";
   } | { case: undefined; value?: undefined };
 };
 
@@ -354,74 +320,6 @@ export declare type InferOutput = Message<"plgrpc.v1.InferOutput"> & {
  * Use `create(InferOutputSchema)` to create a new message.
  */
 export declare const InferOutputSchema: GenMessage<InferOutput>;
-
-/**
- * ErrorDetail is a failure as an agent reports it inside its answer.
- *
- * @generated from message plgrpc.v1.ErrorDetail
- */
-export declare type ErrorDetail = Message<"plgrpc.v1.ErrorDetail"> & {
-  /**
-   * Machine-readable kind. Set by the agent.
-   *
-   * @generated from field: string code = 1;
-   */
-  code: string;
-
-  /**
-   * One sentence for people, without secrets. Set by the agent.
-   *
-   * @generated from field: string message = 2;
-   */
-  message: string;
-
-  /**
-   * Whether the same request may succeed later, unchanged. Set by the agent.
-   *
-   * @generated from field: bool retryable = 3;
-   */
-  retryable: boolean;
-
-  /**
-   * Further facts, a JSON object. Set by the agent. Empty means none.
-   *
-   * @generated from field: string details_json = 4;
-   */
-  detailsJson: string;
-};
-
-/**
- * Describes the message plgrpc.v1.ErrorDetail.
- * Use `create(ErrorDetailSchema)` to create a new message.
- */
-export declare const ErrorDetailSchema: GenMessage<ErrorDetail>;
-
-/**
- * StatusNote says how the work stands.
- *
- * @generated from message plgrpc.v1.StatusNote
- */
-export declare type StatusNote = Message<"plgrpc.v1.StatusNote"> & {
-  /**
-   * A task state or a word of the application. Set by the agent.
-   *
-   * @generated from field: string state = 1;
-   */
-  state: string;
-
-  /**
-   * One sentence for people. Set by the agent. Unset and empty differ.
-   *
-   * @generated from field: optional string message = 2;
-   */
-  message?: string | undefined;
-};
-
-/**
- * Describes the message plgrpc.v1.StatusNote.
- * Use `create(StatusNoteSchema)` to create a new message.
- */
-export declare const StatusNoteSchema: GenMessage<StatusNote>;
 
 /**
  * RouteDecision names the branch that a flow takes.
@@ -437,11 +335,11 @@ export declare type RouteDecision = Message<"plgrpc.v1.RouteDecision"> & {
   routeKey: string;
 
   /**
-   * Why. Set by the agent. Unset and empty differ.
+   * Why. Set by the agent. Empty means not stated.
    *
-   * @generated from field: optional string reason = 2;
+   * @generated from field: string reason = 2;
    */
-  reason?: string | undefined;
+  reason: string;
 
   /**
    * Confidence from 0 to 1. Set by the agent. Unset means not stated.
@@ -465,7 +363,7 @@ export declare type RouteDecision = Message<"plgrpc.v1.RouteDecision"> & {
 export declare const RouteDecisionSchema: GenMessage<RouteDecision>;
 
 /**
- * CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+ * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
  *
  * @generated from message plgrpc.v1.CustomContent
  */
@@ -478,11 +376,11 @@ export declare type CustomContent = Message<"plgrpc.v1.CustomContent"> & {
   type: string;
 
   /**
-   * Content, any JSON value. Set by the author. Empty means the JSON value null.
+   * Content, any value. Set by the author. Unset means none.
    *
-   * @generated from field: string content_json = 2;
+   * @generated from field: plgrpc.v1.Payload content = 2;
    */
-  contentJson: string;
+  content?: Payload | undefined;
 };
 
 /**

@@ -33,9 +33,9 @@ export declare type Message = Message$1<"plgrpc.v1.Message"> & {
   /**
    * Who speaks. Set by the author. Default: user.
    *
-   * @generated from field: plgrpc.v1.Role role = 2;
+   * @generated from field: plgrpc.v1.MessageRole role = 2;
    */
-  role: Role;
+  role: MessageRole;
 
   /**
    * Content, in order. Set by the author. At most 1,000.
@@ -107,32 +107,32 @@ export declare type Artifact = Message$1<"plgrpc.v1.Artifact"> & {
   kind: string;
 
   /**
-   * Name for people. Set by the agent. Unset means none.
+   * Name for people. Set by the agent. Empty means none.
    *
-   * @generated from field: optional string name = 6;
+   * @generated from field: string name = 6;
    */
-  name?: string | undefined;
+  name: string;
 
   /**
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
+   * Resource that the artifact stands for. Set by the agent. Empty means none.
    *
-   * @generated from field: optional string uri = 7;
+   * @generated from field: string uri = 7;
    */
-  uri?: string | undefined;
+  uri: string;
 
   /**
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
    *
-   * @generated from field: optional string media_type = 8;
+   * @generated from field: string media_type = 8;
    */
-  mediaType?: string | undefined;
+  mediaType: string;
 
   /**
-   * Action that produced it. Set by the agent. Unset means none.
+   * Action that produced it. Set by the agent. Empty means none.
    *
-   * @generated from field: optional string action_id = 9;
+   * @generated from field: string action_id = 9;
    */
-  actionId?: string | undefined;
+  actionId: string;
 };
 
 /**
@@ -417,51 +417,51 @@ export enum TaskState {
 export declare const TaskStateSchema: GenEnum<TaskState>;
 
 /**
- * Role is who speaks in a message. Open, as TaskState.
+ * MessageRole is who speaks in a message. Open, as TaskState.
  *
- * @generated from enum plgrpc.v1.Role
+ * @generated from enum plgrpc.v1.MessageRole
  */
-export enum Role {
+export enum MessageRole {
   /**
    * Not set; read as user.
    *
-   * @generated from enum value: ROLE_UNSPECIFIED = 0;
+   * @generated from enum value: MESSAGE_ROLE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
    * A person, or the program that speaks for one.
    *
-   * @generated from enum value: ROLE_USER = 1;
+   * @generated from enum value: MESSAGE_ROLE_USER = 1;
    */
   USER = 1,
 
   /**
-   * An agent.
+   * An agent, or its model.
    *
-   * @generated from enum value: ROLE_AGENT = 2;
+   * @generated from enum value: MESSAGE_ROLE_AGENT = 2;
    */
   AGENT = 2,
 
   /**
-   * A model.
-   *
-   * @generated from enum value: ROLE_ASSISTANT = 3;
-   */
-  ASSISTANT = 3,
-
-  /**
    * The system itself.
    *
-   * @generated from enum value: ROLE_SYSTEM = 4;
+   * @generated from enum value: MESSAGE_ROLE_SYSTEM = 3;
    */
-  SYSTEM = 4,
+  SYSTEM = 3,
+
+  /**
+   * A tool.
+   *
+   * @generated from enum value: MESSAGE_ROLE_TOOL = 4;
+   */
+  TOOL = 4,
 }
 
 /**
- * Describes the enum plgrpc.v1.Role.
+ * Describes the enum plgrpc.v1.MessageRole.
  */
-export declare const RoleSchema: GenEnum<Role>;
+export declare const MessageRoleSchema: GenEnum<MessageRole>;
 
 /**
  * TaskView says how much of a task an answer carries.

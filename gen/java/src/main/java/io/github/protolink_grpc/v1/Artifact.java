@@ -301,22 +301,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * Name for people. Set by the agent. Unset means none.
+   * Name for people. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string name = 6;</code>
-   * @return Whether the name field is set.
-   */
-  @java.lang.Override
-  public boolean hasName() {
-    return ((bitField0_ & 0x00000002) != 0);
-  }
-  /**
-   * <pre>
-   * Name for people. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string name = 6;</code>
+   * <code>string name = 6;</code>
    * @return The name.
    */
   @java.lang.Override
@@ -334,10 +322,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Name for people. Set by the agent. Unset means none.
+   * Name for people. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string name = 6;</code>
+   * <code>string name = 6;</code>
    * @return The bytes for name.
    */
   @java.lang.Override
@@ -360,22 +348,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object uri_ = "";
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
+   * Resource that the artifact stands for. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string uri = 7;</code>
-   * @return Whether the uri field is set.
-   */
-  @java.lang.Override
-  public boolean hasUri() {
-    return ((bitField0_ & 0x00000004) != 0);
-  }
-  /**
-   * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string uri = 7;</code>
+   * <code>string uri = 7;</code>
    * @return The uri.
    */
   @java.lang.Override
@@ -393,10 +369,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
+   * Resource that the artifact stands for. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string uri = 7;</code>
+   * <code>string uri = 7;</code>
    * @return The bytes for uri.
    */
   @java.lang.Override
@@ -419,22 +395,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object mediaType_ = "";
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
    * </pre>
    *
-   * <code>optional string media_type = 8;</code>
-   * @return Whether the mediaType field is set.
-   */
-  @java.lang.Override
-  public boolean hasMediaType() {
-    return ((bitField0_ & 0x00000008) != 0);
-  }
-  /**
-   * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
-   * </pre>
-   *
-   * <code>optional string media_type = 8;</code>
+   * <code>string media_type = 8;</code>
    * @return The mediaType.
    */
   @java.lang.Override
@@ -452,10 +416,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
    * </pre>
    *
-   * <code>optional string media_type = 8;</code>
+   * <code>string media_type = 8;</code>
    * @return The bytes for mediaType.
    */
   @java.lang.Override
@@ -478,22 +442,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object actionId_ = "";
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
+   * Action that produced it. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string action_id = 9;</code>
-   * @return Whether the actionId field is set.
-   */
-  @java.lang.Override
-  public boolean hasActionId() {
-    return ((bitField0_ & 0x00000010) != 0);
-  }
-  /**
-   * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string action_id = 9;</code>
+   * <code>string action_id = 9;</code>
    * @return The actionId.
    */
   @java.lang.Override
@@ -511,10 +463,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
+   * Action that produced it. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string action_id = 9;</code>
+   * <code>string action_id = 9;</code>
    * @return The bytes for actionId.
    */
   @java.lang.Override
@@ -561,16 +513,16 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, kind_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 6, name_);
     }
-    if (((bitField0_ & 0x00000004) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(uri_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 7, uri_);
     }
-    if (((bitField0_ & 0x00000008) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 8, mediaType_);
     }
-    if (((bitField0_ & 0x00000010) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 9, actionId_);
     }
     getUnknownFields().writeTo(output);
@@ -599,16 +551,16 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(5, kind_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(6, name_);
     }
-    if (((bitField0_ & 0x00000004) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(uri_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(7, uri_);
     }
-    if (((bitField0_ & 0x00000008) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(8, mediaType_);
     }
-    if (((bitField0_ & 0x00000010) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(9, actionId_);
     }
     size += getUnknownFields().getSerializedSize();
@@ -639,26 +591,14 @@ private static final long serialVersionUID = 0L;
     }
     if (!getKind()
         .equals(other.getKind())) return false;
-    if (hasName() != other.hasName()) return false;
-    if (hasName()) {
-      if (!getName()
-          .equals(other.getName())) return false;
-    }
-    if (hasUri() != other.hasUri()) return false;
-    if (hasUri()) {
-      if (!getUri()
-          .equals(other.getUri())) return false;
-    }
-    if (hasMediaType() != other.hasMediaType()) return false;
-    if (hasMediaType()) {
-      if (!getMediaType()
-          .equals(other.getMediaType())) return false;
-    }
-    if (hasActionId() != other.hasActionId()) return false;
-    if (hasActionId()) {
-      if (!getActionId()
-          .equals(other.getActionId())) return false;
-    }
+    if (!getName()
+        .equals(other.getName())) return false;
+    if (!getUri()
+        .equals(other.getUri())) return false;
+    if (!getMediaType()
+        .equals(other.getMediaType())) return false;
+    if (!getActionId()
+        .equals(other.getActionId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -684,22 +624,14 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + KIND_FIELD_NUMBER;
     hash = (53 * hash) + getKind().hashCode();
-    if (hasName()) {
-      hash = (37 * hash) + NAME_FIELD_NUMBER;
-      hash = (53 * hash) + getName().hashCode();
-    }
-    if (hasUri()) {
-      hash = (37 * hash) + URI_FIELD_NUMBER;
-      hash = (53 * hash) + getUri().hashCode();
-    }
-    if (hasMediaType()) {
-      hash = (37 * hash) + MEDIA_TYPE_FIELD_NUMBER;
-      hash = (53 * hash) + getMediaType().hashCode();
-    }
-    if (hasActionId()) {
-      hash = (37 * hash) + ACTION_ID_FIELD_NUMBER;
-      hash = (53 * hash) + getActionId().hashCode();
-    }
+    hash = (37 * hash) + NAME_FIELD_NUMBER;
+    hash = (53 * hash) + getName().hashCode();
+    hash = (37 * hash) + URI_FIELD_NUMBER;
+    hash = (53 * hash) + getUri().hashCode();
+    hash = (37 * hash) + MEDIA_TYPE_FIELD_NUMBER;
+    hash = (53 * hash) + getMediaType().hashCode();
+    hash = (37 * hash) + ACTION_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getActionId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -925,19 +857,15 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.name_ = name_;
-        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
         result.uri_ = uri_;
-        to_bitField0_ |= 0x00000004;
       }
       if (((from_bitField0_ & 0x00000080) != 0)) {
         result.mediaType_ = mediaType_;
-        to_bitField0_ |= 0x00000008;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
         result.actionId_ = actionId_;
-        to_bitField0_ |= 0x00000010;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -998,22 +926,22 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000010;
         onChanged();
       }
-      if (other.hasName()) {
+      if (!other.getName().isEmpty()) {
         name_ = other.name_;
         bitField0_ |= 0x00000020;
         onChanged();
       }
-      if (other.hasUri()) {
+      if (!other.getUri().isEmpty()) {
         uri_ = other.uri_;
         bitField0_ |= 0x00000040;
         onChanged();
       }
-      if (other.hasMediaType()) {
+      if (!other.getMediaType().isEmpty()) {
         mediaType_ = other.mediaType_;
         bitField0_ |= 0x00000080;
         onChanged();
       }
-      if (other.hasActionId()) {
+      if (!other.getActionId().isEmpty()) {
         actionId_ = other.actionId_;
         bitField0_ |= 0x00000100;
         onChanged();
@@ -1864,21 +1792,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * Name for people. Set by the agent. Unset means none.
+     * Name for people. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string name = 6;</code>
-     * @return Whether the name field is set.
-     */
-    public boolean hasName() {
-      return ((bitField0_ & 0x00000020) != 0);
-    }
-    /**
-     * <pre>
-     * Name for people. Set by the agent. Unset means none.
-     * </pre>
-     *
-     * <code>optional string name = 6;</code>
+     * <code>string name = 6;</code>
      * @return The name.
      */
     public java.lang.String getName() {
@@ -1895,10 +1812,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name for people. Set by the agent. Unset means none.
+     * Name for people. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string name = 6;</code>
+     * <code>string name = 6;</code>
      * @return The bytes for name.
      */
     public com.google.protobuf.ByteString
@@ -1916,10 +1833,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name for people. Set by the agent. Unset means none.
+     * Name for people. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string name = 6;</code>
+     * <code>string name = 6;</code>
      * @param value The name to set.
      * @return This builder for chaining.
      */
@@ -1933,10 +1850,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name for people. Set by the agent. Unset means none.
+     * Name for people. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string name = 6;</code>
+     * <code>string name = 6;</code>
      * @return This builder for chaining.
      */
     public Builder clearName() {
@@ -1947,10 +1864,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Name for people. Set by the agent. Unset means none.
+     * Name for people. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string name = 6;</code>
+     * <code>string name = 6;</code>
      * @param value The bytes for name to set.
      * @return This builder for chaining.
      */
@@ -1967,21 +1884,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object uri_ = "";
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
+     * Resource that the artifact stands for. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string uri = 7;</code>
-     * @return Whether the uri field is set.
-     */
-    public boolean hasUri() {
-      return ((bitField0_ & 0x00000040) != 0);
-    }
-    /**
-     * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
-     * </pre>
-     *
-     * <code>optional string uri = 7;</code>
+     * <code>string uri = 7;</code>
      * @return The uri.
      */
     public java.lang.String getUri() {
@@ -1998,10 +1904,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
+     * Resource that the artifact stands for. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string uri = 7;</code>
+     * <code>string uri = 7;</code>
      * @return The bytes for uri.
      */
     public com.google.protobuf.ByteString
@@ -2019,10 +1925,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
+     * Resource that the artifact stands for. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string uri = 7;</code>
+     * <code>string uri = 7;</code>
      * @param value The uri to set.
      * @return This builder for chaining.
      */
@@ -2036,10 +1942,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
+     * Resource that the artifact stands for. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string uri = 7;</code>
+     * <code>string uri = 7;</code>
      * @return This builder for chaining.
      */
     public Builder clearUri() {
@@ -2050,10 +1956,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Unset means none.
+     * Resource that the artifact stands for. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string uri = 7;</code>
+     * <code>string uri = 7;</code>
      * @param value The bytes for uri to set.
      * @return This builder for chaining.
      */
@@ -2070,21 +1976,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object mediaType_ = "";
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
      * </pre>
      *
-     * <code>optional string media_type = 8;</code>
-     * @return Whether the mediaType field is set.
-     */
-    public boolean hasMediaType() {
-      return ((bitField0_ & 0x00000080) != 0);
-    }
-    /**
-     * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
-     * </pre>
-     *
-     * <code>optional string media_type = 8;</code>
+     * <code>string media_type = 8;</code>
      * @return The mediaType.
      */
     public java.lang.String getMediaType() {
@@ -2101,10 +1996,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
      * </pre>
      *
-     * <code>optional string media_type = 8;</code>
+     * <code>string media_type = 8;</code>
      * @return The bytes for mediaType.
      */
     public com.google.protobuf.ByteString
@@ -2122,10 +2017,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
      * </pre>
      *
-     * <code>optional string media_type = 8;</code>
+     * <code>string media_type = 8;</code>
      * @param value The mediaType to set.
      * @return This builder for chaining.
      */
@@ -2139,10 +2034,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
      * </pre>
      *
-     * <code>optional string media_type = 8;</code>
+     * <code>string media_type = 8;</code>
      * @return This builder for chaining.
      */
     public Builder clearMediaType() {
@@ -2153,10 +2048,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
      * </pre>
      *
-     * <code>optional string media_type = 8;</code>
+     * <code>string media_type = 8;</code>
      * @param value The bytes for mediaType to set.
      * @return This builder for chaining.
      */
@@ -2173,21 +2068,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object actionId_ = "";
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
+     * Action that produced it. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string action_id = 9;</code>
-     * @return Whether the actionId field is set.
-     */
-    public boolean hasActionId() {
-      return ((bitField0_ & 0x00000100) != 0);
-    }
-    /**
-     * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
-     * </pre>
-     *
-     * <code>optional string action_id = 9;</code>
+     * <code>string action_id = 9;</code>
      * @return The actionId.
      */
     public java.lang.String getActionId() {
@@ -2204,10 +2088,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
+     * Action that produced it. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string action_id = 9;</code>
+     * <code>string action_id = 9;</code>
      * @return The bytes for actionId.
      */
     public com.google.protobuf.ByteString
@@ -2225,10 +2109,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
+     * Action that produced it. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string action_id = 9;</code>
+     * <code>string action_id = 9;</code>
      * @param value The actionId to set.
      * @return This builder for chaining.
      */
@@ -2242,10 +2126,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
+     * Action that produced it. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string action_id = 9;</code>
+     * <code>string action_id = 9;</code>
      * @return This builder for chaining.
      */
     public Builder clearActionId() {
@@ -2256,10 +2140,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Unset means none.
+     * Action that produced it. Set by the agent. Empty means none.
      * </pre>
      *
-     * <code>optional string action_id = 9;</code>
+     * <code>string action_id = 9;</code>
      * @param value The bytes for actionId to set.
      * @return This builder for chaining.
      */

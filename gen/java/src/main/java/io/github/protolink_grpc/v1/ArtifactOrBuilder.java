@@ -143,28 +143,19 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Name for people. Set by the agent. Unset means none.
+   * Name for people. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string name = 6;</code>
-   * @return Whether the name field is set.
-   */
-  boolean hasName();
-  /**
-   * <pre>
-   * Name for people. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string name = 6;</code>
+   * <code>string name = 6;</code>
    * @return The name.
    */
   java.lang.String getName();
   /**
    * <pre>
-   * Name for people. Set by the agent. Unset means none.
+   * Name for people. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string name = 6;</code>
+   * <code>string name = 6;</code>
    * @return The bytes for name.
    */
   com.google.protobuf.ByteString
@@ -172,28 +163,19 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
+   * Resource that the artifact stands for. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string uri = 7;</code>
-   * @return Whether the uri field is set.
-   */
-  boolean hasUri();
-  /**
-   * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string uri = 7;</code>
+   * <code>string uri = 7;</code>
    * @return The uri.
    */
   java.lang.String getUri();
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Unset means none.
+   * Resource that the artifact stands for. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string uri = 7;</code>
+   * <code>string uri = 7;</code>
    * @return The bytes for uri.
    */
   com.google.protobuf.ByteString
@@ -201,28 +183,19 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
    * </pre>
    *
-   * <code>optional string media_type = 8;</code>
-   * @return Whether the mediaType field is set.
-   */
-  boolean hasMediaType();
-  /**
-   * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
-   * </pre>
-   *
-   * <code>optional string media_type = 8;</code>
+   * <code>string media_type = 8;</code>
    * @return The mediaType.
    */
   java.lang.String getMediaType();
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Unset means that each part speaks for itself.
+   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
    * </pre>
    *
-   * <code>optional string media_type = 8;</code>
+   * <code>string media_type = 8;</code>
    * @return The bytes for mediaType.
    */
   com.google.protobuf.ByteString
@@ -230,28 +203,19 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
+   * Action that produced it. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string action_id = 9;</code>
-   * @return Whether the actionId field is set.
-   */
-  boolean hasActionId();
-  /**
-   * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
-   * </pre>
-   *
-   * <code>optional string action_id = 9;</code>
+   * <code>string action_id = 9;</code>
    * @return The actionId.
    */
   java.lang.String getActionId();
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Unset means none.
+   * Action that produced it. Set by the agent. Empty means none.
    * </pre>
    *
-   * <code>optional string action_id = 9;</code>
+   * <code>string action_id = 9;</code>
    * @return The bytes for actionId.
    */
   com.google.protobuf.ByteString

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+ * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CustomContent}
@@ -33,7 +33,6 @@ private static final long serialVersionUID = 0L;
   }
   private CustomContent() {
     type_ = "";
-    contentJson_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -49,6 +48,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.CustomContent.class, io.github.protolink_grpc.v1.CustomContent.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TYPE_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object type_ = "";
@@ -96,51 +96,42 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int CONTENT_JSON_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object contentJson_ = "";
+  public static final int CONTENT_FIELD_NUMBER = 2;
+  private io.github.protolink_grpc.v1.Payload content_;
   /**
    * <pre>
-   * Content, any JSON value. Set by the author. Empty means the JSON value null.
+   * Content, any value. Set by the author. Unset means none.
    * </pre>
    *
-   * <code>string content_json = 2;</code>
-   * @return The contentJson.
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   * @return Whether the content field is set.
    */
   @java.lang.Override
-  public java.lang.String getContentJson() {
-    java.lang.Object ref = contentJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      contentJson_ = s;
-      return s;
-    }
+  public boolean hasContent() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Content, any JSON value. Set by the author. Empty means the JSON value null.
+   * Content, any value. Set by the author. Unset means none.
    * </pre>
    *
-   * <code>string content_json = 2;</code>
-   * @return The bytes for contentJson.
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   * @return The content.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getContentJsonBytes() {
-    java.lang.Object ref = contentJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      contentJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getContent() {
+    return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
+  }
+  /**
+   * <pre>
+   * Content, any value. Set by the author. Unset means none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder() {
+    return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -160,8 +151,8 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(type_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, type_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(contentJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, contentJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(2, getContent());
     }
     getUnknownFields().writeTo(output);
   }
@@ -175,8 +166,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(type_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, type_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(contentJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, contentJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, getContent());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -195,8 +187,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getType()
         .equals(other.getType())) return false;
-    if (!getContentJson()
-        .equals(other.getContentJson())) return false;
+    if (hasContent() != other.hasContent()) return false;
+    if (hasContent()) {
+      if (!getContent()
+          .equals(other.getContent())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -210,8 +205,10 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TYPE_FIELD_NUMBER;
     hash = (53 * hash) + getType().hashCode();
-    hash = (37 * hash) + CONTENT_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getContentJson().hashCode();
+    if (hasContent()) {
+      hash = (37 * hash) + CONTENT_FIELD_NUMBER;
+      hash = (53 * hash) + getContent().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -311,7 +308,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CustomContent carries a kind that this contract has no field for, such as `trace`, `summary` or `confidence`.
+   * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CustomContent}
@@ -335,20 +332,30 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.CustomContent.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetContentFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
       type_ = "";
-      contentJson_ = "";
+      content_ = null;
+      if (contentBuilder_ != null) {
+        contentBuilder_.dispose();
+        contentBuilder_ = null;
+      }
       return this;
     }
 
@@ -385,9 +392,14 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.type_ = type_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.contentJson_ = contentJson_;
+        result.content_ = contentBuilder_ == null
+            ? content_
+            : contentBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -407,10 +419,8 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (!other.getContentJson().isEmpty()) {
-        contentJson_ = other.contentJson_;
-        bitField0_ |= 0x00000002;
-        onChanged();
+      if (other.hasContent()) {
+        mergeContent(other.getContent());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -444,7 +454,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              contentJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetContentFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000002;
               break;
             } // case 18
@@ -557,96 +569,161 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object contentJson_ = "";
+    private io.github.protolink_grpc.v1.Payload content_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> contentBuilder_;
     /**
      * <pre>
-     * Content, any JSON value. Set by the author. Empty means the JSON value null.
+     * Content, any value. Set by the author. Unset means none.
      * </pre>
      *
-     * <code>string content_json = 2;</code>
-     * @return The contentJson.
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     * @return Whether the content field is set.
      */
-    public java.lang.String getContentJson() {
-      java.lang.Object ref = contentJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        contentJson_ = s;
-        return s;
+    public boolean hasContent() {
+      return ((bitField0_ & 0x00000002) != 0);
+    }
+    /**
+     * <pre>
+     * Content, any value. Set by the author. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     * @return The content.
+     */
+    public io.github.protolink_grpc.v1.Payload getContent() {
+      if (contentBuilder_ == null) {
+        return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
       } else {
-        return (java.lang.String) ref;
+        return contentBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Content, any JSON value. Set by the author. Empty means the JSON value null.
+     * Content, any value. Set by the author. Unset means none.
      * </pre>
      *
-     * <code>string content_json = 2;</code>
-     * @return The bytes for contentJson.
+     * <code>.plgrpc.v1.Payload content = 2;</code>
      */
-    public com.google.protobuf.ByteString
-        getContentJsonBytes() {
-      java.lang.Object ref = contentJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        contentJson_ = b;
-        return b;
+    public Builder setContent(io.github.protolink_grpc.v1.Payload value) {
+      if (contentBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        content_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        contentBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Content, any JSON value. Set by the author. Empty means the JSON value null.
-     * </pre>
-     *
-     * <code>string content_json = 2;</code>
-     * @param value The contentJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setContentJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      contentJson_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Content, any JSON value. Set by the author. Empty means the JSON value null.
+     * Content, any value. Set by the author. Unset means none.
      * </pre>
      *
-     * <code>string content_json = 2;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 2;</code>
      */
-    public Builder clearContentJson() {
-      contentJson_ = getDefaultInstance().getContentJson();
+    public Builder setContent(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (contentBuilder_ == null) {
+        content_ = builderForValue.build();
+      } else {
+        contentBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Content, any value. Set by the author. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     */
+    public Builder mergeContent(io.github.protolink_grpc.v1.Payload value) {
+      if (contentBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          content_ != null &&
+          content_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getContentBuilder().mergeFrom(value);
+        } else {
+          content_ = value;
+        }
+      } else {
+        contentBuilder_.mergeFrom(value);
+      }
+      if (content_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Content, any value. Set by the author. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     */
+    public Builder clearContent() {
       bitField0_ = (bitField0_ & ~0x00000002);
+      content_ = null;
+      if (contentBuilder_ != null) {
+        contentBuilder_.dispose();
+        contentBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Content, any JSON value. Set by the author. Empty means the JSON value null.
+     * Content, any value. Set by the author. Unset means none.
      * </pre>
      *
-     * <code>string content_json = 2;</code>
-     * @param value The bytes for contentJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 2;</code>
      */
-    public Builder setContentJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      contentJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getContentBuilder() {
       bitField0_ |= 0x00000002;
       onChanged();
-      return this;
+      return internalGetContentFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Content, any value. Set by the author. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder() {
+      if (contentBuilder_ != null) {
+        return contentBuilder_.getMessageOrBuilder();
+      } else {
+        return content_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
+      }
+    }
+    /**
+     * <pre>
+     * Content, any value. Set by the author. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetContentFieldBuilder() {
+      if (contentBuilder_ == null) {
+        contentBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getContent(),
+                getParentForChildren(),
+                isClean());
+        content_ = null;
+      }
+      return contentBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.CustomContent)

@@ -32,21 +32,28 @@ public interface CustomContentOrBuilder extends
 
   /**
    * <pre>
-   * Content, any JSON value. Set by the author. Empty means the JSON value null.
+   * Content, any value. Set by the author. Unset means none.
    * </pre>
    *
-   * <code>string content_json = 2;</code>
-   * @return The contentJson.
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   * @return Whether the content field is set.
    */
-  java.lang.String getContentJson();
+  boolean hasContent();
   /**
    * <pre>
-   * Content, any JSON value. Set by the author. Empty means the JSON value null.
+   * Content, any value. Set by the author. Unset means none.
    * </pre>
    *
-   * <code>string content_json = 2;</code>
-   * @return The bytes for contentJson.
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   * @return The content.
    */
-  com.google.protobuf.ByteString
-      getContentJsonBytes();
+  io.github.protolink_grpc.v1.Payload getContent();
+  /**
+   * <pre>
+   * Content, any value. Set by the author. Unset means none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload content = 2;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder();
 }

@@ -32,7 +32,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private CustomEvent() {
-    payloadJson_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,51 +47,43 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.CustomEvent.class, io.github.protolink_grpc.v1.CustomEvent.Builder.class);
   }
 
-  public static final int PAYLOAD_JSON_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object payloadJson_ = "";
+  private int bitField0_;
+  public static final int PAYLOAD_FIELD_NUMBER = 1;
+  private io.github.protolink_grpc.v1.Payload payload_;
   /**
    * <pre>
-   * Payload, a JSON object. Set by the application. Empty means none.
+   * Facts, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
-   * <code>string payload_json = 1;</code>
-   * @return The payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   * @return Whether the payload field is set.
    */
   @java.lang.Override
-  public java.lang.String getPayloadJson() {
-    java.lang.Object ref = payloadJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      payloadJson_ = s;
-      return s;
-    }
+  public boolean hasPayload() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Payload, a JSON object. Set by the application. Empty means none.
+   * Facts, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
-   * <code>string payload_json = 1;</code>
-   * @return The bytes for payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   * @return The payload.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getPayloadJsonBytes() {
-    java.lang.Object ref = payloadJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      payloadJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getPayload() {
+    return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
+  }
+  /**
+   * <pre>
+   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder() {
+    return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -109,8 +100,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(payloadJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, payloadJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(1, getPayload());
     }
     getUnknownFields().writeTo(output);
   }
@@ -121,8 +112,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(payloadJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, payloadJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(1, getPayload());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -139,8 +131,11 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.CustomEvent other = (io.github.protolink_grpc.v1.CustomEvent) obj;
 
-    if (!getPayloadJson()
-        .equals(other.getPayloadJson())) return false;
+    if (hasPayload() != other.hasPayload()) return false;
+    if (hasPayload()) {
+      if (!getPayload()
+          .equals(other.getPayload())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -152,8 +147,10 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + PAYLOAD_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getPayloadJson().hashCode();
+    if (hasPayload()) {
+      hash = (37 * hash) + PAYLOAD_FIELD_NUMBER;
+      hash = (53 * hash) + getPayload().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -277,19 +274,29 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.CustomEvent.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetPayloadFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      payloadJson_ = "";
+      payload_ = null;
+      if (payloadBuilder_ != null) {
+        payloadBuilder_.dispose();
+        payloadBuilder_ = null;
+      }
       return this;
     }
 
@@ -323,9 +330,14 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.CustomEvent result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.payloadJson_ = payloadJson_;
+        result.payload_ = payloadBuilder_ == null
+            ? payload_
+            : payloadBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -340,10 +352,8 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.CustomEvent other) {
       if (other == io.github.protolink_grpc.v1.CustomEvent.getDefaultInstance()) return this;
-      if (!other.getPayloadJson().isEmpty()) {
-        payloadJson_ = other.payloadJson_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+      if (other.hasPayload()) {
+        mergePayload(other.getPayload());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -372,7 +382,9 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              payloadJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetPayloadFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
@@ -393,96 +405,161 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object payloadJson_ = "";
+    private io.github.protolink_grpc.v1.Payload payload_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> payloadBuilder_;
     /**
      * <pre>
-     * Payload, a JSON object. Set by the application. Empty means none.
+     * Facts, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
-     * <code>string payload_json = 1;</code>
-     * @return The payloadJson.
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     * @return Whether the payload field is set.
      */
-    public java.lang.String getPayloadJson() {
-      java.lang.Object ref = payloadJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        payloadJson_ = s;
-        return s;
+    public boolean hasPayload() {
+      return ((bitField0_ & 0x00000001) != 0);
+    }
+    /**
+     * <pre>
+     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     * @return The payload.
+     */
+    public io.github.protolink_grpc.v1.Payload getPayload() {
+      if (payloadBuilder_ == null) {
+        return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
       } else {
-        return (java.lang.String) ref;
+        return payloadBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Payload, a JSON object. Set by the application. Empty means none.
+     * Facts, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
-     * <code>string payload_json = 1;</code>
-     * @return The bytes for payloadJson.
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
      */
-    public com.google.protobuf.ByteString
-        getPayloadJsonBytes() {
-      java.lang.Object ref = payloadJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        payloadJson_ = b;
-        return b;
+    public Builder setPayload(io.github.protolink_grpc.v1.Payload value) {
+      if (payloadBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        payloadBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Payload, a JSON object. Set by the application. Empty means none.
-     * </pre>
-     *
-     * <code>string payload_json = 1;</code>
-     * @param value The payloadJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setPayloadJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      payloadJson_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Payload, a JSON object. Set by the application. Empty means none.
+     * Facts, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
-     * <code>string payload_json = 1;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
      */
-    public Builder clearPayloadJson() {
-      payloadJson_ = getDefaultInstance().getPayloadJson();
+    public Builder setPayload(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (payloadBuilder_ == null) {
+        payload_ = builderForValue.build();
+      } else {
+        payloadBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     */
+    public Builder mergePayload(io.github.protolink_grpc.v1.Payload value) {
+      if (payloadBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          payload_ != null &&
+          payload_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getPayloadBuilder().mergeFrom(value);
+        } else {
+          payload_ = value;
+        }
+      } else {
+        payloadBuilder_.mergeFrom(value);
+      }
+      if (payload_ != null) {
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     */
+    public Builder clearPayload() {
       bitField0_ = (bitField0_ & ~0x00000001);
+      payload_ = null;
+      if (payloadBuilder_ != null) {
+        payloadBuilder_.dispose();
+        payloadBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Payload, a JSON object. Set by the application. Empty means none.
+     * Facts, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
-     * <code>string payload_json = 1;</code>
-     * @param value The bytes for payloadJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
      */
-    public Builder setPayloadJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      payloadJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getPayloadBuilder() {
       bitField0_ |= 0x00000001;
       onChanged();
-      return this;
+      return internalGetPayloadFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder() {
+      if (payloadBuilder_ != null) {
+        return payloadBuilder_.getMessageOrBuilder();
+      } else {
+        return payload_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
+      }
+    }
+    /**
+     * <pre>
+     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 1;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetPayloadFieldBuilder() {
+      if (payloadBuilder_ == null) {
+        payloadBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getPayload(),
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      return payloadBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.CustomEvent)

@@ -12,21 +12,28 @@ public interface CustomEventOrBuilder extends
 
   /**
    * <pre>
-   * Payload, a JSON object. Set by the application. Empty means none.
+   * Facts, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
-   * <code>string payload_json = 1;</code>
-   * @return The payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   * @return Whether the payload field is set.
    */
-  java.lang.String getPayloadJson();
+  boolean hasPayload();
   /**
    * <pre>
-   * Payload, a JSON object. Set by the application. Empty means none.
+   * Facts, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
-   * <code>string payload_json = 1;</code>
-   * @return The bytes for payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   * @return The payload.
    */
-  com.google.protobuf.ByteString
-      getPayloadJsonBytes();
+  io.github.protolink_grpc.v1.Payload getPayload();
+  /**
+   * <pre>
+   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload payload = 1;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder();
 }

@@ -256,28 +256,28 @@ public final class Event {
       "eported\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Bu" +
       "dgetDecision\"I\n\007LlmStep\022\014\n\004kind\030\001 \001(\t\022\014\n" +
       "\004step\030\002 \001(\005\022\017\n\007content\030\003 \001(\t\022\021\n\tdata_jso" +
-      "n\030\004 \001(\t\"#\n\013CustomEvent\022\024\n\014payload_json\030\001" +
-      " \001(\t\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_i" +
-      "d\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022" +
-      "\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n" +
-      "\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001" +
-      "(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Sever" +
-      "ity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERIT" +
-      "Y_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERI" +
-      "TY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSP" +
-      "ECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RU" +
-      "N_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVER" +
-      "ED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSP" +
-      "ECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n" +
-      "\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036" +
-      "\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION" +
-      "_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_F" +
-      "AILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027AC" +
-      "TION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOM" +
-      "E_CANCELED\020\005Bc\n\033io.github.protolink_grpc" +
-      ".v1P\001ZBgithub.com/protolink-grpc/protoli" +
-      "nk-grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto" +
-      "3"
+      "n\030\004 \001(\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132" +
+      "\022.plgrpc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id" +
+      "\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022" +
+      "\r\n\005block\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004" +
+      "text\030\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016too" +
+      "l_arguments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n" +
+      "\005piece*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFI" +
+      "ED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARN" +
+      "ING\020\002\022\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n" +
+      "\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SU" +
+      "BMITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RU" +
+      "N_CAUSE_RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ER" +
+      "ROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT" +
+      "_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\r" +
+      "ActionOutcome\022\036\n\032ACTION_OUTCOME_UNSPECIF" +
+      "IED\020\000\022\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025A" +
+      "CTION_OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME" +
+      "_DENIED\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033" +
+      "\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n\033io.github" +
+      ".protolink_grpc.v1P\001ZBgithub.com/protoli" +
+      "nk-grpc/protolink-grpc/gen/go/plgrpc/v1;" +
+      "plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -429,7 +429,7 @@ public final class Event {
     internal_static_plgrpc_v1_CustomEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CustomEvent_descriptor,
-        new java.lang.String[] { "PayloadJson", });
+        new java.lang.String[] { "Payload", });
     internal_static_plgrpc_v1_Delta_descriptor =
       getDescriptor().getMessageTypes().get(23);
     internal_static_plgrpc_v1_Delta_fieldAccessorTable = new

@@ -33,8 +33,6 @@ private static final long serialVersionUID = 0L;
   }
   private FileContent() {
     name_ = "";
-    mediaType_ = "";
-    kind_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -50,142 +48,49 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.FileContent.class, io.github.protolink_grpc.v1.FileContent.Builder.class);
   }
 
-  private int sourceCase_ = 0;
-  @SuppressWarnings("serial")
-  private java.lang.Object source_;
-  public enum SourceCase
-      implements com.google.protobuf.Internal.EnumLite,
-          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
-    DATA(1),
-    URI(2),
-    SOURCE_NOT_SET(0);
-    private final int value;
-    private SourceCase(int value) {
-      this.value = value;
-    }
-    /**
-     * @param value The number of the enum to look for.
-     * @return The enum associated with the given number.
-     * @deprecated Use {@link #forNumber(int)} instead.
-     */
-    @java.lang.Deprecated
-    public static SourceCase valueOf(int value) {
-      return forNumber(value);
-    }
-
-    public static SourceCase forNumber(int value) {
-      switch (value) {
-        case 1: return DATA;
-        case 2: return URI;
-        case 0: return SOURCE_NOT_SET;
-        default: return null;
-      }
-    }
-    public int getNumber() {
-      return this.value;
-    }
-  };
-
-  public SourceCase
-  getSourceCase() {
-    return SourceCase.forNumber(
-        sourceCase_);
-  }
-
-  public static final int DATA_FIELD_NUMBER = 1;
+  private int bitField0_;
+  public static final int CONTENT_FIELD_NUMBER = 1;
+  private io.github.protolink_grpc.v1.Payload content_;
   /**
    * <pre>
-   * The bytes themselves. Set by the author.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    * </pre>
    *
-   * <code>bytes data = 1;</code>
-   * @return Whether the data field is set.
+   * <code>.plgrpc.v1.Payload content = 1;</code>
+   * @return Whether the content field is set.
    */
   @java.lang.Override
-  public boolean hasData() {
-    return sourceCase_ == 1;
+  public boolean hasContent() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The bytes themselves. Set by the author.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    * </pre>
    *
-   * <code>bytes data = 1;</code>
-   * @return The data.
+   * <code>.plgrpc.v1.Payload content = 1;</code>
+   * @return The content.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString getData() {
-    if (sourceCase_ == 1) {
-      return (com.google.protobuf.ByteString) source_;
-    }
-    return com.google.protobuf.ByteString.EMPTY;
+  public io.github.protolink_grpc.v1.Payload getContent() {
+    return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
+  }
+  /**
+   * <pre>
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload content = 1;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder() {
+    return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
   }
 
-  public static final int URI_FIELD_NUMBER = 2;
-  /**
-   * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-   * </pre>
-   *
-   * <code>string uri = 2;</code>
-   * @return Whether the uri field is set.
-   */
-  public boolean hasUri() {
-    return sourceCase_ == 2;
-  }
-  /**
-   * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-   * </pre>
-   *
-   * <code>string uri = 2;</code>
-   * @return The uri.
-   */
-  public java.lang.String getUri() {
-    java.lang.Object ref = "";
-    if (sourceCase_ == 2) {
-      ref = source_;
-    }
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      if (sourceCase_ == 2) {
-        source_ = s;
-      }
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-   * </pre>
-   *
-   * <code>string uri = 2;</code>
-   * @return The bytes for uri.
-   */
-  public com.google.protobuf.ByteString
-      getUriBytes() {
-    java.lang.Object ref = "";
-    if (sourceCase_ == 2) {
-      ref = source_;
-    }
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      if (sourceCase_ == 2) {
-        source_ = b;
-      }
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int NAME_FIELD_NUMBER = 3;
+  public static final int NAME_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
   private volatile java.lang.Object name_ = "";
   /**
@@ -193,7 +98,7 @@ private static final long serialVersionUID = 0L;
    * File name without directories. Set by the author. Empty means unnamed.
    * </pre>
    *
-   * <code>string name = 3;</code>
+   * <code>string name = 2;</code>
    * @return The name.
    */
   @java.lang.Override
@@ -214,7 +119,7 @@ private static final long serialVersionUID = 0L;
    * File name without directories. Set by the author. Empty means unnamed.
    * </pre>
    *
-   * <code>string name = 3;</code>
+   * <code>string name = 2;</code>
    * @return The bytes for name.
    */
   @java.lang.Override
@@ -226,100 +131,6 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       name_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int MEDIA_TYPE_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object mediaType_ = "";
-  /**
-   * <pre>
-   * Media type. Set by the author. Empty means `application/octet-stream`.
-   * </pre>
-   *
-   * <code>string media_type = 4;</code>
-   * @return The mediaType.
-   */
-  @java.lang.Override
-  public java.lang.String getMediaType() {
-    java.lang.Object ref = mediaType_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      mediaType_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Media type. Set by the author. Empty means `application/octet-stream`.
-   * </pre>
-   *
-   * <code>string media_type = 4;</code>
-   * @return The bytes for mediaType.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getMediaTypeBytes() {
-    java.lang.Object ref = mediaType_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      mediaType_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int KIND_FIELD_NUMBER = 5;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object kind_ = "";
-  /**
-   * <pre>
-   * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-   * </pre>
-   *
-   * <code>string kind = 5;</code>
-   * @return The kind.
-   */
-  @java.lang.Override
-  public java.lang.String getKind() {
-    java.lang.Object ref = kind_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      kind_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-   * </pre>
-   *
-   * <code>string kind = 5;</code>
-   * @return The bytes for kind.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getKindBytes() {
-    java.lang.Object ref = kind_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      kind_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -340,21 +151,11 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (sourceCase_ == 1) {
-      output.writeBytes(
-          1, (com.google.protobuf.ByteString) source_);
-    }
-    if (sourceCase_ == 2) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, source_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(1, getContent());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, name_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, mediaType_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 5, kind_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, name_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -365,22 +166,12 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (sourceCase_ == 1) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBytesSize(
-            1, (com.google.protobuf.ByteString) source_);
-    }
-    if (sourceCase_ == 2) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, source_);
+        .computeMessageSize(1, getContent());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, name_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, mediaType_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, kind_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, name_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -397,25 +188,13 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.FileContent other = (io.github.protolink_grpc.v1.FileContent) obj;
 
+    if (hasContent() != other.hasContent()) return false;
+    if (hasContent()) {
+      if (!getContent()
+          .equals(other.getContent())) return false;
+    }
     if (!getName()
         .equals(other.getName())) return false;
-    if (!getMediaType()
-        .equals(other.getMediaType())) return false;
-    if (!getKind()
-        .equals(other.getKind())) return false;
-    if (!getSourceCase().equals(other.getSourceCase())) return false;
-    switch (sourceCase_) {
-      case 1:
-        if (!getData()
-            .equals(other.getData())) return false;
-        break;
-      case 2:
-        if (!getUri()
-            .equals(other.getUri())) return false;
-        break;
-      case 0:
-      default:
-    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -427,24 +206,12 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
+    if (hasContent()) {
+      hash = (37 * hash) + CONTENT_FIELD_NUMBER;
+      hash = (53 * hash) + getContent().hashCode();
+    }
     hash = (37 * hash) + NAME_FIELD_NUMBER;
     hash = (53 * hash) + getName().hashCode();
-    hash = (37 * hash) + MEDIA_TYPE_FIELD_NUMBER;
-    hash = (53 * hash) + getMediaType().hashCode();
-    hash = (37 * hash) + KIND_FIELD_NUMBER;
-    hash = (53 * hash) + getKind().hashCode();
-    switch (sourceCase_) {
-      case 1:
-        hash = (37 * hash) + DATA_FIELD_NUMBER;
-        hash = (53 * hash) + getData().hashCode();
-        break;
-      case 2:
-        hash = (37 * hash) + URI_FIELD_NUMBER;
-        hash = (53 * hash) + getUri().hashCode();
-        break;
-      case 0:
-      default:
-    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -568,23 +335,30 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.FileContent.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetContentFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
+      content_ = null;
+      if (contentBuilder_ != null) {
+        contentBuilder_.dispose();
+        contentBuilder_ = null;
+      }
       name_ = "";
-      mediaType_ = "";
-      kind_ = "";
-      sourceCase_ = 0;
-      source_ = null;
       return this;
     }
 
@@ -612,27 +386,23 @@ private static final long serialVersionUID = 0L;
     public io.github.protolink_grpc.v1.FileContent buildPartial() {
       io.github.protolink_grpc.v1.FileContent result = new io.github.protolink_grpc.v1.FileContent(this);
       if (bitField0_ != 0) { buildPartial0(result); }
-      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
 
     private void buildPartial0(io.github.protolink_grpc.v1.FileContent result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000004) != 0)) {
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000001) != 0)) {
+        result.content_ = contentBuilder_ == null
+            ? content_
+            : contentBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.name_ = name_;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.mediaType_ = mediaType_;
-      }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.kind_ = kind_;
-      }
-    }
-
-    private void buildPartialOneofs(io.github.protolink_grpc.v1.FileContent result) {
-      result.sourceCase_ = sourceCase_;
-      result.source_ = this.source_;
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -647,35 +417,13 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.FileContent other) {
       if (other == io.github.protolink_grpc.v1.FileContent.getDefaultInstance()) return this;
+      if (other.hasContent()) {
+        mergeContent(other.getContent());
+      }
       if (!other.getName().isEmpty()) {
         name_ = other.name_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000002;
         onChanged();
-      }
-      if (!other.getMediaType().isEmpty()) {
-        mediaType_ = other.mediaType_;
-        bitField0_ |= 0x00000008;
-        onChanged();
-      }
-      if (!other.getKind().isEmpty()) {
-        kind_ = other.kind_;
-        bitField0_ |= 0x00000010;
-        onChanged();
-      }
-      switch (other.getSourceCase()) {
-        case DATA: {
-          setData(other.getData());
-          break;
-        }
-        case URI: {
-          sourceCase_ = 2;
-          source_ = other.source_;
-          onChanged();
-          break;
-        }
-        case SOURCE_NOT_SET: {
-          break;
-        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -704,31 +452,17 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              source_ = input.readBytes();
-              sourceCase_ = 1;
+              input.readMessage(
+                  internalGetContentFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              java.lang.String s = input.readStringRequireUtf8();
-              sourceCase_ = 2;
-              source_ = s;
+              name_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
               break;
             } // case 18
-            case 26: {
-              name_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
-              break;
-            } // case 26
-            case 34: {
-              mediaType_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 34
-            case 42: {
-              kind_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -744,196 +478,172 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
-    private int sourceCase_ = 0;
-    private java.lang.Object source_;
-    public SourceCase
-        getSourceCase() {
-      return SourceCase.forNumber(
-          sourceCase_);
-    }
-
-    public Builder clearSource() {
-      sourceCase_ = 0;
-      source_ = null;
-      onChanged();
-      return this;
-    }
-
     private int bitField0_;
 
+    private io.github.protolink_grpc.v1.Payload content_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> contentBuilder_;
     /**
      * <pre>
-     * The bytes themselves. Set by the author.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>bytes data = 1;</code>
-     * @return Whether the data field is set.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
+     * @return Whether the content field is set.
      */
-    public boolean hasData() {
-      return sourceCase_ == 1;
+    public boolean hasContent() {
+      return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
-     * The bytes themselves. Set by the author.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>bytes data = 1;</code>
-     * @return The data.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
+     * @return The content.
      */
-    public com.google.protobuf.ByteString getData() {
-      if (sourceCase_ == 1) {
-        return (com.google.protobuf.ByteString) source_;
+    public io.github.protolink_grpc.v1.Payload getContent() {
+      if (contentBuilder_ == null) {
+        return content_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
+      } else {
+        return contentBuilder_.getMessage();
       }
-      return com.google.protobuf.ByteString.EMPTY;
     }
     /**
      * <pre>
-     * The bytes themselves. Set by the author.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>bytes data = 1;</code>
-     * @param value The data to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
      */
-    public Builder setData(com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      sourceCase_ = 1;
-      source_ = value;
+    public Builder setContent(io.github.protolink_grpc.v1.Payload value) {
+      if (contentBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        content_ = value;
+      } else {
+        contentBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The bytes themselves. Set by the author.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>bytes data = 1;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
      */
-    public Builder clearData() {
-      if (sourceCase_ == 1) {
-        sourceCase_ = 0;
-        source_ = null;
-        onChanged();
-      }
-      return this;
-    }
-
-    /**
-     * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-     * </pre>
-     *
-     * <code>string uri = 2;</code>
-     * @return Whether the uri field is set.
-     */
-    @java.lang.Override
-    public boolean hasUri() {
-      return sourceCase_ == 2;
-    }
-    /**
-     * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-     * </pre>
-     *
-     * <code>string uri = 2;</code>
-     * @return The uri.
-     */
-    @java.lang.Override
-    public java.lang.String getUri() {
-      java.lang.Object ref = "";
-      if (sourceCase_ == 2) {
-        ref = source_;
-      }
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        if (sourceCase_ == 2) {
-          source_ = s;
-        }
-        return s;
+    public Builder setContent(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (contentBuilder_ == null) {
+        content_ = builderForValue.build();
       } else {
-        return (java.lang.String) ref;
+        contentBuilder_.setMessage(builderForValue.build());
       }
-    }
-    /**
-     * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-     * </pre>
-     *
-     * <code>string uri = 2;</code>
-     * @return The bytes for uri.
-     */
-    @java.lang.Override
-    public com.google.protobuf.ByteString
-        getUriBytes() {
-      java.lang.Object ref = "";
-      if (sourceCase_ == 2) {
-        ref = source_;
-      }
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        if (sourceCase_ == 2) {
-          source_ = b;
-        }
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-     * </pre>
-     *
-     * <code>string uri = 2;</code>
-     * @param value The uri to set.
-     * @return This builder for chaining.
-     */
-    public Builder setUri(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      sourceCase_ = 2;
-      source_ = value;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>string uri = 2;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
      */
-    public Builder clearUri() {
-      if (sourceCase_ == 2) {
-        sourceCase_ = 0;
-        source_ = null;
+    public Builder mergeContent(io.github.protolink_grpc.v1.Payload value) {
+      if (contentBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          content_ != null &&
+          content_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getContentBuilder().mergeFrom(value);
+        } else {
+          content_ = value;
+        }
+      } else {
+        contentBuilder_.mergeFrom(value);
+      }
+      if (content_ != null) {
+        bitField0_ |= 0x00000001;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * Where to fetch them. Set by the author; never fetched by the runtime on its own.
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
      * </pre>
      *
-     * <code>string uri = 2;</code>
-     * @param value The bytes for uri to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload content = 1;</code>
      */
-    public Builder setUriBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      sourceCase_ = 2;
-      source_ = value;
+    public Builder clearContent() {
+      bitField0_ = (bitField0_ & ~0x00000001);
+      content_ = null;
+      if (contentBuilder_ != null) {
+        contentBuilder_.dispose();
+        contentBuilder_ = null;
+      }
       onChanged();
       return this;
+    }
+    /**
+     * <pre>
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 1;</code>
+     */
+    public io.github.protolink_grpc.v1.Payload.Builder getContentBuilder() {
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return internalGetContentFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 1;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder() {
+      if (contentBuilder_ != null) {
+        return contentBuilder_.getMessageOrBuilder();
+      } else {
+        return content_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : content_;
+      }
+    }
+    /**
+     * <pre>
+     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+     * only the name is known.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload content = 1;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetContentFieldBuilder() {
+      if (contentBuilder_ == null) {
+        contentBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getContent(),
+                getParentForChildren(),
+                isClean());
+        content_ = null;
+      }
+      return contentBuilder_;
     }
 
     private java.lang.Object name_ = "";
@@ -942,7 +652,7 @@ private static final long serialVersionUID = 0L;
      * File name without directories. Set by the author. Empty means unnamed.
      * </pre>
      *
-     * <code>string name = 3;</code>
+     * <code>string name = 2;</code>
      * @return The name.
      */
     public java.lang.String getName() {
@@ -962,7 +672,7 @@ private static final long serialVersionUID = 0L;
      * File name without directories. Set by the author. Empty means unnamed.
      * </pre>
      *
-     * <code>string name = 3;</code>
+     * <code>string name = 2;</code>
      * @return The bytes for name.
      */
     public com.google.protobuf.ByteString
@@ -983,7 +693,7 @@ private static final long serialVersionUID = 0L;
      * File name without directories. Set by the author. Empty means unnamed.
      * </pre>
      *
-     * <code>string name = 3;</code>
+     * <code>string name = 2;</code>
      * @param value The name to set.
      * @return This builder for chaining.
      */
@@ -991,7 +701,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       name_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -1000,12 +710,12 @@ private static final long serialVersionUID = 0L;
      * File name without directories. Set by the author. Empty means unnamed.
      * </pre>
      *
-     * <code>string name = 3;</code>
+     * <code>string name = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearName() {
       name_ = getDefaultInstance().getName();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
@@ -1014,7 +724,7 @@ private static final long serialVersionUID = 0L;
      * File name without directories. Set by the author. Empty means unnamed.
      * </pre>
      *
-     * <code>string name = 3;</code>
+     * <code>string name = 2;</code>
      * @param value The bytes for name to set.
      * @return This builder for chaining.
      */
@@ -1023,191 +733,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       name_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object mediaType_ = "";
-    /**
-     * <pre>
-     * Media type. Set by the author. Empty means `application/octet-stream`.
-     * </pre>
-     *
-     * <code>string media_type = 4;</code>
-     * @return The mediaType.
-     */
-    public java.lang.String getMediaType() {
-      java.lang.Object ref = mediaType_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        mediaType_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Media type. Set by the author. Empty means `application/octet-stream`.
-     * </pre>
-     *
-     * <code>string media_type = 4;</code>
-     * @return The bytes for mediaType.
-     */
-    public com.google.protobuf.ByteString
-        getMediaTypeBytes() {
-      java.lang.Object ref = mediaType_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        mediaType_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Media type. Set by the author. Empty means `application/octet-stream`.
-     * </pre>
-     *
-     * <code>string media_type = 4;</code>
-     * @param value The mediaType to set.
-     * @return This builder for chaining.
-     */
-    public Builder setMediaType(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      mediaType_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Media type. Set by the author. Empty means `application/octet-stream`.
-     * </pre>
-     *
-     * <code>string media_type = 4;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearMediaType() {
-      mediaType_ = getDefaultInstance().getMediaType();
-      bitField0_ = (bitField0_ & ~0x00000008);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Media type. Set by the author. Empty means `application/octet-stream`.
-     * </pre>
-     *
-     * <code>string media_type = 4;</code>
-     * @param value The bytes for mediaType to set.
-     * @return This builder for chaining.
-     */
-    public Builder setMediaTypeBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      mediaType_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object kind_ = "";
-    /**
-     * <pre>
-     * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-     * </pre>
-     *
-     * <code>string kind = 5;</code>
-     * @return The kind.
-     */
-    public java.lang.String getKind() {
-      java.lang.Object ref = kind_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        kind_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-     * </pre>
-     *
-     * <code>string kind = 5;</code>
-     * @return The bytes for kind.
-     */
-    public com.google.protobuf.ByteString
-        getKindBytes() {
-      java.lang.Object ref = kind_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        kind_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-     * </pre>
-     *
-     * <code>string kind = 5;</code>
-     * @param value The kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKind(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      kind_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-     * </pre>
-     *
-     * <code>string kind = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearKind() {
-      kind_ = getDefaultInstance().getKind();
-      bitField0_ = (bitField0_ & ~0x00000010);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-     * </pre>
-     *
-     * <code>string kind = 5;</code>
-     * @param value The bytes for kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKindBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      kind_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }

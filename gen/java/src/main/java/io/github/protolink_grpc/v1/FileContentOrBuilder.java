@@ -12,58 +12,40 @@ public interface FileContentOrBuilder extends
 
   /**
    * <pre>
-   * The bytes themselves. Set by the author.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    * </pre>
    *
-   * <code>bytes data = 1;</code>
-   * @return Whether the data field is set.
+   * <code>.plgrpc.v1.Payload content = 1;</code>
+   * @return Whether the content field is set.
    */
-  boolean hasData();
+  boolean hasContent();
   /**
    * <pre>
-   * The bytes themselves. Set by the author.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    * </pre>
    *
-   * <code>bytes data = 1;</code>
-   * @return The data.
+   * <code>.plgrpc.v1.Payload content = 1;</code>
+   * @return The content.
    */
-  com.google.protobuf.ByteString getData();
-
+  io.github.protolink_grpc.v1.Payload getContent();
   /**
    * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
+   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
+   * only the name is known.
    * </pre>
    *
-   * <code>string uri = 2;</code>
-   * @return Whether the uri field is set.
+   * <code>.plgrpc.v1.Payload content = 1;</code>
    */
-  boolean hasUri();
-  /**
-   * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-   * </pre>
-   *
-   * <code>string uri = 2;</code>
-   * @return The uri.
-   */
-  java.lang.String getUri();
-  /**
-   * <pre>
-   * Where to fetch them. Set by the author; never fetched by the runtime on its own.
-   * </pre>
-   *
-   * <code>string uri = 2;</code>
-   * @return The bytes for uri.
-   */
-  com.google.protobuf.ByteString
-      getUriBytes();
+  io.github.protolink_grpc.v1.PayloadOrBuilder getContentOrBuilder();
 
   /**
    * <pre>
    * File name without directories. Set by the author. Empty means unnamed.
    * </pre>
    *
-   * <code>string name = 3;</code>
+   * <code>string name = 2;</code>
    * @return The name.
    */
   java.lang.String getName();
@@ -72,51 +54,9 @@ public interface FileContentOrBuilder extends
    * File name without directories. Set by the author. Empty means unnamed.
    * </pre>
    *
-   * <code>string name = 3;</code>
+   * <code>string name = 2;</code>
    * @return The bytes for name.
    */
   com.google.protobuf.ByteString
       getNameBytes();
-
-  /**
-   * <pre>
-   * Media type. Set by the author. Empty means `application/octet-stream`.
-   * </pre>
-   *
-   * <code>string media_type = 4;</code>
-   * @return The mediaType.
-   */
-  java.lang.String getMediaType();
-  /**
-   * <pre>
-   * Media type. Set by the author. Empty means `application/octet-stream`.
-   * </pre>
-   *
-   * <code>string media_type = 4;</code>
-   * @return The bytes for mediaType.
-   */
-  com.google.protobuf.ByteString
-      getMediaTypeBytes();
-
-  /**
-   * <pre>
-   * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-   * </pre>
-   *
-   * <code>string kind = 5;</code>
-   * @return The kind.
-   */
-  java.lang.String getKind();
-  /**
-   * <pre>
-   * Kind of file: `file`, `image`, `audio`, `video`, `bytes` or `uri`. Set by the author. Empty means `file`.
-   * </pre>
-   *
-   * <code>string kind = 5;</code>
-   * @return The bytes for kind.
-   */
-  com.google.protobuf.ByteString
-      getKindBytes();
-
-  io.github.protolink_grpc.v1.FileContent.SourceCase getSourceCase();
 }

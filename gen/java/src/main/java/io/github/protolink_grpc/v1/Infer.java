@@ -51,28 +51,15 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.Infer.class, io.github.protolink_grpc.v1.Infer.Builder.class);
   }
 
-  private int bitField0_;
   public static final int PROMPT_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object prompt_ = "";
   /**
    * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
+   * Instruction. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string prompt = 1;</code>
-   * @return Whether the prompt field is set.
-   */
-  @java.lang.Override
-  public boolean hasPrompt() {
-    return ((bitField0_ & 0x00000001) != 0);
-  }
-  /**
-   * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string prompt = 1;</code>
+   * <code>string prompt = 1;</code>
    * @return The prompt.
    */
   @java.lang.Override
@@ -90,10 +77,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
+   * Instruction. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string prompt = 1;</code>
+   * <code>string prompt = 1;</code>
    * @return The bytes for prompt.
    */
   @java.lang.Override
@@ -116,22 +103,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object user_ = "";
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string user = 2;</code>
-   * @return Whether the user field is set.
-   */
-  @java.lang.Override
-  public boolean hasUser() {
-    return ((bitField0_ & 0x00000002) != 0);
-  }
-  /**
-   * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string user = 2;</code>
+   * <code>string user = 2;</code>
    * @return The user.
    */
   @java.lang.Override
@@ -149,10 +124,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string user = 2;</code>
+   * <code>string user = 2;</code>
    * @return The bytes for user.
    */
   @java.lang.Override
@@ -278,10 +253,10 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(prompt_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, prompt_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(user_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, user_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputSchemaJson_)) {
@@ -299,10 +274,10 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(prompt_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, prompt_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(user_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, user_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(outputSchemaJson_)) {
@@ -326,16 +301,10 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.Infer other = (io.github.protolink_grpc.v1.Infer) obj;
 
-    if (hasPrompt() != other.hasPrompt()) return false;
-    if (hasPrompt()) {
-      if (!getPrompt()
-          .equals(other.getPrompt())) return false;
-    }
-    if (hasUser() != other.hasUser()) return false;
-    if (hasUser()) {
-      if (!getUser()
-          .equals(other.getUser())) return false;
-    }
+    if (!getPrompt()
+        .equals(other.getPrompt())) return false;
+    if (!getUser()
+        .equals(other.getUser())) return false;
     if (!getOutputSchemaJson()
         .equals(other.getOutputSchemaJson())) return false;
     if (!getMetadataJson()
@@ -351,14 +320,10 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasPrompt()) {
-      hash = (37 * hash) + PROMPT_FIELD_NUMBER;
-      hash = (53 * hash) + getPrompt().hashCode();
-    }
-    if (hasUser()) {
-      hash = (37 * hash) + USER_FIELD_NUMBER;
-      hash = (53 * hash) + getUser().hashCode();
-    }
+    hash = (37 * hash) + PROMPT_FIELD_NUMBER;
+    hash = (53 * hash) + getPrompt().hashCode();
+    hash = (37 * hash) + USER_FIELD_NUMBER;
+    hash = (53 * hash) + getUser().hashCode();
     hash = (37 * hash) + OUTPUT_SCHEMA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getOutputSchemaJson().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
@@ -535,14 +500,11 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.Infer result) {
       int from_bitField0_ = bitField0_;
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.prompt_ = prompt_;
-        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.user_ = user_;
-        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.outputSchemaJson_ = outputSchemaJson_;
@@ -550,7 +512,6 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -565,12 +526,12 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.Infer other) {
       if (other == io.github.protolink_grpc.v1.Infer.getDefaultInstance()) return this;
-      if (other.hasPrompt()) {
+      if (!other.getPrompt().isEmpty()) {
         prompt_ = other.prompt_;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (other.hasUser()) {
+      if (!other.getUser().isEmpty()) {
         user_ = other.user_;
         bitField0_ |= 0x00000002;
         onChanged();
@@ -651,21 +612,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object prompt_ = "";
     /**
      * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
+     * Instruction. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string prompt = 1;</code>
-     * @return Whether the prompt field is set.
-     */
-    public boolean hasPrompt() {
-      return ((bitField0_ & 0x00000001) != 0);
-    }
-    /**
-     * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
-     * </pre>
-     *
-     * <code>optional string prompt = 1;</code>
+     * <code>string prompt = 1;</code>
      * @return The prompt.
      */
     public java.lang.String getPrompt() {
@@ -682,10 +632,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
+     * Instruction. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string prompt = 1;</code>
+     * <code>string prompt = 1;</code>
      * @return The bytes for prompt.
      */
     public com.google.protobuf.ByteString
@@ -703,10 +653,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
+     * Instruction. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string prompt = 1;</code>
+     * <code>string prompt = 1;</code>
      * @param value The prompt to set.
      * @return This builder for chaining.
      */
@@ -720,10 +670,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
+     * Instruction. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string prompt = 1;</code>
+     * <code>string prompt = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearPrompt() {
@@ -734,10 +684,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Instruction. Set by the caller. Unset and empty differ.
+     * Instruction. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string prompt = 1;</code>
+     * <code>string prompt = 1;</code>
      * @param value The bytes for prompt to set.
      * @return This builder for chaining.
      */
@@ -754,21 +704,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object user_ = "";
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string user = 2;</code>
-     * @return Whether the user field is set.
-     */
-    public boolean hasUser() {
-      return ((bitField0_ & 0x00000002) != 0);
-    }
-    /**
-     * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
-     * </pre>
-     *
-     * <code>optional string user = 2;</code>
+     * <code>string user = 2;</code>
      * @return The user.
      */
     public java.lang.String getUser() {
@@ -785,10 +724,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string user = 2;</code>
+     * <code>string user = 2;</code>
      * @return The bytes for user.
      */
     public com.google.protobuf.ByteString
@@ -806,10 +745,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string user = 2;</code>
+     * <code>string user = 2;</code>
      * @param value The user to set.
      * @return This builder for chaining.
      */
@@ -823,10 +762,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string user = 2;</code>
+     * <code>string user = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearUser() {
@@ -837,10 +776,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
      * </pre>
      *
-     * <code>optional string user = 2;</code>
+     * <code>string user = 2;</code>
      * @param value The bytes for user to set.
      * @return This builder for chaining.
      */

@@ -12,28 +12,19 @@ public interface InferOrBuilder extends
 
   /**
    * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
+   * Instruction. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string prompt = 1;</code>
-   * @return Whether the prompt field is set.
-   */
-  boolean hasPrompt();
-  /**
-   * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string prompt = 1;</code>
+   * <code>string prompt = 1;</code>
    * @return The prompt.
    */
   java.lang.String getPrompt();
   /**
    * <pre>
-   * Instruction. Set by the caller. Unset and empty differ.
+   * Instruction. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string prompt = 1;</code>
+   * <code>string prompt = 1;</code>
    * @return The bytes for prompt.
    */
   com.google.protobuf.ByteString
@@ -41,28 +32,19 @@ public interface InferOrBuilder extends
 
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string user = 2;</code>
-   * @return Whether the user field is set.
-   */
-  boolean hasUser();
-  /**
-   * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string user = 2;</code>
+   * <code>string user = 2;</code>
    * @return The user.
    */
   java.lang.String getUser();
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Unset and empty differ.
+   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
    * </pre>
    *
-   * <code>optional string user = 2;</code>
+   * <code>string user = 2;</code>
    * @return The bytes for user.
    */
   com.google.protobuf.ByteString

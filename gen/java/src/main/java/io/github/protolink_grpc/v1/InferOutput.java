@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
       implements com.google.protobuf.Internal.EnumLite,
           com.google.protobuf.AbstractMessage.InternalOneOfEnum {
     TEXT(1),
-    VALUE_JSON(2),
+    VALUE(2),
     CONTENT_NOT_SET(0);
     private final int value;
     private ContentCase(int value) {
@@ -73,7 +73,7 @@ private static final long serialVersionUID = 0L;
     public static ContentCase forNumber(int value) {
       switch (value) {
         case 1: return TEXT;
-        case 2: return VALUE_JSON;
+        case 2: return VALUE;
         case 0: return CONTENT_NOT_SET;
         default: return null;
       }
@@ -153,68 +153,47 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int VALUE_JSON_FIELD_NUMBER = 2;
+  public static final int VALUE_FIELD_NUMBER = 2;
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return Whether the valueJson field is set.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
+   * @return Whether the value field is set.
    */
-  public boolean hasValueJson() {
+  @java.lang.Override
+  public boolean hasValue() {
     return contentCase_ == 2;
   }
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return The valueJson.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
+   * @return The value.
    */
-  public java.lang.String getValueJson() {
-    java.lang.Object ref = "";
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.Payload getValue() {
     if (contentCase_ == 2) {
-      ref = content_;
+       return (io.github.protolink_grpc.v1.Payload) content_;
     }
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      if (contentCase_ == 2) {
-        content_ = s;
-      }
-      return s;
-    }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
   }
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return The bytes for valueJson.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
    */
-  public com.google.protobuf.ByteString
-      getValueJsonBytes() {
-    java.lang.Object ref = "";
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getValueOrBuilder() {
     if (contentCase_ == 2) {
-      ref = content_;
+       return (io.github.protolink_grpc.v1.Payload) content_;
     }
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      if (contentCase_ == 2) {
-        content_ = b;
-      }
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
   }
 
   private byte memoizedIsInitialized = -1;
@@ -235,7 +214,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.GeneratedMessage.writeString(output, 1, content_);
     }
     if (contentCase_ == 2) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, content_);
+      output.writeMessage(2, (io.github.protolink_grpc.v1.Payload) content_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -250,7 +229,8 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, content_);
     }
     if (contentCase_ == 2) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, content_);
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, (io.github.protolink_grpc.v1.Payload) content_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -274,8 +254,8 @@ private static final long serialVersionUID = 0L;
             .equals(other.getText())) return false;
         break;
       case 2:
-        if (!getValueJson()
-            .equals(other.getValueJson())) return false;
+        if (!getValue()
+            .equals(other.getValue())) return false;
         break;
       case 0:
       default:
@@ -297,8 +277,8 @@ private static final long serialVersionUID = 0L;
         hash = (53 * hash) + getText().hashCode();
         break;
       case 2:
-        hash = (37 * hash) + VALUE_JSON_FIELD_NUMBER;
-        hash = (53 * hash) + getValueJson().hashCode();
+        hash = (37 * hash) + VALUE_FIELD_NUMBER;
+        hash = (53 * hash) + getValue().hashCode();
         break;
       case 0:
       default:
@@ -438,6 +418,9 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
+      if (valueBuilder_ != null) {
+        valueBuilder_.clear();
+      }
       contentCase_ = 0;
       content_ = null;
       return this;
@@ -479,6 +462,10 @@ private static final long serialVersionUID = 0L;
     private void buildPartialOneofs(io.github.protolink_grpc.v1.InferOutput result) {
       result.contentCase_ = contentCase_;
       result.content_ = this.content_;
+      if (contentCase_ == 2 &&
+          valueBuilder_ != null) {
+        result.content_ = valueBuilder_.build();
+      }
     }
 
     @java.lang.Override
@@ -500,10 +487,8 @@ private static final long serialVersionUID = 0L;
           onChanged();
           break;
         }
-        case VALUE_JSON: {
-          contentCase_ = 2;
-          content_ = other.content_;
-          onChanged();
+        case VALUE: {
+          mergeValue(other.getValue());
           break;
         }
         case CONTENT_NOT_SET: {
@@ -543,9 +528,10 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              java.lang.String s = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetValueFieldBuilder().getBuilder(),
+                  extensionRegistry);
               contentCase_ = 2;
-              content_ = s;
               break;
             } // case 18
             default: {
@@ -697,121 +683,182 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> valueBuilder_;
     /**
      * <pre>
-     * Answer as any JSON value. Set by the agent.
+     * Answer as any value. Set by the agent.
      * </pre>
      *
-     * <code>string value_json = 2;</code>
-     * @return Whether the valueJson field is set.
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     * @return Whether the value field is set.
      */
     @java.lang.Override
-    public boolean hasValueJson() {
+    public boolean hasValue() {
       return contentCase_ == 2;
     }
     /**
      * <pre>
-     * Answer as any JSON value. Set by the agent.
+     * Answer as any value. Set by the agent.
      * </pre>
      *
-     * <code>string value_json = 2;</code>
-     * @return The valueJson.
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     * @return The value.
      */
     @java.lang.Override
-    public java.lang.String getValueJson() {
-      java.lang.Object ref = "";
-      if (contentCase_ == 2) {
-        ref = content_;
-      }
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
+    public io.github.protolink_grpc.v1.Payload getValue() {
+      if (valueBuilder_ == null) {
         if (contentCase_ == 2) {
-          content_ = s;
+          return (io.github.protolink_grpc.v1.Payload) content_;
         }
-        return s;
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Answer as any JSON value. Set by the agent.
-     * </pre>
-     *
-     * <code>string value_json = 2;</code>
-     * @return The bytes for valueJson.
-     */
-    @java.lang.Override
-    public com.google.protobuf.ByteString
-        getValueJsonBytes() {
-      java.lang.Object ref = "";
-      if (contentCase_ == 2) {
-        ref = content_;
-      }
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
         if (contentCase_ == 2) {
-          content_ = b;
+          return valueBuilder_.getMessage();
         }
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Answer as any JSON value. Set by the agent.
+     * Answer as any value. Set by the agent.
      * </pre>
      *
-     * <code>string value_json = 2;</code>
-     * @param value The valueJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload value = 2;</code>
      */
-    public Builder setValueJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      contentCase_ = 2;
-      content_ = value;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Answer as any JSON value. Set by the agent.
-     * </pre>
-     *
-     * <code>string value_json = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearValueJson() {
-      if (contentCase_ == 2) {
-        contentCase_ = 0;
-        content_ = null;
+    public Builder setValue(io.github.protolink_grpc.v1.Payload value) {
+      if (valueBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        content_ = value;
         onChanged();
+      } else {
+        valueBuilder_.setMessage(value);
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Answer as any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     */
+    public Builder setValue(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (valueBuilder_ == null) {
+        content_ = builderForValue.build();
+        onChanged();
+      } else {
+        valueBuilder_.setMessage(builderForValue.build());
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Answer as any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     */
+    public Builder mergeValue(io.github.protolink_grpc.v1.Payload value) {
+      if (valueBuilder_ == null) {
+        if (contentCase_ == 2 &&
+            content_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          content_ = io.github.protolink_grpc.v1.Payload.newBuilder((io.github.protolink_grpc.v1.Payload) content_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          content_ = value;
+        }
+        onChanged();
+      } else {
+        if (contentCase_ == 2) {
+          valueBuilder_.mergeFrom(value);
+        } else {
+          valueBuilder_.setMessage(value);
+        }
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Answer as any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     */
+    public Builder clearValue() {
+      if (valueBuilder_ == null) {
+        if (contentCase_ == 2) {
+          contentCase_ = 0;
+          content_ = null;
+          onChanged();
+        }
+      } else {
+        if (contentCase_ == 2) {
+          contentCase_ = 0;
+          content_ = null;
+        }
+        valueBuilder_.clear();
       }
       return this;
     }
     /**
      * <pre>
-     * Answer as any JSON value. Set by the agent.
+     * Answer as any value. Set by the agent.
      * </pre>
      *
-     * <code>string value_json = 2;</code>
-     * @param value The bytes for valueJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload value = 2;</code>
      */
-    public Builder setValueJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
+    public io.github.protolink_grpc.v1.Payload.Builder getValueBuilder() {
+      return internalGetValueFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Answer as any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getValueOrBuilder() {
+      if ((contentCase_ == 2) && (valueBuilder_ != null)) {
+        return valueBuilder_.getMessageOrBuilder();
+      } else {
+        if (contentCase_ == 2) {
+          return (io.github.protolink_grpc.v1.Payload) content_;
+        }
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * Answer as any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload value = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetValueFieldBuilder() {
+      if (valueBuilder_ == null) {
+        if (!(contentCase_ == 2)) {
+          content_ = io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+        }
+        valueBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                (io.github.protolink_grpc.v1.Payload) content_,
+                getParentForChildren(),
+                isClean());
+        content_ = null;
+      }
       contentCase_ = 2;
-      content_ = value;
       onChanged();
-      return this;
+      return valueBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.InferOutput)

@@ -41,32 +41,30 @@ public interface InferOutputOrBuilder extends
 
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return Whether the valueJson field is set.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
+   * @return Whether the value field is set.
    */
-  boolean hasValueJson();
+  boolean hasValue();
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return The valueJson.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
+   * @return The value.
    */
-  java.lang.String getValueJson();
+  io.github.protolink_grpc.v1.Payload getValue();
   /**
    * <pre>
-   * Answer as any JSON value. Set by the agent.
+   * Answer as any value. Set by the agent.
    * </pre>
    *
-   * <code>string value_json = 2;</code>
-   * @return The bytes for valueJson.
+   * <code>.plgrpc.v1.Payload value = 2;</code>
    */
-  com.google.protobuf.ByteString
-      getValueJsonBytes();
+  io.github.protolink_grpc.v1.PayloadOrBuilder getValueOrBuilder();
 
   io.github.protolink_grpc.v1.InferOutput.ContentCase getContentCase();
 }

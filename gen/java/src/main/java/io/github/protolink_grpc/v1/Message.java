@@ -106,7 +106,7 @@ private static final long serialVersionUID = 0L;
    * Who speaks. Set by the author. Default: user.
    * </pre>
    *
-   * <code>.plgrpc.v1.Role role = 2;</code>
+   * <code>.plgrpc.v1.MessageRole role = 2;</code>
    * @return The enum numeric value on the wire for role.
    */
   @java.lang.Override public int getRoleValue() {
@@ -117,12 +117,12 @@ private static final long serialVersionUID = 0L;
    * Who speaks. Set by the author. Default: user.
    * </pre>
    *
-   * <code>.plgrpc.v1.Role role = 2;</code>
+   * <code>.plgrpc.v1.MessageRole role = 2;</code>
    * @return The role.
    */
-  @java.lang.Override public io.github.protolink_grpc.v1.Role getRole() {
-    io.github.protolink_grpc.v1.Role result = io.github.protolink_grpc.v1.Role.forNumber(role_);
-    return result == null ? io.github.protolink_grpc.v1.Role.UNRECOGNIZED : result;
+  @java.lang.Override public io.github.protolink_grpc.v1.MessageRole getRole() {
+    io.github.protolink_grpc.v1.MessageRole result = io.github.protolink_grpc.v1.MessageRole.forNumber(role_);
+    return result == null ? io.github.protolink_grpc.v1.MessageRole.UNRECOGNIZED : result;
   }
 
   public static final int PARTS_FIELD_NUMBER = 3;
@@ -288,7 +288,7 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(id_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, id_);
     }
-    if (role_ != io.github.protolink_grpc.v1.Role.ROLE_UNSPECIFIED.getNumber()) {
+    if (role_ != io.github.protolink_grpc.v1.MessageRole.MESSAGE_ROLE_UNSPECIFIED.getNumber()) {
       output.writeEnum(2, role_);
     }
     for (int i = 0; i < parts_.size(); i++) {
@@ -312,7 +312,7 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(id_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, id_);
     }
-    if (role_ != io.github.protolink_grpc.v1.Role.ROLE_UNSPECIFIED.getNumber()) {
+    if (role_ != io.github.protolink_grpc.v1.MessageRole.MESSAGE_ROLE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(2, role_);
     }
@@ -831,7 +831,7 @@ private static final long serialVersionUID = 0L;
      * Who speaks. Set by the author. Default: user.
      * </pre>
      *
-     * <code>.plgrpc.v1.Role role = 2;</code>
+     * <code>.plgrpc.v1.MessageRole role = 2;</code>
      * @return The enum numeric value on the wire for role.
      */
     @java.lang.Override public int getRoleValue() {
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
      * Who speaks. Set by the author. Default: user.
      * </pre>
      *
-     * <code>.plgrpc.v1.Role role = 2;</code>
+     * <code>.plgrpc.v1.MessageRole role = 2;</code>
      * @param value The enum numeric value on the wire for role to set.
      * @return This builder for chaining.
      */
@@ -857,24 +857,24 @@ private static final long serialVersionUID = 0L;
      * Who speaks. Set by the author. Default: user.
      * </pre>
      *
-     * <code>.plgrpc.v1.Role role = 2;</code>
+     * <code>.plgrpc.v1.MessageRole role = 2;</code>
      * @return The role.
      */
     @java.lang.Override
-    public io.github.protolink_grpc.v1.Role getRole() {
-      io.github.protolink_grpc.v1.Role result = io.github.protolink_grpc.v1.Role.forNumber(role_);
-      return result == null ? io.github.protolink_grpc.v1.Role.UNRECOGNIZED : result;
+    public io.github.protolink_grpc.v1.MessageRole getRole() {
+      io.github.protolink_grpc.v1.MessageRole result = io.github.protolink_grpc.v1.MessageRole.forNumber(role_);
+      return result == null ? io.github.protolink_grpc.v1.MessageRole.UNRECOGNIZED : result;
     }
     /**
      * <pre>
      * Who speaks. Set by the author. Default: user.
      * </pre>
      *
-     * <code>.plgrpc.v1.Role role = 2;</code>
+     * <code>.plgrpc.v1.MessageRole role = 2;</code>
      * @param value The role to set.
      * @return This builder for chaining.
      */
-    public Builder setRole(io.github.protolink_grpc.v1.Role value) {
+    public Builder setRole(io.github.protolink_grpc.v1.MessageRole value) {
       if (value == null) { throw new NullPointerException(); }
       bitField0_ |= 0x00000002;
       role_ = value.getNumber();
@@ -886,7 +886,7 @@ private static final long serialVersionUID = 0L;
      * Who speaks. Set by the author. Default: user.
      * </pre>
      *
-     * <code>.plgrpc.v1.Role role = 2;</code>
+     * <code>.plgrpc.v1.MessageRole role = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearRole() {

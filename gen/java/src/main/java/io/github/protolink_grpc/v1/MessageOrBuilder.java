@@ -35,7 +35,7 @@ public interface MessageOrBuilder extends
    * Who speaks. Set by the author. Default: user.
    * </pre>
    *
-   * <code>.plgrpc.v1.Role role = 2;</code>
+   * <code>.plgrpc.v1.MessageRole role = 2;</code>
    * @return The enum numeric value on the wire for role.
    */
   int getRoleValue();
@@ -44,10 +44,10 @@ public interface MessageOrBuilder extends
    * Who speaks. Set by the author. Default: user.
    * </pre>
    *
-   * <code>.plgrpc.v1.Role role = 2;</code>
+   * <code>.plgrpc.v1.MessageRole role = 2;</code>
    * @return The role.
    */
-  io.github.protolink_grpc.v1.Role getRole();
+  io.github.protolink_grpc.v1.MessageRole getRole();
 
   /**
    * <pre>

@@ -9,8 +9,8 @@ package io.github.protolink_grpc.v1;
  * <pre>
  * Part is one atomic piece of content. Exactly one content kind is set.
  *
- * Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
- * at most 100 levels deep.
+ * Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+ * their digits. Such text is at most 100 levels deep.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Part}
@@ -60,17 +60,15 @@ private static final long serialVersionUID = 0L;
       implements com.google.protobuf.Internal.EnumLite,
           com.google.protobuf.AbstractMessage.InternalOneOfEnum {
     TEXT(1),
-    DATA_JSON(2),
+    DATA(2),
     FILE(3),
     TOOL_CALL(4),
     TOOL_OUTPUT(5),
     INFER(6),
     INFER_OUTPUT(7),
-    ERROR(8),
-    STATUS(9),
-    ROUTE(10),
-    DECISION(11),
-    CUSTOM(12),
+    FAILURE(8),
+    ROUTE(9),
+    CUSTOM(10),
     CONTENT_NOT_SET(0);
     private final int value;
     private ContentCase(int value) {
@@ -89,17 +87,15 @@ private static final long serialVersionUID = 0L;
     public static ContentCase forNumber(int value) {
       switch (value) {
         case 1: return TEXT;
-        case 2: return DATA_JSON;
+        case 2: return DATA;
         case 3: return FILE;
         case 4: return TOOL_CALL;
         case 5: return TOOL_OUTPUT;
         case 6: return INFER;
         case 7: return INFER_OUTPUT;
-        case 8: return ERROR;
-        case 9: return STATUS;
-        case 10: return ROUTE;
-        case 11: return DECISION;
-        case 12: return CUSTOM;
+        case 8: return FAILURE;
+        case 9: return ROUTE;
+        case 10: return CUSTOM;
         case 0: return CONTENT_NOT_SET;
         default: return null;
       }
@@ -179,68 +175,47 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int DATA_JSON_FIELD_NUMBER = 2;
+  public static final int DATA_FIELD_NUMBER = 2;
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return Whether the dataJson field is set.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
+   * @return Whether the data field is set.
    */
-  public boolean hasDataJson() {
+  @java.lang.Override
+  public boolean hasData() {
     return contentCase_ == 2;
   }
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return The dataJson.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
+   * @return The data.
    */
-  public java.lang.String getDataJson() {
-    java.lang.Object ref = "";
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.Payload getData() {
     if (contentCase_ == 2) {
-      ref = content_;
+       return (io.github.protolink_grpc.v1.Payload) content_;
     }
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      if (contentCase_ == 2) {
-        content_ = s;
-      }
-      return s;
-    }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
   }
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return The bytes for dataJson.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
    */
-  public com.google.protobuf.ByteString
-      getDataJsonBytes() {
-    java.lang.Object ref = "";
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder() {
     if (contentCase_ == 2) {
-      ref = content_;
+       return (io.github.protolink_grpc.v1.Payload) content_;
     }
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      if (contentCase_ == 2) {
-        content_ = b;
-      }
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
   }
 
   public static final int FILE_FIELD_NUMBER = 3;
@@ -458,202 +433,116 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.InferOutput.getDefaultInstance();
   }
 
-  public static final int ERROR_FIELD_NUMBER = 8;
+  public static final int FAILURE_FIELD_NUMBER = 8;
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-   * @return Whether the error field is set.
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public boolean hasError() {
+  public boolean hasFailure() {
     return contentCase_ == 8;
   }
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ErrorDetail getError() {
+  public io.github.protolink_grpc.v1.Failure getFailure() {
     if (contentCase_ == 8) {
-       return (io.github.protolink_grpc.v1.ErrorDetail) content_;
+       return (io.github.protolink_grpc.v1.Failure) content_;
     }
-    return io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+    return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
   }
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ErrorDetailOrBuilder getErrorOrBuilder() {
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
     if (contentCase_ == 8) {
-       return (io.github.protolink_grpc.v1.ErrorDetail) content_;
+       return (io.github.protolink_grpc.v1.Failure) content_;
     }
-    return io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+    return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
   }
 
-  public static final int STATUS_FIELD_NUMBER = 9;
+  public static final int ROUTE_FIELD_NUMBER = 9;
   /**
    * <pre>
-   * A note about the state of the work. Set by the agent.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   * @return Whether the status field is set.
-   */
-  @java.lang.Override
-  public boolean hasStatus() {
-    return contentCase_ == 9;
-  }
-  /**
-   * <pre>
-   * A note about the state of the work. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   * @return The status.
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.StatusNote getStatus() {
-    if (contentCase_ == 9) {
-       return (io.github.protolink_grpc.v1.StatusNote) content_;
-    }
-    return io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-  }
-  /**
-   * <pre>
-   * A note about the state of the work. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.StatusNoteOrBuilder getStatusOrBuilder() {
-    if (contentCase_ == 9) {
-       return (io.github.protolink_grpc.v1.StatusNote) content_;
-    }
-    return io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-  }
-
-  public static final int ROUTE_FIELD_NUMBER = 10;
-  /**
-   * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    * @return Whether the route field is set.
    */
   @java.lang.Override
   public boolean hasRoute() {
-    return contentCase_ == 10;
+    return contentCase_ == 9;
   }
   /**
    * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    * @return The route.
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.RouteDecision getRoute() {
-    if (contentCase_ == 10) {
+    if (contentCase_ == 9) {
        return (io.github.protolink_grpc.v1.RouteDecision) content_;
     }
     return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
   }
   /**
    * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.RouteDecisionOrBuilder getRouteOrBuilder() {
-    if (contentCase_ == 10) {
+    if (contentCase_ == 9) {
        return (io.github.protolink_grpc.v1.RouteDecision) content_;
     }
     return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
   }
 
-  public static final int DECISION_FIELD_NUMBER = 11;
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   * @return Whether the decision field is set.
-   */
-  @java.lang.Override
-  public boolean hasDecision() {
-    return contentCase_ == 11;
-  }
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   * @return The decision.
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.RouteDecision getDecision() {
-    if (contentCase_ == 11) {
-       return (io.github.protolink_grpc.v1.RouteDecision) content_;
-    }
-    return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-  }
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.RouteDecisionOrBuilder getDecisionOrBuilder() {
-    if (contentCase_ == 11) {
-       return (io.github.protolink_grpc.v1.RouteDecision) content_;
-    }
-    return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-  }
-
-  public static final int CUSTOM_FIELD_NUMBER = 12;
+  public static final int CUSTOM_FIELD_NUMBER = 10;
   /**
    * <pre>
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    * @return Whether the custom field is set.
    */
   @java.lang.Override
   public boolean hasCustom() {
-    return contentCase_ == 12;
+    return contentCase_ == 10;
   }
   /**
    * <pre>
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    * @return The custom.
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.CustomContent getCustom() {
-    if (contentCase_ == 12) {
+    if (contentCase_ == 10) {
        return (io.github.protolink_grpc.v1.CustomContent) content_;
     }
     return io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
@@ -663,11 +552,11 @@ private static final long serialVersionUID = 0L;
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.CustomContentOrBuilder getCustomOrBuilder() {
-    if (contentCase_ == 12) {
+    if (contentCase_ == 10) {
        return (io.github.protolink_grpc.v1.CustomContent) content_;
     }
     return io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
@@ -832,7 +721,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.GeneratedMessage.writeString(output, 1, content_);
     }
     if (contentCase_ == 2) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, content_);
+      output.writeMessage(2, (io.github.protolink_grpc.v1.Payload) content_);
     }
     if (contentCase_ == 3) {
       output.writeMessage(3, (io.github.protolink_grpc.v1.FileContent) content_);
@@ -850,19 +739,13 @@ private static final long serialVersionUID = 0L;
       output.writeMessage(7, (io.github.protolink_grpc.v1.InferOutput) content_);
     }
     if (contentCase_ == 8) {
-      output.writeMessage(8, (io.github.protolink_grpc.v1.ErrorDetail) content_);
+      output.writeMessage(8, (io.github.protolink_grpc.v1.Failure) content_);
     }
     if (contentCase_ == 9) {
-      output.writeMessage(9, (io.github.protolink_grpc.v1.StatusNote) content_);
+      output.writeMessage(9, (io.github.protolink_grpc.v1.RouteDecision) content_);
     }
     if (contentCase_ == 10) {
-      output.writeMessage(10, (io.github.protolink_grpc.v1.RouteDecision) content_);
-    }
-    if (contentCase_ == 11) {
-      output.writeMessage(11, (io.github.protolink_grpc.v1.RouteDecision) content_);
-    }
-    if (contentCase_ == 12) {
-      output.writeMessage(12, (io.github.protolink_grpc.v1.CustomContent) content_);
+      output.writeMessage(10, (io.github.protolink_grpc.v1.CustomContent) content_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fallbackText_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 13, fallbackText_);
@@ -886,7 +769,8 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, content_);
     }
     if (contentCase_ == 2) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, content_);
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, (io.github.protolink_grpc.v1.Payload) content_);
     }
     if (contentCase_ == 3) {
       size += com.google.protobuf.CodedOutputStream
@@ -910,23 +794,15 @@ private static final long serialVersionUID = 0L;
     }
     if (contentCase_ == 8) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(8, (io.github.protolink_grpc.v1.ErrorDetail) content_);
+        .computeMessageSize(8, (io.github.protolink_grpc.v1.Failure) content_);
     }
     if (contentCase_ == 9) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(9, (io.github.protolink_grpc.v1.StatusNote) content_);
+        .computeMessageSize(9, (io.github.protolink_grpc.v1.RouteDecision) content_);
     }
     if (contentCase_ == 10) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(10, (io.github.protolink_grpc.v1.RouteDecision) content_);
-    }
-    if (contentCase_ == 11) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(11, (io.github.protolink_grpc.v1.RouteDecision) content_);
-    }
-    if (contentCase_ == 12) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(12, (io.github.protolink_grpc.v1.CustomContent) content_);
+        .computeMessageSize(10, (io.github.protolink_grpc.v1.CustomContent) content_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fallbackText_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(13, fallbackText_);
@@ -965,8 +841,8 @@ private static final long serialVersionUID = 0L;
             .equals(other.getText())) return false;
         break;
       case 2:
-        if (!getDataJson()
-            .equals(other.getDataJson())) return false;
+        if (!getData()
+            .equals(other.getData())) return false;
         break;
       case 3:
         if (!getFile()
@@ -989,22 +865,14 @@ private static final long serialVersionUID = 0L;
             .equals(other.getInferOutput())) return false;
         break;
       case 8:
-        if (!getError()
-            .equals(other.getError())) return false;
+        if (!getFailure()
+            .equals(other.getFailure())) return false;
         break;
       case 9:
-        if (!getStatus()
-            .equals(other.getStatus())) return false;
-        break;
-      case 10:
         if (!getRoute()
             .equals(other.getRoute())) return false;
         break;
-      case 11:
-        if (!getDecision()
-            .equals(other.getDecision())) return false;
-        break;
-      case 12:
+      case 10:
         if (!getCustom()
             .equals(other.getCustom())) return false;
         break;
@@ -1034,8 +902,8 @@ private static final long serialVersionUID = 0L;
         hash = (53 * hash) + getText().hashCode();
         break;
       case 2:
-        hash = (37 * hash) + DATA_JSON_FIELD_NUMBER;
-        hash = (53 * hash) + getDataJson().hashCode();
+        hash = (37 * hash) + DATA_FIELD_NUMBER;
+        hash = (53 * hash) + getData().hashCode();
         break;
       case 3:
         hash = (37 * hash) + FILE_FIELD_NUMBER;
@@ -1058,22 +926,14 @@ private static final long serialVersionUID = 0L;
         hash = (53 * hash) + getInferOutput().hashCode();
         break;
       case 8:
-        hash = (37 * hash) + ERROR_FIELD_NUMBER;
-        hash = (53 * hash) + getError().hashCode();
+        hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+        hash = (53 * hash) + getFailure().hashCode();
         break;
       case 9:
-        hash = (37 * hash) + STATUS_FIELD_NUMBER;
-        hash = (53 * hash) + getStatus().hashCode();
-        break;
-      case 10:
         hash = (37 * hash) + ROUTE_FIELD_NUMBER;
         hash = (53 * hash) + getRoute().hashCode();
         break;
-      case 11:
-        hash = (37 * hash) + DECISION_FIELD_NUMBER;
-        hash = (53 * hash) + getDecision().hashCode();
-        break;
-      case 12:
+      case 10:
         hash = (37 * hash) + CUSTOM_FIELD_NUMBER;
         hash = (53 * hash) + getCustom().hashCode();
         break;
@@ -1181,8 +1041,8 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * Part is one atomic piece of content. Exactly one content kind is set.
    *
-   * Arbitrary JSON travels as UTF-8 JSON text in fields that end in `_json`, so that integers keep all their digits. Such text is
-   * at most 100 levels deep.
+   * Values of users are Payloads. Metadata and schemas travel as UTF-8 JSON text in fields that end in `_json`, so that integers keep all
+   * their digits. Such text is at most 100 levels deep.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Part}
@@ -1218,6 +1078,9 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
+      if (dataBuilder_ != null) {
+        dataBuilder_.clear();
+      }
       if (fileBuilder_ != null) {
         fileBuilder_.clear();
       }
@@ -1233,17 +1096,11 @@ private static final long serialVersionUID = 0L;
       if (inferOutputBuilder_ != null) {
         inferOutputBuilder_.clear();
       }
-      if (errorBuilder_ != null) {
-        errorBuilder_.clear();
-      }
-      if (statusBuilder_ != null) {
-        statusBuilder_.clear();
+      if (failureBuilder_ != null) {
+        failureBuilder_.clear();
       }
       if (routeBuilder_ != null) {
         routeBuilder_.clear();
-      }
-      if (decisionBuilder_ != null) {
-        decisionBuilder_.clear();
       }
       if (customBuilder_ != null) {
         customBuilder_.clear();
@@ -1287,13 +1144,13 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.Part result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.fallbackText_ = fallbackText_;
       }
-      if (((from_bitField0_ & 0x00002000) != 0)) {
+      if (((from_bitField0_ & 0x00000800) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      if (((from_bitField0_ & 0x00004000) != 0)) {
+      if (((from_bitField0_ & 0x00001000) != 0)) {
         result.mediaType_ = mediaType_;
       }
     }
@@ -1301,6 +1158,10 @@ private static final long serialVersionUID = 0L;
     private void buildPartialOneofs(io.github.protolink_grpc.v1.Part result) {
       result.contentCase_ = contentCase_;
       result.content_ = this.content_;
+      if (contentCase_ == 2 &&
+          dataBuilder_ != null) {
+        result.content_ = dataBuilder_.build();
+      }
       if (contentCase_ == 3 &&
           fileBuilder_ != null) {
         result.content_ = fileBuilder_.build();
@@ -1322,22 +1183,14 @@ private static final long serialVersionUID = 0L;
         result.content_ = inferOutputBuilder_.build();
       }
       if (contentCase_ == 8 &&
-          errorBuilder_ != null) {
-        result.content_ = errorBuilder_.build();
+          failureBuilder_ != null) {
+        result.content_ = failureBuilder_.build();
       }
       if (contentCase_ == 9 &&
-          statusBuilder_ != null) {
-        result.content_ = statusBuilder_.build();
-      }
-      if (contentCase_ == 10 &&
           routeBuilder_ != null) {
         result.content_ = routeBuilder_.build();
       }
-      if (contentCase_ == 11 &&
-          decisionBuilder_ != null) {
-        result.content_ = decisionBuilder_.build();
-      }
-      if (contentCase_ == 12 &&
+      if (contentCase_ == 10 &&
           customBuilder_ != null) {
         result.content_ = customBuilder_.build();
       }
@@ -1357,17 +1210,17 @@ private static final long serialVersionUID = 0L;
       if (other == io.github.protolink_grpc.v1.Part.getDefaultInstance()) return this;
       if (!other.getFallbackText().isEmpty()) {
         fallbackText_ = other.fallbackText_;
-        bitField0_ |= 0x00001000;
+        bitField0_ |= 0x00000400;
         onChanged();
       }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
-        bitField0_ |= 0x00002000;
+        bitField0_ |= 0x00000800;
         onChanged();
       }
       if (!other.getMediaType().isEmpty()) {
         mediaType_ = other.mediaType_;
-        bitField0_ |= 0x00004000;
+        bitField0_ |= 0x00001000;
         onChanged();
       }
       switch (other.getContentCase()) {
@@ -1377,10 +1230,8 @@ private static final long serialVersionUID = 0L;
           onChanged();
           break;
         }
-        case DATA_JSON: {
-          contentCase_ = 2;
-          content_ = other.content_;
-          onChanged();
+        case DATA: {
+          mergeData(other.getData());
           break;
         }
         case FILE: {
@@ -1403,20 +1254,12 @@ private static final long serialVersionUID = 0L;
           mergeInferOutput(other.getInferOutput());
           break;
         }
-        case ERROR: {
-          mergeError(other.getError());
-          break;
-        }
-        case STATUS: {
-          mergeStatus(other.getStatus());
+        case FAILURE: {
+          mergeFailure(other.getFailure());
           break;
         }
         case ROUTE: {
           mergeRoute(other.getRoute());
-          break;
-        }
-        case DECISION: {
-          mergeDecision(other.getDecision());
           break;
         }
         case CUSTOM: {
@@ -1460,9 +1303,10 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              java.lang.String s = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetDataFieldBuilder().getBuilder(),
+                  extensionRegistry);
               contentCase_ = 2;
-              content_ = s;
               break;
             } // case 18
             case 26: {
@@ -1502,52 +1346,38 @@ private static final long serialVersionUID = 0L;
             } // case 58
             case 66: {
               input.readMessage(
-                  internalGetErrorFieldBuilder().getBuilder(),
+                  internalGetFailureFieldBuilder().getBuilder(),
                   extensionRegistry);
               contentCase_ = 8;
               break;
             } // case 66
             case 74: {
               input.readMessage(
-                  internalGetStatusFieldBuilder().getBuilder(),
+                  internalGetRouteFieldBuilder().getBuilder(),
                   extensionRegistry);
               contentCase_ = 9;
               break;
             } // case 74
             case 82: {
               input.readMessage(
-                  internalGetRouteFieldBuilder().getBuilder(),
+                  internalGetCustomFieldBuilder().getBuilder(),
                   extensionRegistry);
               contentCase_ = 10;
               break;
             } // case 82
-            case 90: {
-              input.readMessage(
-                  internalGetDecisionFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              contentCase_ = 11;
-              break;
-            } // case 90
-            case 98: {
-              input.readMessage(
-                  internalGetCustomFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              contentCase_ = 12;
-              break;
-            } // case 98
             case 106: {
               fallbackText_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00001000;
+              bitField0_ |= 0x00000400;
               break;
             } // case 106
             case 114: {
               metadataJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00002000;
+              bitField0_ |= 0x00000800;
               break;
             } // case 114
             case 122: {
               mediaType_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00004000;
+              bitField0_ |= 0x00001000;
               break;
             } // case 122
             default: {
@@ -1699,121 +1529,182 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> dataBuilder_;
     /**
      * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
      * </pre>
      *
-     * <code>string data_json = 2;</code>
-     * @return Whether the dataJson field is set.
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     * @return Whether the data field is set.
      */
     @java.lang.Override
-    public boolean hasDataJson() {
+    public boolean hasData() {
       return contentCase_ == 2;
     }
     /**
      * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
      * </pre>
      *
-     * <code>string data_json = 2;</code>
-     * @return The dataJson.
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     * @return The data.
      */
     @java.lang.Override
-    public java.lang.String getDataJson() {
-      java.lang.Object ref = "";
-      if (contentCase_ == 2) {
-        ref = content_;
-      }
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
+    public io.github.protolink_grpc.v1.Payload getData() {
+      if (dataBuilder_ == null) {
         if (contentCase_ == 2) {
-          content_ = s;
+          return (io.github.protolink_grpc.v1.Payload) content_;
         }
-        return s;
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
-     * </pre>
-     *
-     * <code>string data_json = 2;</code>
-     * @return The bytes for dataJson.
-     */
-    @java.lang.Override
-    public com.google.protobuf.ByteString
-        getDataJsonBytes() {
-      java.lang.Object ref = "";
-      if (contentCase_ == 2) {
-        ref = content_;
-      }
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
         if (contentCase_ == 2) {
-          content_ = b;
+          return dataBuilder_.getMessage();
         }
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
      * </pre>
      *
-     * <code>string data_json = 2;</code>
-     * @param value The dataJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload data = 2;</code>
      */
-    public Builder setDataJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      contentCase_ = 2;
-      content_ = value;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
-     * </pre>
-     *
-     * <code>string data_json = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDataJson() {
-      if (contentCase_ == 2) {
-        contentCase_ = 0;
-        content_ = null;
+    public Builder setData(io.github.protolink_grpc.v1.Payload value) {
+      if (dataBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        content_ = value;
         onChanged();
+      } else {
+        dataBuilder_.setMessage(value);
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     */
+    public Builder setData(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (dataBuilder_ == null) {
+        content_ = builderForValue.build();
+        onChanged();
+      } else {
+        dataBuilder_.setMessage(builderForValue.build());
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     */
+    public Builder mergeData(io.github.protolink_grpc.v1.Payload value) {
+      if (dataBuilder_ == null) {
+        if (contentCase_ == 2 &&
+            content_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          content_ = io.github.protolink_grpc.v1.Payload.newBuilder((io.github.protolink_grpc.v1.Payload) content_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          content_ = value;
+        }
+        onChanged();
+      } else {
+        if (contentCase_ == 2) {
+          dataBuilder_.mergeFrom(value);
+        } else {
+          dataBuilder_.setMessage(value);
+        }
+      }
+      contentCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     */
+    public Builder clearData() {
+      if (dataBuilder_ == null) {
+        if (contentCase_ == 2) {
+          contentCase_ = 0;
+          content_ = null;
+          onChanged();
+        }
+      } else {
+        if (contentCase_ == 2) {
+          contentCase_ = 0;
+          content_ = null;
+        }
+        dataBuilder_.clear();
       }
       return this;
     }
     /**
      * <pre>
-     * Any JSON value as UTF-8 JSON text. Set by the author.
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
      * </pre>
      *
-     * <code>string data_json = 2;</code>
-     * @param value The bytes for dataJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload data = 2;</code>
      */
-    public Builder setDataJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
+    public io.github.protolink_grpc.v1.Payload.Builder getDataBuilder() {
+      return internalGetDataFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder() {
+      if ((contentCase_ == 2) && (dataBuilder_ != null)) {
+        return dataBuilder_.getMessageOrBuilder();
+      } else {
+        if (contentCase_ == 2) {
+          return (io.github.protolink_grpc.v1.Payload) content_;
+        }
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload data = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetDataFieldBuilder() {
+      if (dataBuilder_ == null) {
+        if (!(contentCase_ == 2)) {
+          content_ = io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+        }
+        dataBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                (io.github.protolink_grpc.v1.Payload) content_,
+                getParentForChildren(),
+                isClean());
+        content_ = null;
+      }
       contentCase_ = 2;
-      content_ = value;
       onChanged();
-      return this;
+      return dataBuilder_;
     }
 
     private com.google.protobuf.SingleFieldBuilder<
@@ -2707,91 +2598,91 @@ private static final long serialVersionUID = 0L;
     }
 
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ErrorDetail, io.github.protolink_grpc.v1.ErrorDetail.Builder, io.github.protolink_grpc.v1.ErrorDetailOrBuilder> errorBuilder_;
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-     * @return Whether the error field is set.
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
+     * @return Whether the failure field is set.
      */
     @java.lang.Override
-    public boolean hasError() {
+    public boolean hasFailure() {
       return contentCase_ == 8;
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-     * @return The error.
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
+     * @return The failure.
      */
     @java.lang.Override
-    public io.github.protolink_grpc.v1.ErrorDetail getError() {
-      if (errorBuilder_ == null) {
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
         if (contentCase_ == 8) {
-          return (io.github.protolink_grpc.v1.ErrorDetail) content_;
+          return (io.github.protolink_grpc.v1.Failure) content_;
         }
-        return io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       } else {
         if (contentCase_ == 8) {
-          return errorBuilder_.getMessage();
+          return failureBuilder_.getMessage();
         }
-        return io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
-    public Builder setError(io.github.protolink_grpc.v1.ErrorDetail value) {
-      if (errorBuilder_ == null) {
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
         content_ = value;
         onChanged();
       } else {
-        errorBuilder_.setMessage(value);
+        failureBuilder_.setMessage(value);
       }
       contentCase_ = 8;
       return this;
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
-    public Builder setError(
-        io.github.protolink_grpc.v1.ErrorDetail.Builder builderForValue) {
-      if (errorBuilder_ == null) {
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
         content_ = builderForValue.build();
         onChanged();
       } else {
-        errorBuilder_.setMessage(builderForValue.build());
+        failureBuilder_.setMessage(builderForValue.build());
       }
       contentCase_ = 8;
       return this;
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
-    public Builder mergeError(io.github.protolink_grpc.v1.ErrorDetail value) {
-      if (errorBuilder_ == null) {
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
         if (contentCase_ == 8 &&
-            content_ != io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance()) {
-          content_ = io.github.protolink_grpc.v1.ErrorDetail.newBuilder((io.github.protolink_grpc.v1.ErrorDetail) content_)
+            content_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          content_ = io.github.protolink_grpc.v1.Failure.newBuilder((io.github.protolink_grpc.v1.Failure) content_)
               .mergeFrom(value).buildPartial();
         } else {
           content_ = value;
@@ -2799,9 +2690,9 @@ private static final long serialVersionUID = 0L;
         onChanged();
       } else {
         if (contentCase_ == 8) {
-          errorBuilder_.mergeFrom(value);
+          failureBuilder_.mergeFrom(value);
         } else {
-          errorBuilder_.setMessage(value);
+          failureBuilder_.setMessage(value);
         }
       }
       contentCase_ = 8;
@@ -2809,13 +2700,13 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
-    public Builder clearError() {
-      if (errorBuilder_ == null) {
+    public Builder clearFailure() {
+      if (failureBuilder_ == null) {
         if (contentCase_ == 8) {
           contentCase_ = 0;
           content_ = null;
@@ -2826,273 +2717,95 @@ private static final long serialVersionUID = 0L;
           contentCase_ = 0;
           content_ = null;
         }
-        errorBuilder_.clear();
+        failureBuilder_.clear();
       }
       return this;
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
-    public io.github.protolink_grpc.v1.ErrorDetail.Builder getErrorBuilder() {
-      return internalGetErrorFieldBuilder().getBuilder();
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
+      return internalGetFailureFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
     @java.lang.Override
-    public io.github.protolink_grpc.v1.ErrorDetailOrBuilder getErrorOrBuilder() {
-      if ((contentCase_ == 8) && (errorBuilder_ != null)) {
-        return errorBuilder_.getMessageOrBuilder();
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if ((contentCase_ == 8) && (failureBuilder_ != null)) {
+        return failureBuilder_.getMessageOrBuilder();
       } else {
         if (contentCase_ == 8) {
-          return (io.github.protolink_grpc.v1.ErrorDetail) content_;
+          return (io.github.protolink_grpc.v1.Failure) content_;
         }
-        return io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * A failure. Set by the agent.
+     * Why something did not succeed. Set by the agent.
      * </pre>
      *
-     * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+     * <code>.plgrpc.v1.Failure failure = 8;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ErrorDetail, io.github.protolink_grpc.v1.ErrorDetail.Builder, io.github.protolink_grpc.v1.ErrorDetailOrBuilder> 
-        internalGetErrorFieldBuilder() {
-      if (errorBuilder_ == null) {
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
         if (!(contentCase_ == 8)) {
-          content_ = io.github.protolink_grpc.v1.ErrorDetail.getDefaultInstance();
+          content_ = io.github.protolink_grpc.v1.Failure.getDefaultInstance();
         }
-        errorBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.ErrorDetail, io.github.protolink_grpc.v1.ErrorDetail.Builder, io.github.protolink_grpc.v1.ErrorDetailOrBuilder>(
-                (io.github.protolink_grpc.v1.ErrorDetail) content_,
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                (io.github.protolink_grpc.v1.Failure) content_,
                 getParentForChildren(),
                 isClean());
         content_ = null;
       }
       contentCase_ = 8;
       onChanged();
-      return errorBuilder_;
-    }
-
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.StatusNote, io.github.protolink_grpc.v1.StatusNote.Builder, io.github.protolink_grpc.v1.StatusNoteOrBuilder> statusBuilder_;
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     * @return Whether the status field is set.
-     */
-    @java.lang.Override
-    public boolean hasStatus() {
-      return contentCase_ == 9;
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     * @return The status.
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.StatusNote getStatus() {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 9) {
-          return (io.github.protolink_grpc.v1.StatusNote) content_;
-        }
-        return io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-      } else {
-        if (contentCase_ == 9) {
-          return statusBuilder_.getMessage();
-        }
-        return io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    public Builder setStatus(io.github.protolink_grpc.v1.StatusNote value) {
-      if (statusBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        content_ = value;
-        onChanged();
-      } else {
-        statusBuilder_.setMessage(value);
-      }
-      contentCase_ = 9;
-      return this;
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    public Builder setStatus(
-        io.github.protolink_grpc.v1.StatusNote.Builder builderForValue) {
-      if (statusBuilder_ == null) {
-        content_ = builderForValue.build();
-        onChanged();
-      } else {
-        statusBuilder_.setMessage(builderForValue.build());
-      }
-      contentCase_ = 9;
-      return this;
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    public Builder mergeStatus(io.github.protolink_grpc.v1.StatusNote value) {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 9 &&
-            content_ != io.github.protolink_grpc.v1.StatusNote.getDefaultInstance()) {
-          content_ = io.github.protolink_grpc.v1.StatusNote.newBuilder((io.github.protolink_grpc.v1.StatusNote) content_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          content_ = value;
-        }
-        onChanged();
-      } else {
-        if (contentCase_ == 9) {
-          statusBuilder_.mergeFrom(value);
-        } else {
-          statusBuilder_.setMessage(value);
-        }
-      }
-      contentCase_ = 9;
-      return this;
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    public Builder clearStatus() {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 9) {
-          contentCase_ = 0;
-          content_ = null;
-          onChanged();
-        }
-      } else {
-        if (contentCase_ == 9) {
-          contentCase_ = 0;
-          content_ = null;
-        }
-        statusBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    public io.github.protolink_grpc.v1.StatusNote.Builder getStatusBuilder() {
-      return internalGetStatusFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.StatusNoteOrBuilder getStatusOrBuilder() {
-      if ((contentCase_ == 9) && (statusBuilder_ != null)) {
-        return statusBuilder_.getMessageOrBuilder();
-      } else {
-        if (contentCase_ == 9) {
-          return (io.github.protolink_grpc.v1.StatusNote) content_;
-        }
-        return io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A note about the state of the work. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.StatusNote status = 9;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.StatusNote, io.github.protolink_grpc.v1.StatusNote.Builder, io.github.protolink_grpc.v1.StatusNoteOrBuilder> 
-        internalGetStatusFieldBuilder() {
-      if (statusBuilder_ == null) {
-        if (!(contentCase_ == 9)) {
-          content_ = io.github.protolink_grpc.v1.StatusNote.getDefaultInstance();
-        }
-        statusBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.StatusNote, io.github.protolink_grpc.v1.StatusNote.Builder, io.github.protolink_grpc.v1.StatusNoteOrBuilder>(
-                (io.github.protolink_grpc.v1.StatusNote) content_,
-                getParentForChildren(),
-                isClean());
-        content_ = null;
-      }
-      contentCase_ = 9;
-      onChanged();
-      return statusBuilder_;
+      return failureBuilder_;
     }
 
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder> routeBuilder_;
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      * @return Whether the route field is set.
      */
     @java.lang.Override
     public boolean hasRoute() {
-      return contentCase_ == 10;
+      return contentCase_ == 9;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      * @return The route.
      */
     @java.lang.Override
     public io.github.protolink_grpc.v1.RouteDecision getRoute() {
       if (routeBuilder_ == null) {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           return (io.github.protolink_grpc.v1.RouteDecision) content_;
         }
         return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
       } else {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           return routeBuilder_.getMessage();
         }
         return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
@@ -3100,10 +2813,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     public Builder setRoute(io.github.protolink_grpc.v1.RouteDecision value) {
       if (routeBuilder_ == null) {
@@ -3115,15 +2828,15 @@ private static final long serialVersionUID = 0L;
       } else {
         routeBuilder_.setMessage(value);
       }
-      contentCase_ = 10;
+      contentCase_ = 9;
       return this;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     public Builder setRoute(
         io.github.protolink_grpc.v1.RouteDecision.Builder builderForValue) {
@@ -3133,19 +2846,19 @@ private static final long serialVersionUID = 0L;
       } else {
         routeBuilder_.setMessage(builderForValue.build());
       }
-      contentCase_ = 10;
+      contentCase_ = 9;
       return this;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     public Builder mergeRoute(io.github.protolink_grpc.v1.RouteDecision value) {
       if (routeBuilder_ == null) {
-        if (contentCase_ == 10 &&
+        if (contentCase_ == 9 &&
             content_ != io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance()) {
           content_ = io.github.protolink_grpc.v1.RouteDecision.newBuilder((io.github.protolink_grpc.v1.RouteDecision) content_)
               .mergeFrom(value).buildPartial();
@@ -3154,31 +2867,31 @@ private static final long serialVersionUID = 0L;
         }
         onChanged();
       } else {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           routeBuilder_.mergeFrom(value);
         } else {
           routeBuilder_.setMessage(value);
         }
       }
-      contentCase_ = 10;
+      contentCase_ = 9;
       return this;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     public Builder clearRoute() {
       if (routeBuilder_ == null) {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           contentCase_ = 0;
           content_ = null;
           onChanged();
         }
       } else {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           contentCase_ = 0;
           content_ = null;
         }
@@ -3188,27 +2901,27 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     public io.github.protolink_grpc.v1.RouteDecision.Builder getRouteBuilder() {
       return internalGetRouteFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     @java.lang.Override
     public io.github.protolink_grpc.v1.RouteDecisionOrBuilder getRouteOrBuilder() {
-      if ((contentCase_ == 10) && (routeBuilder_ != null)) {
+      if ((contentCase_ == 9) && (routeBuilder_ != null)) {
         return routeBuilder_.getMessageOrBuilder();
       } else {
-        if (contentCase_ == 10) {
+        if (contentCase_ == 9) {
           return (io.github.protolink_grpc.v1.RouteDecision) content_;
         }
         return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
@@ -3216,16 +2929,16 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent in front of the branch.
      * </pre>
      *
-     * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+     * <code>.plgrpc.v1.RouteDecision route = 9;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder> 
         internalGetRouteFieldBuilder() {
       if (routeBuilder_ == null) {
-        if (!(contentCase_ == 10)) {
+        if (!(contentCase_ == 9)) {
           content_ = io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
         }
         routeBuilder_ = new com.google.protobuf.SingleFieldBuilder<
@@ -3235,187 +2948,9 @@ private static final long serialVersionUID = 0L;
                 isClean());
         content_ = null;
       }
-      contentCase_ = 10;
+      contentCase_ = 9;
       onChanged();
       return routeBuilder_;
-    }
-
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder> decisionBuilder_;
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     * @return Whether the decision field is set.
-     */
-    @java.lang.Override
-    public boolean hasDecision() {
-      return contentCase_ == 11;
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     * @return The decision.
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.RouteDecision getDecision() {
-      if (decisionBuilder_ == null) {
-        if (contentCase_ == 11) {
-          return (io.github.protolink_grpc.v1.RouteDecision) content_;
-        }
-        return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-      } else {
-        if (contentCase_ == 11) {
-          return decisionBuilder_.getMessage();
-        }
-        return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    public Builder setDecision(io.github.protolink_grpc.v1.RouteDecision value) {
-      if (decisionBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        content_ = value;
-        onChanged();
-      } else {
-        decisionBuilder_.setMessage(value);
-      }
-      contentCase_ = 11;
-      return this;
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    public Builder setDecision(
-        io.github.protolink_grpc.v1.RouteDecision.Builder builderForValue) {
-      if (decisionBuilder_ == null) {
-        content_ = builderForValue.build();
-        onChanged();
-      } else {
-        decisionBuilder_.setMessage(builderForValue.build());
-      }
-      contentCase_ = 11;
-      return this;
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    public Builder mergeDecision(io.github.protolink_grpc.v1.RouteDecision value) {
-      if (decisionBuilder_ == null) {
-        if (contentCase_ == 11 &&
-            content_ != io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance()) {
-          content_ = io.github.protolink_grpc.v1.RouteDecision.newBuilder((io.github.protolink_grpc.v1.RouteDecision) content_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          content_ = value;
-        }
-        onChanged();
-      } else {
-        if (contentCase_ == 11) {
-          decisionBuilder_.mergeFrom(value);
-        } else {
-          decisionBuilder_.setMessage(value);
-        }
-      }
-      contentCase_ = 11;
-      return this;
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    public Builder clearDecision() {
-      if (decisionBuilder_ == null) {
-        if (contentCase_ == 11) {
-          contentCase_ = 0;
-          content_ = null;
-          onChanged();
-        }
-      } else {
-        if (contentCase_ == 11) {
-          contentCase_ = 0;
-          content_ = null;
-        }
-        decisionBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    public io.github.protolink_grpc.v1.RouteDecision.Builder getDecisionBuilder() {
-      return internalGetDecisionFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.RouteDecisionOrBuilder getDecisionOrBuilder() {
-      if ((contentCase_ == 11) && (decisionBuilder_ != null)) {
-        return decisionBuilder_.getMessageOrBuilder();
-      } else {
-        if (contentCase_ == 11) {
-          return (io.github.protolink_grpc.v1.RouteDecision) content_;
-        }
-        return io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder> 
-        internalGetDecisionFieldBuilder() {
-      if (decisionBuilder_ == null) {
-        if (!(contentCase_ == 11)) {
-          content_ = io.github.protolink_grpc.v1.RouteDecision.getDefaultInstance();
-        }
-        decisionBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder>(
-                (io.github.protolink_grpc.v1.RouteDecision) content_,
-                getParentForChildren(),
-                isClean());
-        content_ = null;
-      }
-      contentCase_ = 11;
-      onChanged();
-      return decisionBuilder_;
     }
 
     private com.google.protobuf.SingleFieldBuilder<
@@ -3425,30 +2960,30 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      * @return Whether the custom field is set.
      */
     @java.lang.Override
     public boolean hasCustom() {
-      return contentCase_ == 12;
+      return contentCase_ == 10;
     }
     /**
      * <pre>
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      * @return The custom.
      */
     @java.lang.Override
     public io.github.protolink_grpc.v1.CustomContent getCustom() {
       if (customBuilder_ == null) {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           return (io.github.protolink_grpc.v1.CustomContent) content_;
         }
         return io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
       } else {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           return customBuilder_.getMessage();
         }
         return io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
@@ -3459,7 +2994,7 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     public Builder setCustom(io.github.protolink_grpc.v1.CustomContent value) {
       if (customBuilder_ == null) {
@@ -3471,7 +3006,7 @@ private static final long serialVersionUID = 0L;
       } else {
         customBuilder_.setMessage(value);
       }
-      contentCase_ = 12;
+      contentCase_ = 10;
       return this;
     }
     /**
@@ -3479,7 +3014,7 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     public Builder setCustom(
         io.github.protolink_grpc.v1.CustomContent.Builder builderForValue) {
@@ -3489,7 +3024,7 @@ private static final long serialVersionUID = 0L;
       } else {
         customBuilder_.setMessage(builderForValue.build());
       }
-      contentCase_ = 12;
+      contentCase_ = 10;
       return this;
     }
     /**
@@ -3497,11 +3032,11 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     public Builder mergeCustom(io.github.protolink_grpc.v1.CustomContent value) {
       if (customBuilder_ == null) {
-        if (contentCase_ == 12 &&
+        if (contentCase_ == 10 &&
             content_ != io.github.protolink_grpc.v1.CustomContent.getDefaultInstance()) {
           content_ = io.github.protolink_grpc.v1.CustomContent.newBuilder((io.github.protolink_grpc.v1.CustomContent) content_)
               .mergeFrom(value).buildPartial();
@@ -3510,13 +3045,13 @@ private static final long serialVersionUID = 0L;
         }
         onChanged();
       } else {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           customBuilder_.mergeFrom(value);
         } else {
           customBuilder_.setMessage(value);
         }
       }
-      contentCase_ = 12;
+      contentCase_ = 10;
       return this;
     }
     /**
@@ -3524,17 +3059,17 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     public Builder clearCustom() {
       if (customBuilder_ == null) {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           contentCase_ = 0;
           content_ = null;
           onChanged();
         }
       } else {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           contentCase_ = 0;
           content_ = null;
         }
@@ -3547,7 +3082,7 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     public io.github.protolink_grpc.v1.CustomContent.Builder getCustomBuilder() {
       return internalGetCustomFieldBuilder().getBuilder();
@@ -3557,14 +3092,14 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     @java.lang.Override
     public io.github.protolink_grpc.v1.CustomContentOrBuilder getCustomOrBuilder() {
-      if ((contentCase_ == 12) && (customBuilder_ != null)) {
+      if ((contentCase_ == 10) && (customBuilder_ != null)) {
         return customBuilder_.getMessageOrBuilder();
       } else {
-        if (contentCase_ == 12) {
+        if (contentCase_ == 10) {
           return (io.github.protolink_grpc.v1.CustomContent) content_;
         }
         return io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
@@ -3575,13 +3110,13 @@ private static final long serialVersionUID = 0L;
      * A kind that has no field of its own. Set by the author.
      * </pre>
      *
-     * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+     * <code>.plgrpc.v1.CustomContent custom = 10;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.CustomContent, io.github.protolink_grpc.v1.CustomContent.Builder, io.github.protolink_grpc.v1.CustomContentOrBuilder> 
         internalGetCustomFieldBuilder() {
       if (customBuilder_ == null) {
-        if (!(contentCase_ == 12)) {
+        if (!(contentCase_ == 10)) {
           content_ = io.github.protolink_grpc.v1.CustomContent.getDefaultInstance();
         }
         customBuilder_ = new com.google.protobuf.SingleFieldBuilder<
@@ -3591,7 +3126,7 @@ private static final long serialVersionUID = 0L;
                 isClean());
         content_ = null;
       }
-      contentCase_ = 12;
+      contentCase_ = 10;
       onChanged();
       return customBuilder_;
     }
@@ -3651,7 +3186,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       fallbackText_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -3665,7 +3200,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearFallbackText() {
       fallbackText_ = getDefaultInstance().getFallbackText();
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000400);
       onChanged();
       return this;
     }
@@ -3683,7 +3218,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       fallbackText_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -3743,7 +3278,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metadataJson_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -3757,7 +3292,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearMetadataJson() {
       metadataJson_ = getDefaultInstance().getMetadataJson();
-      bitField0_ = (bitField0_ & ~0x00002000);
+      bitField0_ = (bitField0_ & ~0x00000800);
       onChanged();
       return this;
     }
@@ -3775,7 +3310,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -3835,7 +3370,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       mediaType_ = value;
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }
@@ -3849,7 +3384,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearMediaType() {
       mediaType_ = getDefaultInstance().getMediaType();
-      bitField0_ = (bitField0_ & ~0x00004000);
+      bitField0_ = (bitField0_ & ~0x00001000);
       onChanged();
       return this;
     }
@@ -3867,7 +3402,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       mediaType_ = value;
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }

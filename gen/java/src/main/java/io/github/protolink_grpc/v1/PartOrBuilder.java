@@ -41,32 +41,30 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return Whether the dataJson field is set.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
+   * @return Whether the data field is set.
    */
-  boolean hasDataJson();
+  boolean hasData();
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return The dataJson.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
+   * @return The data.
    */
-  java.lang.String getDataJson();
+  io.github.protolink_grpc.v1.Payload getData();
   /**
    * <pre>
-   * Any JSON value as UTF-8 JSON text. Set by the author.
+   * Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`.
    * </pre>
    *
-   * <code>string data_json = 2;</code>
-   * @return The bytes for dataJson.
+   * <code>.plgrpc.v1.Payload data = 2;</code>
    */
-  com.google.protobuf.ByteString
-      getDataJsonBytes();
+  io.github.protolink_grpc.v1.PayloadOrBuilder getDataOrBuilder();
 
   /**
    * <pre>
@@ -205,118 +203,64 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-   * @return Whether the error field is set.
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
+   * @return Whether the failure field is set.
    */
-  boolean hasError();
+  boolean hasFailure();
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
-   * @return The error.
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
+   * @return The failure.
    */
-  io.github.protolink_grpc.v1.ErrorDetail getError();
+  io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * A failure. Set by the agent.
+   * Why something did not succeed. Set by the agent.
    * </pre>
    *
-   * <code>.plgrpc.v1.ErrorDetail error = 8;</code>
+   * <code>.plgrpc.v1.Failure failure = 8;</code>
    */
-  io.github.protolink_grpc.v1.ErrorDetailOrBuilder getErrorOrBuilder();
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
 
   /**
    * <pre>
-   * A note about the state of the work. Set by the agent.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   * @return Whether the status field is set.
-   */
-  boolean hasStatus();
-  /**
-   * <pre>
-   * A note about the state of the work. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   * @return The status.
-   */
-  io.github.protolink_grpc.v1.StatusNote getStatus();
-  /**
-   * <pre>
-   * A note about the state of the work. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.StatusNote status = 9;</code>
-   */
-  io.github.protolink_grpc.v1.StatusNoteOrBuilder getStatusOrBuilder();
-
-  /**
-   * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    * @return Whether the route field is set.
    */
   boolean hasRoute();
   /**
    * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    * @return The route.
    */
   io.github.protolink_grpc.v1.RouteDecision getRoute();
   /**
    * <pre>
-   * The branch a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent in front of the branch.
    * </pre>
    *
-   * <code>.plgrpc.v1.RouteDecision route = 10;</code>
+   * <code>.plgrpc.v1.RouteDecision route = 9;</code>
    */
   io.github.protolink_grpc.v1.RouteDecisionOrBuilder getRouteOrBuilder();
-
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   * @return Whether the decision field is set.
-   */
-  boolean hasDecision();
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   * @return The decision.
-   */
-  io.github.protolink_grpc.v1.RouteDecision getDecision();
-  /**
-   * <pre>
-   * Another form of `route`, for peers that use ProtoLink's part type `decision`. Set by the agent.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.RouteDecision decision = 11;</code>
-   */
-  io.github.protolink_grpc.v1.RouteDecisionOrBuilder getDecisionOrBuilder();
 
   /**
    * <pre>
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    * @return Whether the custom field is set.
    */
   boolean hasCustom();
@@ -325,7 +269,7 @@ public interface PartOrBuilder extends
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    * @return The custom.
    */
   io.github.protolink_grpc.v1.CustomContent getCustom();
@@ -334,7 +278,7 @@ public interface PartOrBuilder extends
    * A kind that has no field of its own. Set by the author.
    * </pre>
    *
-   * <code>.plgrpc.v1.CustomContent custom = 12;</code>
+   * <code>.plgrpc.v1.CustomContent custom = 10;</code>
    */
   io.github.protolink_grpc.v1.CustomContentOrBuilder getCustomOrBuilder();
 

@@ -57,16 +57,6 @@ public final class PartOuterClass {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_InferOutput_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_ErrorDetail_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_ErrorDetail_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_StatusNote_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_StatusNote_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_RouteDecision_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -85,72 +75,70 @@ public final class PartOuterClass {
       descriptor;
   static {
     java.lang.String[] descriptorData = {
-      "\n\024plgrpc/v1/part.proto\022\tplgrpc.v1\"\242\004\n\004Pa" +
-      "rt\022\016\n\004text\030\001 \001(\tH\000\022\023\n\tdata_json\030\002 \001(\tH\000\022" +
-      "&\n\004file\030\003 \001(\0132\026.plgrpc.v1.FileContentH\000\022" +
-      "(\n\ttool_call\030\004 \001(\0132\023.plgrpc.v1.ToolCallH" +
-      "\000\022,\n\013tool_output\030\005 \001(\0132\025.plgrpc.v1.ToolO" +
-      "utputH\000\022!\n\005infer\030\006 \001(\0132\020.plgrpc.v1.Infer" +
-      "H\000\022.\n\014infer_output\030\007 \001(\0132\026.plgrpc.v1.Inf" +
-      "erOutputH\000\022\'\n\005error\030\010 \001(\0132\026.plgrpc.v1.Er" +
-      "rorDetailH\000\022\'\n\006status\030\t \001(\0132\025.plgrpc.v1." +
-      "StatusNoteH\000\022)\n\005route\030\n \001(\0132\030.plgrpc.v1." +
-      "RouteDecisionH\000\022,\n\010decision\030\013 \001(\0132\030.plgr" +
-      "pc.v1.RouteDecisionH\000\022*\n\006custom\030\014 \001(\0132\030." +
-      "plgrpc.v1.CustomContentH\000\022\025\n\rfallback_te" +
-      "xt\030\r \001(\t\022\025\n\rmetadata_json\030\016 \001(\t\022\022\n\nmedia" +
-      "_type\030\017 \001(\tB\t\n\007content\"f\n\013FileContent\022\016\n" +
-      "\004data\030\001 \001(\014H\000\022\r\n\003uri\030\002 \001(\tH\000\022\014\n\004name\030\003 \001" +
-      "(\t\022\022\n\nmedia_type\030\004 \001(\t\022\014\n\004kind\030\005 \001(\tB\010\n\006" +
-      "source\"A\n\010ToolCall\022\021\n\ttool_name\030\001 \001(\t\022\021\n" +
-      "\targs_json\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\"F\n\nToo" +
-      "lOutput\022\017\n\007call_id\030\001 \001(\t\022\023\n\013result_json\030" +
-      "\002 \001(\t\022\022\n\nerror_json\030\003 \001(\t\"v\n\005Infer\022\023\n\006pr" +
-      "ompt\030\001 \001(\tH\000\210\001\001\022\021\n\004user\030\002 \001(\tH\001\210\001\001\022\032\n\022ou" +
-      "tput_schema_json\030\003 \001(\t\022\025\n\rmetadata_json\030" +
-      "\004 \001(\tB\t\n\007_promptB\007\n\005_user\">\n\013InferOutput" +
-      "\022\016\n\004text\030\001 \001(\tH\000\022\024\n\nvalue_json\030\002 \001(\tH\000B\t" +
-      "\n\007content\"U\n\013ErrorDetail\022\014\n\004code\030\001 \001(\t\022\017" +
-      "\n\007message\030\002 \001(\t\022\021\n\tretryable\030\003 \001(\010\022\024\n\014de" +
-      "tails_json\030\004 \001(\t\"=\n\nStatusNote\022\r\n\005state\030" +
-      "\001 \001(\t\022\024\n\007message\030\002 \001(\tH\000\210\001\001B\n\n\010_message\"" +
-      "\201\001\n\rRouteDecision\022\021\n\troute_key\030\001 \001(\t\022\023\n\006" +
-      "reason\030\002 \001(\tH\000\210\001\001\022\027\n\nconfidence\030\003 \001(\001H\001\210" +
-      "\001\001\022\025\n\rmetadata_json\030\004 \001(\tB\t\n\007_reasonB\r\n\013" +
-      "_confidence\"3\n\rCustomContent\022\014\n\004type\030\001 \001" +
-      "(\t\022\024\n\014content_json\030\002 \001(\tBc\n\033io.github.pr" +
-      "otolink_grpc.v1P\001ZBgithub.com/protolink-" +
-      "grpc/protolink-grpc/gen/go/plgrpc/v1;plg" +
-      "rpcv1b\006proto3"
+      "\n\024plgrpc/v1/part.proto\022\tplgrpc.v1\032\027plgrp" +
+      "c/v1/failure.proto\032\027plgrpc/v1/payload.pr" +
+      "oto\"\330\003\n\004Part\022\016\n\004text\030\001 \001(\tH\000\022\"\n\004data\030\002 \001" +
+      "(\0132\022.plgrpc.v1.PayloadH\000\022&\n\004file\030\003 \001(\0132\026" +
+      ".plgrpc.v1.FileContentH\000\022(\n\ttool_call\030\004 " +
+      "\001(\0132\023.plgrpc.v1.ToolCallH\000\022,\n\013tool_outpu" +
+      "t\030\005 \001(\0132\025.plgrpc.v1.ToolOutputH\000\022!\n\005infe" +
+      "r\030\006 \001(\0132\020.plgrpc.v1.InferH\000\022.\n\014infer_out" +
+      "put\030\007 \001(\0132\026.plgrpc.v1.InferOutputH\000\022%\n\007f" +
+      "ailure\030\010 \001(\0132\022.plgrpc.v1.FailureH\000\022)\n\005ro" +
+      "ute\030\t \001(\0132\030.plgrpc.v1.RouteDecisionH\000\022*\n" +
+      "\006custom\030\n \001(\0132\030.plgrpc.v1.CustomContentH" +
+      "\000\022\025\n\rfallback_text\030\r \001(\t\022\025\n\rmetadata_jso" +
+      "n\030\016 \001(\t\022\022\n\nmedia_type\030\017 \001(\tB\t\n\007content\"@" +
+      "\n\013FileContent\022#\n\007content\030\001 \001(\0132\022.plgrpc." +
+      "v1.Payload\022\014\n\004name\030\002 \001(\t\"U\n\010ToolCall\022\021\n\t" +
+      "tool_name\030\001 \001(\t\022%\n\targuments\030\002 \001(\0132\022.plg" +
+      "rpc.v1.Payload\022\017\n\007call_id\030\003 \001(\t\"u\n\nToolO" +
+      "utput\022\017\n\007call_id\030\001 \001(\t\022$\n\006result\030\002 \001(\0132\022" +
+      ".plgrpc.v1.PayloadH\000\022%\n\007failure\030\003 \001(\0132\022." +
+      "plgrpc.v1.FailureH\000B\t\n\007outcome\"X\n\005Infer\022" +
+      "\016\n\006prompt\030\001 \001(\t\022\014\n\004user\030\002 \001(\t\022\032\n\022output_" +
+      "schema_json\030\003 \001(\t\022\025\n\rmetadata_json\030\004 \001(\t" +
+      "\"M\n\013InferOutput\022\016\n\004text\030\001 \001(\tH\000\022#\n\005value" +
+      "\030\002 \001(\0132\022.plgrpc.v1.PayloadH\000B\t\n\007content\"" +
+      "q\n\rRouteDecision\022\021\n\troute_key\030\001 \001(\t\022\016\n\006r" +
+      "eason\030\002 \001(\t\022\027\n\nconfidence\030\003 \001(\001H\000\210\001\001\022\025\n\r" +
+      "metadata_json\030\004 \001(\tB\r\n\013_confidence\"B\n\rCu" +
+      "stomContent\022\014\n\004type\030\001 \001(\t\022#\n\007content\030\002 \001" +
+      "(\0132\022.plgrpc.v1.PayloadBc\n\033io.github.prot" +
+      "olink_grpc.v1P\001ZBgithub.com/protolink-gr" +
+      "pc/protolink-grpc/gen/go/plgrpc/v1;plgrp" +
+      "cv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
+          io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_Part_descriptor =
       getDescriptor().getMessageTypes().get(0);
     internal_static_plgrpc_v1_Part_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Part_descriptor,
-        new java.lang.String[] { "Text", "DataJson", "File", "ToolCall", "ToolOutput", "Infer", "InferOutput", "Error", "Status", "Route", "Decision", "Custom", "FallbackText", "MetadataJson", "MediaType", "Content", });
+        new java.lang.String[] { "Text", "Data", "File", "ToolCall", "ToolOutput", "Infer", "InferOutput", "Failure", "Route", "Custom", "FallbackText", "MetadataJson", "MediaType", "Content", });
     internal_static_plgrpc_v1_FileContent_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_FileContent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_FileContent_descriptor,
-        new java.lang.String[] { "Data", "Uri", "Name", "MediaType", "Kind", "Source", });
+        new java.lang.String[] { "Content", "Name", });
     internal_static_plgrpc_v1_ToolCall_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_ToolCall_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ToolCall_descriptor,
-        new java.lang.String[] { "ToolName", "ArgsJson", "CallId", });
+        new java.lang.String[] { "ToolName", "Arguments", "CallId", });
     internal_static_plgrpc_v1_ToolOutput_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_ToolOutput_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ToolOutput_descriptor,
-        new java.lang.String[] { "CallId", "ResultJson", "ErrorJson", });
+        new java.lang.String[] { "CallId", "Result", "Failure", "Outcome", });
     internal_static_plgrpc_v1_Infer_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_Infer_fieldAccessorTable = new
@@ -162,32 +150,22 @@ public final class PartOuterClass {
     internal_static_plgrpc_v1_InferOutput_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_InferOutput_descriptor,
-        new java.lang.String[] { "Text", "ValueJson", "Content", });
-    internal_static_plgrpc_v1_ErrorDetail_descriptor =
-      getDescriptor().getMessageTypes().get(6);
-    internal_static_plgrpc_v1_ErrorDetail_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_ErrorDetail_descriptor,
-        new java.lang.String[] { "Code", "Message", "Retryable", "DetailsJson", });
-    internal_static_plgrpc_v1_StatusNote_descriptor =
-      getDescriptor().getMessageTypes().get(7);
-    internal_static_plgrpc_v1_StatusNote_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_StatusNote_descriptor,
-        new java.lang.String[] { "State", "Message", });
+        new java.lang.String[] { "Text", "Value", "Content", });
     internal_static_plgrpc_v1_RouteDecision_descriptor =
-      getDescriptor().getMessageTypes().get(8);
+      getDescriptor().getMessageTypes().get(6);
     internal_static_plgrpc_v1_RouteDecision_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RouteDecision_descriptor,
         new java.lang.String[] { "RouteKey", "Reason", "Confidence", "MetadataJson", });
     internal_static_plgrpc_v1_CustomContent_descriptor =
-      getDescriptor().getMessageTypes().get(9);
+      getDescriptor().getMessageTypes().get(7);
     internal_static_plgrpc_v1_CustomContent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CustomContent_descriptor,
-        new java.lang.String[] { "Type", "ContentJson", });
+        new java.lang.String[] { "Type", "Content", });
     descriptor.resolveAllFeaturesImmutable();
+    io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

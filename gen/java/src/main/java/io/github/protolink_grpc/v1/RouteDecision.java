@@ -103,22 +103,10 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why. Set by the agent. Unset and empty differ.
+   * Why. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>optional string reason = 2;</code>
-   * @return Whether the reason field is set.
-   */
-  @java.lang.Override
-  public boolean hasReason() {
-    return ((bitField0_ & 0x00000001) != 0);
-  }
-  /**
-   * <pre>
-   * Why. Set by the agent. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string reason = 2;</code>
+   * <code>string reason = 2;</code>
    * @return The reason.
    */
   @java.lang.Override
@@ -136,10 +124,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why. Set by the agent. Unset and empty differ.
+   * Why. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>optional string reason = 2;</code>
+   * <code>string reason = 2;</code>
    * @return The bytes for reason.
    */
   @java.lang.Override
@@ -169,7 +157,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasConfidence() {
-    return ((bitField0_ & 0x00000002) != 0);
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
@@ -248,10 +236,10 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(routeKey_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, routeKey_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, reason_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       output.writeDouble(3, confidence_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
@@ -269,10 +257,10 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(routeKey_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, routeKey_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, reason_);
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeDoubleSize(3, confidence_);
     }
@@ -296,11 +284,8 @@ private static final long serialVersionUID = 0L;
 
     if (!getRouteKey()
         .equals(other.getRouteKey())) return false;
-    if (hasReason() != other.hasReason()) return false;
-    if (hasReason()) {
-      if (!getReason()
-          .equals(other.getReason())) return false;
-    }
+    if (!getReason()
+        .equals(other.getReason())) return false;
     if (hasConfidence() != other.hasConfidence()) return false;
     if (hasConfidence()) {
       if (java.lang.Double.doubleToLongBits(getConfidence())
@@ -322,10 +307,8 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + ROUTE_KEY_FIELD_NUMBER;
     hash = (53 * hash) + getRouteKey().hashCode();
-    if (hasReason()) {
-      hash = (37 * hash) + REASON_FIELD_NUMBER;
-      hash = (53 * hash) + getReason().hashCode();
-    }
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getReason().hashCode();
     if (hasConfidence()) {
       hash = (37 * hash) + CONFIDENCE_FIELD_NUMBER;
       hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
@@ -508,14 +491,13 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.routeKey_ = routeKey_;
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.reason_ = reason_;
-        to_bitField0_ |= 0x00000001;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.confidence_ = confidence_;
-        to_bitField0_ |= 0x00000002;
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.metadataJson_ = metadataJson_;
@@ -540,7 +522,7 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (other.hasReason()) {
+      if (!other.getReason().isEmpty()) {
         reason_ = other.reason_;
         bitField0_ |= 0x00000002;
         onChanged();
@@ -711,21 +693,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why. Set by the agent. Unset and empty differ.
+     * Why. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>optional string reason = 2;</code>
-     * @return Whether the reason field is set.
-     */
-    public boolean hasReason() {
-      return ((bitField0_ & 0x00000002) != 0);
-    }
-    /**
-     * <pre>
-     * Why. Set by the agent. Unset and empty differ.
-     * </pre>
-     *
-     * <code>optional string reason = 2;</code>
+     * <code>string reason = 2;</code>
      * @return The reason.
      */
     public java.lang.String getReason() {
@@ -742,10 +713,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Unset and empty differ.
+     * Why. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>optional string reason = 2;</code>
+     * <code>string reason = 2;</code>
      * @return The bytes for reason.
      */
     public com.google.protobuf.ByteString
@@ -763,10 +734,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Unset and empty differ.
+     * Why. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>optional string reason = 2;</code>
+     * <code>string reason = 2;</code>
      * @param value The reason to set.
      * @return This builder for chaining.
      */
@@ -780,10 +751,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Unset and empty differ.
+     * Why. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>optional string reason = 2;</code>
+     * <code>string reason = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearReason() {
@@ -794,10 +765,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Unset and empty differ.
+     * Why. Set by the agent. Empty means not stated.
      * </pre>
      *
-     * <code>optional string reason = 2;</code>
+     * <code>string reason = 2;</code>
      * @param value The bytes for reason to set.
      * @return This builder for chaining.
      */

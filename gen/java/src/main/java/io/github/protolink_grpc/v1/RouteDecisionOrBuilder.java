@@ -32,28 +32,19 @@ public interface RouteDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Why. Set by the agent. Unset and empty differ.
+   * Why. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>optional string reason = 2;</code>
-   * @return Whether the reason field is set.
-   */
-  boolean hasReason();
-  /**
-   * <pre>
-   * Why. Set by the agent. Unset and empty differ.
-   * </pre>
-   *
-   * <code>optional string reason = 2;</code>
+   * <code>string reason = 2;</code>
    * @return The reason.
    */
   java.lang.String getReason();
   /**
    * <pre>
-   * Why. Set by the agent. Unset and empty differ.
+   * Why. Set by the agent. Empty means not stated.
    * </pre>
    *
-   * <code>optional string reason = 2;</code>
+   * <code>string reason = 2;</code>
    * @return The bytes for reason.
    */
   com.google.protobuf.ByteString

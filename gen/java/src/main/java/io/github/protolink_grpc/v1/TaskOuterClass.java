@@ -59,51 +59,50 @@ public final class TaskOuterClass {
       "e/protobuf/timestamp.proto\032\027plgrpc/v1/co" +
       "ntext.proto\032\027plgrpc/v1/failure.proto\032\024pl" +
       "grpc/v1/part.proto\032\025plgrpc/v1/usage.prot" +
-      "o\"\234\001\n\007Message\022\n\n\002id\030\001 \001(\t\022\035\n\004role\030\002 \001(\0162" +
-      "\017.plgrpc.v1.Role\022\036\n\005parts\030\003 \003(\0132\017.plgrpc" +
-      ".v1.Part\022/\n\013create_time\030\004 \001(\0132\032.google.p" +
-      "rotobuf.Timestamp\022\025\n\rmetadata_json\030\005 \001(\t" +
-      "\"\220\002\n\010Artifact\022\n\n\002id\030\001 \001(\t\022\036\n\005parts\030\002 \003(\013" +
-      "2\017.plgrpc.v1.Part\022\025\n\rmetadata_json\030\003 \001(\t" +
-      "\022/\n\013create_time\030\004 \001(\0132\032.google.protobuf." +
-      "Timestamp\022\014\n\004kind\030\005 \001(\t\022\021\n\004name\030\006 \001(\tH\000\210" +
-      "\001\001\022\020\n\003uri\030\007 \001(\tH\001\210\001\001\022\027\n\nmedia_type\030\010 \001(\t" +
-      "H\002\210\001\001\022\026\n\taction_id\030\t \001(\tH\003\210\001\001B\007\n\005_nameB\006" +
-      "\n\004_uriB\r\n\013_media_typeB\014\n\n_action_id\"\357\004\n\004" +
-      "Task\022\n\n\002id\030\001 \001(\t\022#\n\005state\030\002 \001(\0162\024.plgrpc" +
-      ".v1.TaskState\022$\n\010messages\030\003 \003(\0132\022.plgrpc" +
-      ".v1.Message\022&\n\tartifacts\030\004 \003(\0132\023.plgrpc." +
-      "v1.Artifact\022\025\n\rmetadata_json\030\005 \001(\t\022\027\n\017fl" +
-      "ow_state_json\030\006 \001(\t\022/\n\013create_time\030\007 \001(\013" +
-      "2\032.google.protobuf.Timestamp\022/\n\013update_t" +
-      "ime\030\010 \001(\0132\032.google.protobuf.Timestamp\022\022\n" +
-      "\nsession_id\030\t \001(\t\022\016\n\006run_id\030\n \001(\t\022\020\n\010seq" +
-      "uence\030\013 \001(\003\022\022\n\nagent_name\030\014 \001(\t\022&\n\007conte" +
-      "xt\030\r \001(\0132\025.plgrpc.v1.RunContext\022-\n\rstate" +
-      "_history\030\016 \003(\0132\026.plgrpc.v1.StateChange\022\025" +
-      "\n\rmessage_count\030\017 \001(\005\022\026\n\016artifact_count\030" +
-      "\020 \001(\005\022#\n\007failure\030\021 \001(\0132\022.plgrpc.v1.Failu" +
-      "re\022\025\n\rcancel_reason\030\022 \001(\t\022\037\n\005usage\030\023 \001(\013" +
-      "2\020.plgrpc.v1.Usage\022\021\n\toutput_id\030\024 \001(\t\022\026\n" +
-      "\016first_sequence\030\025 \001(\003\"\225\001\n\013StateChange\022,\n" +
-      "\016previous_state\030\001 \001(\0162\024.plgrpc.v1.TaskSt" +
-      "ate\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskS" +
-      "tate\022/\n\013change_time\030\003 \001(\0132\032.google.proto" +
-      "buf.Timestamp*\371\001\n\tTaskState\022\032\n\026TASK_STAT" +
-      "E_UNSPECIFIED\020\000\022\030\n\024TASK_STATE_SUBMITTED\020" +
-      "\001\022\026\n\022TASK_STATE_WORKING\020\002\022\035\n\031TASK_STATE_" +
-      "INPUT_REQUIRED\020\003\022\034\n\030TASK_STATE_AUTH_REQU" +
-      "IRED\020\004\022\030\n\024TASK_STATE_COMPLETED\020\005\022\027\n\023TASK" +
-      "_STATE_CANCELED\020\006\022\025\n\021TASK_STATE_FAILED\020\007" +
-      "\022\027\n\023TASK_STATE_REJECTED\020\010*`\n\004Role\022\024\n\020ROL" +
-      "E_UNSPECIFIED\020\000\022\r\n\tROLE_USER\020\001\022\016\n\nROLE_A" +
-      "GENT\020\002\022\022\n\016ROLE_ASSISTANT\020\003\022\017\n\013ROLE_SYSTE" +
-      "M\020\004*c\n\010TaskView\022\031\n\025TASK_VIEW_UNSPECIFIED" +
-      "\020\000\022\024\n\020TASK_VIEW_HEADER\020\001\022\022\n\016TASK_VIEW_TU" +
-      "RN\020\002\022\022\n\016TASK_VIEW_FULL\020\003Bc\n\033io.github.pr" +
-      "otolink_grpc.v1P\001ZBgithub.com/protolink-" +
-      "grpc/protolink-grpc/gen/go/plgrpc/v1;plg" +
-      "rpcv1b\006proto3"
+      "o\"\243\001\n\007Message\022\n\n\002id\030\001 \001(\t\022$\n\004role\030\002 \001(\0162" +
+      "\026.plgrpc.v1.MessageRole\022\036\n\005parts\030\003 \003(\0132\017" +
+      ".plgrpc.v1.Part\022/\n\013create_time\030\004 \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp\022\025\n\rmetadata_jso" +
+      "n\030\005 \001(\t\"\316\001\n\010Artifact\022\n\n\002id\030\001 \001(\t\022\036\n\005part" +
+      "s\030\002 \003(\0132\017.plgrpc.v1.Part\022\025\n\rmetadata_jso" +
+      "n\030\003 \001(\t\022/\n\013create_time\030\004 \001(\0132\032.google.pr" +
+      "otobuf.Timestamp\022\014\n\004kind\030\005 \001(\t\022\014\n\004name\030\006" +
+      " \001(\t\022\013\n\003uri\030\007 \001(\t\022\022\n\nmedia_type\030\010 \001(\t\022\021\n" +
+      "\taction_id\030\t \001(\t\"\357\004\n\004Task\022\n\n\002id\030\001 \001(\t\022#\n" +
+      "\005state\030\002 \001(\0162\024.plgrpc.v1.TaskState\022$\n\010me" +
+      "ssages\030\003 \003(\0132\022.plgrpc.v1.Message\022&\n\tarti" +
+      "facts\030\004 \003(\0132\023.plgrpc.v1.Artifact\022\025\n\rmeta" +
+      "data_json\030\005 \001(\t\022\027\n\017flow_state_json\030\006 \001(\t" +
+      "\022/\n\013create_time\030\007 \001(\0132\032.google.protobuf." +
+      "Timestamp\022/\n\013update_time\030\010 \001(\0132\032.google." +
+      "protobuf.Timestamp\022\022\n\nsession_id\030\t \001(\t\022\016" +
+      "\n\006run_id\030\n \001(\t\022\020\n\010sequence\030\013 \001(\003\022\022\n\nagen" +
+      "t_name\030\014 \001(\t\022&\n\007context\030\r \001(\0132\025.plgrpc.v" +
+      "1.RunContext\022-\n\rstate_history\030\016 \003(\0132\026.pl" +
+      "grpc.v1.StateChange\022\025\n\rmessage_count\030\017 \001" +
+      "(\005\022\026\n\016artifact_count\030\020 \001(\005\022#\n\007failure\030\021 " +
+      "\001(\0132\022.plgrpc.v1.Failure\022\025\n\rcancel_reason" +
+      "\030\022 \001(\t\022\037\n\005usage\030\023 \001(\0132\020.plgrpc.v1.Usage\022" +
+      "\021\n\toutput_id\030\024 \001(\t\022\026\n\016first_sequence\030\025 \001" +
+      "(\003\"\225\001\n\013StateChange\022,\n\016previous_state\030\001 \001" +
+      "(\0162\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030\002 " +
+      "\001(\0162\024.plgrpc.v1.TaskState\022/\n\013change_time" +
+      "\030\003 \001(\0132\032.google.protobuf.Timestamp*\371\001\n\tT" +
+      "askState\022\032\n\026TASK_STATE_UNSPECIFIED\020\000\022\030\n\024" +
+      "TASK_STATE_SUBMITTED\020\001\022\026\n\022TASK_STATE_WOR" +
+      "KING\020\002\022\035\n\031TASK_STATE_INPUT_REQUIRED\020\003\022\034\n" +
+      "\030TASK_STATE_AUTH_REQUIRED\020\004\022\030\n\024TASK_STAT" +
+      "E_COMPLETED\020\005\022\027\n\023TASK_STATE_CANCELED\020\006\022\025" +
+      "\n\021TASK_STATE_FAILED\020\007\022\027\n\023TASK_STATE_REJE" +
+      "CTED\020\010*\212\001\n\013MessageRole\022\034\n\030MESSAGE_ROLE_U" +
+      "NSPECIFIED\020\000\022\025\n\021MESSAGE_ROLE_USER\020\001\022\026\n\022M" +
+      "ESSAGE_ROLE_AGENT\020\002\022\027\n\023MESSAGE_ROLE_SYST" +
+      "EM\020\003\022\025\n\021MESSAGE_ROLE_TOOL\020\004*c\n\010TaskView\022" +
+      "\031\n\025TASK_VIEW_UNSPECIFIED\020\000\022\024\n\020TASK_VIEW_" +
+      "HEADER\020\001\022\022\n\016TASK_VIEW_TURN\020\002\022\022\n\016TASK_VIE" +
+      "W_FULL\020\003Bc\n\033io.github.protolink_grpc.v1P" +
+      "\001ZBgithub.com/protolink-grpc/protolink-g" +
+      "rpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

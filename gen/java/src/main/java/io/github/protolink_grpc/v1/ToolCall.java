@@ -33,7 +33,6 @@ private static final long serialVersionUID = 0L;
   }
   private ToolCall() {
     toolName_ = "";
-    argsJson_ = "";
     callId_ = "";
   }
 
@@ -50,6 +49,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.ToolCall.class, io.github.protolink_grpc.v1.ToolCall.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TOOL_NAME_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object toolName_ = "";
@@ -97,51 +97,42 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int ARGS_JSON_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object argsJson_ = "";
+  public static final int ARGUMENTS_FIELD_NUMBER = 2;
+  private io.github.protolink_grpc.v1.Payload arguments_;
   /**
    * <pre>
-   * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
    * </pre>
    *
-   * <code>string args_json = 2;</code>
-   * @return The argsJson.
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   * @return Whether the arguments field is set.
    */
   @java.lang.Override
-  public java.lang.String getArgsJson() {
-    java.lang.Object ref = argsJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      argsJson_ = s;
-      return s;
-    }
+  public boolean hasArguments() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
    * </pre>
    *
-   * <code>string args_json = 2;</code>
-   * @return The bytes for argsJson.
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   * @return The arguments.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getArgsJsonBytes() {
-    java.lang.Object ref = argsJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      argsJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getArguments() {
+    return arguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : arguments_;
+  }
+  /**
+   * <pre>
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getArgumentsOrBuilder() {
+    return arguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : arguments_;
   }
 
   public static final int CALL_ID_FIELD_NUMBER = 3;
@@ -208,8 +199,8 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(toolName_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, toolName_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(argsJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, argsJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(2, getArguments());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, callId_);
@@ -226,8 +217,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(toolName_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, toolName_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(argsJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, argsJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, getArguments());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, callId_);
@@ -249,8 +241,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getToolName()
         .equals(other.getToolName())) return false;
-    if (!getArgsJson()
-        .equals(other.getArgsJson())) return false;
+    if (hasArguments() != other.hasArguments()) return false;
+    if (hasArguments()) {
+      if (!getArguments()
+          .equals(other.getArguments())) return false;
+    }
     if (!getCallId()
         .equals(other.getCallId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
@@ -266,8 +261,10 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TOOL_NAME_FIELD_NUMBER;
     hash = (53 * hash) + getToolName().hashCode();
-    hash = (37 * hash) + ARGS_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getArgsJson().hashCode();
+    if (hasArguments()) {
+      hash = (37 * hash) + ARGUMENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getArguments().hashCode();
+    }
     hash = (37 * hash) + CALL_ID_FIELD_NUMBER;
     hash = (53 * hash) + getCallId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
@@ -393,20 +390,30 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.ToolCall.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetArgumentsFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
       toolName_ = "";
-      argsJson_ = "";
+      arguments_ = null;
+      if (argumentsBuilder_ != null) {
+        argumentsBuilder_.dispose();
+        argumentsBuilder_ = null;
+      }
       callId_ = "";
       return this;
     }
@@ -444,12 +451,17 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.toolName_ = toolName_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.argsJson_ = argsJson_;
+        result.arguments_ = argumentsBuilder_ == null
+            ? arguments_
+            : argumentsBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.callId_ = callId_;
       }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -469,10 +481,8 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (!other.getArgsJson().isEmpty()) {
-        argsJson_ = other.argsJson_;
-        bitField0_ |= 0x00000002;
-        onChanged();
+      if (other.hasArguments()) {
+        mergeArguments(other.getArguments());
       }
       if (!other.getCallId().isEmpty()) {
         callId_ = other.callId_;
@@ -511,7 +521,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              argsJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetArgumentsFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000002;
               break;
             } // case 18
@@ -629,96 +641,161 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object argsJson_ = "";
+    private io.github.protolink_grpc.v1.Payload arguments_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> argumentsBuilder_;
     /**
      * <pre>
-     * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
      * </pre>
      *
-     * <code>string args_json = 2;</code>
-     * @return The argsJson.
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     * @return Whether the arguments field is set.
      */
-    public java.lang.String getArgsJson() {
-      java.lang.Object ref = argsJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        argsJson_ = s;
-        return s;
+    public boolean hasArguments() {
+      return ((bitField0_ & 0x00000002) != 0);
+    }
+    /**
+     * <pre>
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     * @return The arguments.
+     */
+    public io.github.protolink_grpc.v1.Payload getArguments() {
+      if (argumentsBuilder_ == null) {
+        return arguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : arguments_;
       } else {
-        return (java.lang.String) ref;
+        return argumentsBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
      * </pre>
      *
-     * <code>string args_json = 2;</code>
-     * @return The bytes for argsJson.
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
      */
-    public com.google.protobuf.ByteString
-        getArgsJsonBytes() {
-      java.lang.Object ref = argsJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        argsJson_ = b;
-        return b;
+    public Builder setArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (argumentsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        arguments_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        argumentsBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the caller. Empty means no arguments.
-     * </pre>
-     *
-     * <code>string args_json = 2;</code>
-     * @param value The argsJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setArgsJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      argsJson_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
      * </pre>
      *
-     * <code>string args_json = 2;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
      */
-    public Builder clearArgsJson() {
-      argsJson_ = getDefaultInstance().getArgsJson();
+    public Builder setArguments(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (argumentsBuilder_ == null) {
+        arguments_ = builderForValue.build();
+      } else {
+        argumentsBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     */
+    public Builder mergeArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (argumentsBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          arguments_ != null &&
+          arguments_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getArgumentsBuilder().mergeFrom(value);
+        } else {
+          arguments_ = value;
+        }
+      } else {
+        argumentsBuilder_.mergeFrom(value);
+      }
+      if (arguments_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     */
+    public Builder clearArguments() {
       bitField0_ = (bitField0_ & ~0x00000002);
+      arguments_ = null;
+      if (argumentsBuilder_ != null) {
+        argumentsBuilder_.dispose();
+        argumentsBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
      * </pre>
      *
-     * <code>string args_json = 2;</code>
-     * @param value The bytes for argsJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
      */
-    public Builder setArgsJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      argsJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getArgumentsBuilder() {
       bitField0_ |= 0x00000002;
       onChanged();
-      return this;
+      return internalGetArgumentsFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getArgumentsOrBuilder() {
+      if (argumentsBuilder_ != null) {
+        return argumentsBuilder_.getMessageOrBuilder();
+      } else {
+        return arguments_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : arguments_;
+      }
+    }
+    /**
+     * <pre>
+     * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload arguments = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetArgumentsFieldBuilder() {
+      if (argumentsBuilder_ == null) {
+        argumentsBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getArguments(),
+                getParentForChildren(),
+                isClean());
+        arguments_ = null;
+      }
+      return argumentsBuilder_;
     }
 
     private java.lang.Object callId_ = "";

@@ -32,23 +32,30 @@ public interface ToolCallOrBuilder extends
 
   /**
    * <pre>
-   * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
    * </pre>
    *
-   * <code>string args_json = 2;</code>
-   * @return The argsJson.
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   * @return Whether the arguments field is set.
    */
-  java.lang.String getArgsJson();
+  boolean hasArguments();
   /**
    * <pre>
-   * Arguments, a JSON object. Set by the caller. Empty means no arguments.
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
    * </pre>
    *
-   * <code>string args_json = 2;</code>
-   * @return The bytes for argsJson.
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   * @return The arguments.
    */
-  com.google.protobuf.ByteString
-      getArgsJsonBytes();
+  io.github.protolink_grpc.v1.Payload getArguments();
+  /**
+   * <pre>
+   * Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload arguments = 2;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getArgumentsOrBuilder();
 
   /**
    * <pre>

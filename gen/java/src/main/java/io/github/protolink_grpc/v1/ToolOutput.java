@@ -33,8 +33,6 @@ private static final long serialVersionUID = 0L;
   }
   private ToolOutput() {
     callId_ = "";
-    resultJson_ = "";
-    errorJson_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,6 +46,48 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.PartOuterClass.internal_static_plgrpc_v1_ToolOutput_fieldAccessorTable
         .ensureFieldAccessorsInitialized(
             io.github.protolink_grpc.v1.ToolOutput.class, io.github.protolink_grpc.v1.ToolOutput.Builder.class);
+  }
+
+  private int outcomeCase_ = 0;
+  @SuppressWarnings("serial")
+  private java.lang.Object outcome_;
+  public enum OutcomeCase
+      implements com.google.protobuf.Internal.EnumLite,
+          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
+    RESULT(2),
+    FAILURE(3),
+    OUTCOME_NOT_SET(0);
+    private final int value;
+    private OutcomeCase(int value) {
+      this.value = value;
+    }
+    /**
+     * @param value The number of the enum to look for.
+     * @return The enum associated with the given number.
+     * @deprecated Use {@link #forNumber(int)} instead.
+     */
+    @java.lang.Deprecated
+    public static OutcomeCase valueOf(int value) {
+      return forNumber(value);
+    }
+
+    public static OutcomeCase forNumber(int value) {
+      switch (value) {
+        case 2: return RESULT;
+        case 3: return FAILURE;
+        case 0: return OUTCOME_NOT_SET;
+        default: return null;
+      }
+    }
+    public int getNumber() {
+      return this.value;
+    }
+  };
+
+  public OutcomeCase
+  getOutcomeCase() {
+    return OutcomeCase.forNumber(
+        outcomeCase_);
   }
 
   public static final int CALL_ID_FIELD_NUMBER = 1;
@@ -97,98 +137,90 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int RESULT_JSON_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object resultJson_ = "";
+  public static final int RESULT_FIELD_NUMBER = 2;
   /**
    * <pre>
-   * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+   * Result, any value. Set by the agent.
    * </pre>
    *
-   * <code>string result_json = 2;</code>
-   * @return The resultJson.
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   * @return Whether the result field is set.
    */
   @java.lang.Override
-  public java.lang.String getResultJson() {
-    java.lang.Object ref = resultJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      resultJson_ = s;
-      return s;
-    }
+  public boolean hasResult() {
+    return outcomeCase_ == 2;
   }
   /**
    * <pre>
-   * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+   * Result, any value. Set by the agent.
    * </pre>
    *
-   * <code>string result_json = 2;</code>
-   * @return The bytes for resultJson.
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   * @return The result.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getResultJsonBytes() {
-    java.lang.Object ref = resultJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      resultJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
+  public io.github.protolink_grpc.v1.Payload getResult() {
+    if (outcomeCase_ == 2) {
+       return (io.github.protolink_grpc.v1.Payload) outcome_;
     }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * Result, any value. Set by the agent.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder() {
+    if (outcomeCase_ == 2) {
+       return (io.github.protolink_grpc.v1.Payload) outcome_;
+    }
+    return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
   }
 
-  public static final int ERROR_JSON_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object errorJson_ = "";
+  public static final int FAILURE_FIELD_NUMBER = 3;
   /**
    * <pre>
-   * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+   * Why the call failed or was rejected. Set by the agent.
    * </pre>
    *
-   * <code>string error_json = 3;</code>
-   * @return The errorJson.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return Whether the failure field is set.
    */
   @java.lang.Override
-  public java.lang.String getErrorJson() {
-    java.lang.Object ref = errorJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      errorJson_ = s;
-      return s;
-    }
+  public boolean hasFailure() {
+    return outcomeCase_ == 3;
   }
   /**
    * <pre>
-   * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+   * Why the call failed or was rejected. Set by the agent.
    * </pre>
    *
-   * <code>string error_json = 3;</code>
-   * @return The bytes for errorJson.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return The failure.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getErrorJsonBytes() {
-    java.lang.Object ref = errorJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      errorJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
+  public io.github.protolink_grpc.v1.Failure getFailure() {
+    if (outcomeCase_ == 3) {
+       return (io.github.protolink_grpc.v1.Failure) outcome_;
     }
+    return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * Why the call failed or was rejected. Set by the agent.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+    if (outcomeCase_ == 3) {
+       return (io.github.protolink_grpc.v1.Failure) outcome_;
+    }
+    return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
   }
 
   private byte memoizedIsInitialized = -1;
@@ -208,11 +240,11 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, callId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(resultJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, resultJson_);
+    if (outcomeCase_ == 2) {
+      output.writeMessage(2, (io.github.protolink_grpc.v1.Payload) outcome_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, errorJson_);
+    if (outcomeCase_ == 3) {
+      output.writeMessage(3, (io.github.protolink_grpc.v1.Failure) outcome_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -226,11 +258,13 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, callId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(resultJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, resultJson_);
+    if (outcomeCase_ == 2) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, (io.github.protolink_grpc.v1.Payload) outcome_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(errorJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, errorJson_);
+    if (outcomeCase_ == 3) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, (io.github.protolink_grpc.v1.Failure) outcome_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -249,10 +283,19 @@ private static final long serialVersionUID = 0L;
 
     if (!getCallId()
         .equals(other.getCallId())) return false;
-    if (!getResultJson()
-        .equals(other.getResultJson())) return false;
-    if (!getErrorJson()
-        .equals(other.getErrorJson())) return false;
+    if (!getOutcomeCase().equals(other.getOutcomeCase())) return false;
+    switch (outcomeCase_) {
+      case 2:
+        if (!getResult()
+            .equals(other.getResult())) return false;
+        break;
+      case 3:
+        if (!getFailure()
+            .equals(other.getFailure())) return false;
+        break;
+      case 0:
+      default:
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -266,10 +309,18 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + CALL_ID_FIELD_NUMBER;
     hash = (53 * hash) + getCallId().hashCode();
-    hash = (37 * hash) + RESULT_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getResultJson().hashCode();
-    hash = (37 * hash) + ERROR_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getErrorJson().hashCode();
+    switch (outcomeCase_) {
+      case 2:
+        hash = (37 * hash) + RESULT_FIELD_NUMBER;
+        hash = (53 * hash) + getResult().hashCode();
+        break;
+      case 3:
+        hash = (37 * hash) + FAILURE_FIELD_NUMBER;
+        hash = (53 * hash) + getFailure().hashCode();
+        break;
+      case 0:
+      default:
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -406,8 +457,14 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       callId_ = "";
-      resultJson_ = "";
-      errorJson_ = "";
+      if (resultBuilder_ != null) {
+        resultBuilder_.clear();
+      }
+      if (failureBuilder_ != null) {
+        failureBuilder_.clear();
+      }
+      outcomeCase_ = 0;
+      outcome_ = null;
       return this;
     }
 
@@ -435,6 +492,7 @@ private static final long serialVersionUID = 0L;
     public io.github.protolink_grpc.v1.ToolOutput buildPartial() {
       io.github.protolink_grpc.v1.ToolOutput result = new io.github.protolink_grpc.v1.ToolOutput(this);
       if (bitField0_ != 0) { buildPartial0(result); }
+      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
@@ -444,11 +502,18 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.callId_ = callId_;
       }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.resultJson_ = resultJson_;
+    }
+
+    private void buildPartialOneofs(io.github.protolink_grpc.v1.ToolOutput result) {
+      result.outcomeCase_ = outcomeCase_;
+      result.outcome_ = this.outcome_;
+      if (outcomeCase_ == 2 &&
+          resultBuilder_ != null) {
+        result.outcome_ = resultBuilder_.build();
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.errorJson_ = errorJson_;
+      if (outcomeCase_ == 3 &&
+          failureBuilder_ != null) {
+        result.outcome_ = failureBuilder_.build();
       }
     }
 
@@ -469,15 +534,18 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (!other.getResultJson().isEmpty()) {
-        resultJson_ = other.resultJson_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
-      if (!other.getErrorJson().isEmpty()) {
-        errorJson_ = other.errorJson_;
-        bitField0_ |= 0x00000004;
-        onChanged();
+      switch (other.getOutcomeCase()) {
+        case RESULT: {
+          mergeResult(other.getResult());
+          break;
+        }
+        case FAILURE: {
+          mergeFailure(other.getFailure());
+          break;
+        }
+        case OUTCOME_NOT_SET: {
+          break;
+        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -511,13 +579,17 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 18: {
-              resultJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000002;
+              input.readMessage(
+                  internalGetResultFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              outcomeCase_ = 2;
               break;
             } // case 18
             case 26: {
-              errorJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              input.readMessage(
+                  internalGetFailureFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              outcomeCase_ = 3;
               break;
             } // case 26
             default: {
@@ -535,6 +607,21 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
+    private int outcomeCase_ = 0;
+    private java.lang.Object outcome_;
+    public OutcomeCase
+        getOutcomeCase() {
+      return OutcomeCase.forNumber(
+          outcomeCase_);
+    }
+
+    public Builder clearOutcome() {
+      outcomeCase_ = 0;
+      outcome_ = null;
+      onChanged();
+      return this;
+    }
+
     private int bitField0_;
 
     private java.lang.Object callId_ = "";
@@ -629,188 +716,360 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object resultJson_ = "";
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> resultBuilder_;
     /**
      * <pre>
-     * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+     * Result, any value. Set by the agent.
      * </pre>
      *
-     * <code>string result_json = 2;</code>
-     * @return The resultJson.
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     * @return Whether the result field is set.
      */
-    public java.lang.String getResultJson() {
-      java.lang.Object ref = resultJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        resultJson_ = s;
-        return s;
+    @java.lang.Override
+    public boolean hasResult() {
+      return outcomeCase_ == 2;
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     * @return The result.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.Payload getResult() {
+      if (resultBuilder_ == null) {
+        if (outcomeCase_ == 2) {
+          return (io.github.protolink_grpc.v1.Payload) outcome_;
+        }
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       } else {
-        return (java.lang.String) ref;
+        if (outcomeCase_ == 2) {
+          return resultBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+     * Result, any value. Set by the agent.
      * </pre>
      *
-     * <code>string result_json = 2;</code>
-     * @return The bytes for resultJson.
+     * <code>.plgrpc.v1.Payload result = 2;</code>
      */
-    public com.google.protobuf.ByteString
-        getResultJsonBytes() {
-      java.lang.Object ref = resultJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        resultJson_ = b;
-        return b;
+    public Builder setResult(io.github.protolink_grpc.v1.Payload value) {
+      if (resultBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        outcome_ = value;
+        onChanged();
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        resultBuilder_.setMessage(value);
+      }
+      outcomeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     */
+    public Builder setResult(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (resultBuilder_ == null) {
+        outcome_ = builderForValue.build();
+        onChanged();
+      } else {
+        resultBuilder_.setMessage(builderForValue.build());
+      }
+      outcomeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     */
+    public Builder mergeResult(io.github.protolink_grpc.v1.Payload value) {
+      if (resultBuilder_ == null) {
+        if (outcomeCase_ == 2 &&
+            outcome_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          outcome_ = io.github.protolink_grpc.v1.Payload.newBuilder((io.github.protolink_grpc.v1.Payload) outcome_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          outcome_ = value;
+        }
+        onChanged();
+      } else {
+        if (outcomeCase_ == 2) {
+          resultBuilder_.mergeFrom(value);
+        } else {
+          resultBuilder_.setMessage(value);
+        }
+      }
+      outcomeCase_ = 2;
+      return this;
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     */
+    public Builder clearResult() {
+      if (resultBuilder_ == null) {
+        if (outcomeCase_ == 2) {
+          outcomeCase_ = 0;
+          outcome_ = null;
+          onChanged();
+        }
+      } else {
+        if (outcomeCase_ == 2) {
+          outcomeCase_ = 0;
+          outcome_ = null;
+        }
+        resultBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.Payload.Builder getResultBuilder() {
+      return internalGetResultFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Result, any value. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload result = 2;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder() {
+      if ((outcomeCase_ == 2) && (resultBuilder_ != null)) {
+        return resultBuilder_.getMessageOrBuilder();
+      } else {
+        if (outcomeCase_ == 2) {
+          return (io.github.protolink_grpc.v1.Payload) outcome_;
+        }
+        return io.github.protolink_grpc.v1.Payload.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+     * Result, any value. Set by the agent.
      * </pre>
      *
-     * <code>string result_json = 2;</code>
-     * @param value The resultJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload result = 2;</code>
      */
-    public Builder setResultJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      resultJson_ = value;
-      bitField0_ |= 0x00000002;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetResultFieldBuilder() {
+      if (resultBuilder_ == null) {
+        if (!(outcomeCase_ == 2)) {
+          outcome_ = io.github.protolink_grpc.v1.Payload.getDefaultInstance();
+        }
+        resultBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                (io.github.protolink_grpc.v1.Payload) outcome_,
+                getParentForChildren(),
+                isClean());
+        outcome_ = null;
+      }
+      outcomeCase_ = 2;
       onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
-     * </pre>
-     *
-     * <code>string result_json = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearResultJson() {
-      resultJson_ = getDefaultInstance().getResultJson();
-      bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
-     * </pre>
-     *
-     * <code>string result_json = 2;</code>
-     * @param value The bytes for resultJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setResultJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      resultJson_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
+      return resultBuilder_;
     }
 
-    private java.lang.Object errorJson_ = "";
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+     * Why the call failed or was rejected. Set by the agent.
      * </pre>
      *
-     * <code>string error_json = 3;</code>
-     * @return The errorJson.
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     * @return Whether the failure field is set.
      */
-    public java.lang.String getErrorJson() {
-      java.lang.Object ref = errorJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        errorJson_ = s;
-        return s;
+    @java.lang.Override
+    public boolean hasFailure() {
+      return outcomeCase_ == 3;
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     * @return The failure.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.Failure getFailure() {
+      if (failureBuilder_ == null) {
+        if (outcomeCase_ == 3) {
+          return (io.github.protolink_grpc.v1.Failure) outcome_;
+        }
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       } else {
-        return (java.lang.String) ref;
+        if (outcomeCase_ == 3) {
+          return failureBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+     * Why the call failed or was rejected. Set by the agent.
      * </pre>
      *
-     * <code>string error_json = 3;</code>
-     * @return The bytes for errorJson.
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
      */
-    public com.google.protobuf.ByteString
-        getErrorJsonBytes() {
-      java.lang.Object ref = errorJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        errorJson_ = b;
-        return b;
+    public Builder setFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        outcome_ = value;
+        onChanged();
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        failureBuilder_.setMessage(value);
+      }
+      outcomeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder setFailure(
+        io.github.protolink_grpc.v1.Failure.Builder builderForValue) {
+      if (failureBuilder_ == null) {
+        outcome_ = builderForValue.build();
+        onChanged();
+      } else {
+        failureBuilder_.setMessage(builderForValue.build());
+      }
+      outcomeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder mergeFailure(io.github.protolink_grpc.v1.Failure value) {
+      if (failureBuilder_ == null) {
+        if (outcomeCase_ == 3 &&
+            outcome_ != io.github.protolink_grpc.v1.Failure.getDefaultInstance()) {
+          outcome_ = io.github.protolink_grpc.v1.Failure.newBuilder((io.github.protolink_grpc.v1.Failure) outcome_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          outcome_ = value;
+        }
+        onChanged();
+      } else {
+        if (outcomeCase_ == 3) {
+          failureBuilder_.mergeFrom(value);
+        } else {
+          failureBuilder_.setMessage(value);
+        }
+      }
+      outcomeCase_ = 3;
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public Builder clearFailure() {
+      if (failureBuilder_ == null) {
+        if (outcomeCase_ == 3) {
+          outcomeCase_ = 0;
+          outcome_ = null;
+          onChanged();
+        }
+      } else {
+        if (outcomeCase_ == 3) {
+          outcomeCase_ = 0;
+          outcome_ = null;
+        }
+        failureBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.Failure.Builder getFailureBuilder() {
+      return internalGetFailureFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Why the call failed or was rejected. Set by the agent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder() {
+      if ((outcomeCase_ == 3) && (failureBuilder_ != null)) {
+        return failureBuilder_.getMessageOrBuilder();
+      } else {
+        if (outcomeCase_ == 3) {
+          return (io.github.protolink_grpc.v1.Failure) outcome_;
+        }
+        return io.github.protolink_grpc.v1.Failure.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+     * Why the call failed or was rejected. Set by the agent.
      * </pre>
      *
-     * <code>string error_json = 3;</code>
-     * @param value The errorJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Failure failure = 3;</code>
      */
-    public Builder setErrorJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      errorJson_ = value;
-      bitField0_ |= 0x00000004;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> 
+        internalGetFailureFieldBuilder() {
+      if (failureBuilder_ == null) {
+        if (!(outcomeCase_ == 3)) {
+          outcome_ = io.github.protolink_grpc.v1.Failure.getDefaultInstance();
+        }
+        failureBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder>(
+                (io.github.protolink_grpc.v1.Failure) outcome_,
+                getParentForChildren(),
+                isClean());
+        outcome_ = null;
+      }
+      outcomeCase_ = 3;
       onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
-     * </pre>
-     *
-     * <code>string error_json = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearErrorJson() {
-      errorJson_ = getDefaultInstance().getErrorJson();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
-     * </pre>
-     *
-     * <code>string error_json = 3;</code>
-     * @param value The bytes for errorJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setErrorJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      errorJson_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
+      return failureBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ToolOutput)

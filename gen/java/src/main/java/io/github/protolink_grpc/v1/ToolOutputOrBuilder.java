@@ -32,41 +32,57 @@ public interface ToolOutputOrBuilder extends
 
   /**
    * <pre>
-   * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+   * Result, any value. Set by the agent.
    * </pre>
    *
-   * <code>string result_json = 2;</code>
-   * @return The resultJson.
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   * @return Whether the result field is set.
    */
-  java.lang.String getResultJson();
+  boolean hasResult();
   /**
    * <pre>
-   * Result, any JSON value. Set by the agent. Empty means none, which differs from the JSON text `null`.
+   * Result, any value. Set by the agent.
    * </pre>
    *
-   * <code>string result_json = 2;</code>
-   * @return The bytes for resultJson.
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   * @return The result.
    */
-  com.google.protobuf.ByteString
-      getResultJsonBytes();
+  io.github.protolink_grpc.v1.Payload getResult();
+  /**
+   * <pre>
+   * Result, any value. Set by the agent.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload result = 2;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getResultOrBuilder();
 
   /**
    * <pre>
-   * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+   * Why the call failed or was rejected. Set by the agent.
    * </pre>
    *
-   * <code>string error_json = 3;</code>
-   * @return The errorJson.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return Whether the failure field is set.
    */
-  java.lang.String getErrorJson();
+  boolean hasFailure();
   /**
    * <pre>
-   * Failure, any JSON value. Set by the agent when the call failed or was rejected. Empty means success.
+   * Why the call failed or was rejected. Set by the agent.
    * </pre>
    *
-   * <code>string error_json = 3;</code>
-   * @return The bytes for errorJson.
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   * @return The failure.
    */
-  com.google.protobuf.ByteString
-      getErrorJsonBytes();
+  io.github.protolink_grpc.v1.Failure getFailure();
+  /**
+   * <pre>
+   * Why the call failed or was rejected. Set by the agent.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Failure failure = 3;</code>
+   */
+  io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
+
+  io.github.protolink_grpc.v1.ToolOutput.OutcomeCase getOutcomeCase();
 }

@@ -3,8 +3,8 @@ package io.github.protolink_grpc.client;
 import com.google.protobuf.Timestamp;
 import io.github.protolink_grpc.v1.Artifact;
 import io.github.protolink_grpc.v1.Message;
+import io.github.protolink_grpc.v1.MessageRole;
 import io.github.protolink_grpc.v1.Part;
-import io.github.protolink_grpc.v1.Role;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
@@ -49,7 +49,10 @@ public final class Tasks {
    */
   public static TaskInput messages(Part... parts) {
     return TaskInput.newBuilder()
-        .addMessages(Message.newBuilder().setRole(Role.ROLE_USER).addAllParts(List.of(parts)))
+        .addMessages(
+            Message.newBuilder()
+                .setRole(MessageRole.MESSAGE_ROLE_USER)
+                .addAllParts(List.of(parts)))
         .build();
   }
 
@@ -88,8 +91,7 @@ public final class Tasks {
   private static Optional<String> messageOutput(List<Message> messages) {
     return last(
         messages.stream()
-            .filter(
-                each -> each.getRole() == Role.ROLE_AGENT || each.getRole() == Role.ROLE_ASSISTANT)
+            .filter(each -> each.getRole() == MessageRole.MESSAGE_ROLE_AGENT)
             .flatMap(each -> partOutput(each.getPartsList()).stream())
             .toList());
   }
@@ -109,16 +111,16 @@ public final class Tasks {
   private static Optional<String> output(Part part) {
     return switch (part.getContentCase()) {
       case TEXT -> Optional.of(part.getText());
-      case DATA_JSON -> Optional.of(part.getDataJson());
+      case DATA -> Optional.of(Parts.text(part.getData()));
       case INFER_OUTPUT ->
           Optional.of(
               part.getInferOutput().hasText()
                   ? part.getInferOutput().getText()
-                  : part.getInferOutput().getValueJson());
+                  : Parts.text(part.getInferOutput().getValue()));
       case TOOL_OUTPUT ->
           Optional.of(part.getToolOutput())
-              .filter(each -> each.getErrorJson().isEmpty())
-              .map(each -> each.getResultJson());
+              .filter(each -> !each.hasFailure())
+              .map(each -> Parts.text(each.getResult()));
       default -> Optional.empty();
     };
   }

@@ -5,9 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import com.google.protobuf.Timestamp;
 import io.github.protolink_grpc.v1.Artifact;
+import io.github.protolink_grpc.v1.Failure;
 import io.github.protolink_grpc.v1.Message;
+import io.github.protolink_grpc.v1.MessageRole;
 import io.github.protolink_grpc.v1.Part;
-import io.github.protolink_grpc.v1.Role;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.ToolOutput;
 import java.util.List;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.Test;
 
 class TasksTest {
 
-  private static final Part JSON = Part.newBuilder().setDataJson("{\"a\":1}").build();
+  private static final Part JSON = Parts.json("{\"a\":1}");
 
   @Test
   void aNewTaskHasAnIdOfItsOwn() {
@@ -50,8 +51,13 @@ class TasksTest {
   @Test
   void aFailedToolHasNoOutput() {
     Part failed =
-        Part.newBuilder().setToolOutput(ToolOutput.newBuilder().setErrorJson("{}")).build();
-    Part done = Part.newBuilder().setToolOutput(ToolOutput.newBuilder().setResultJson("3")).build();
+        Part.newBuilder()
+            .setToolOutput(ToolOutput.newBuilder().setFailure(Failure.getDefaultInstance()))
+            .build();
+    Part done =
+        Part.newBuilder()
+            .setToolOutput(ToolOutput.newBuilder().setResult(Parts.payload("3")))
+            .build();
     assertEquals(
         Optional.of("3"), Tasks.output(Task.newBuilder().addArtifacts(made(done, failed)).build()));
     assertEquals(
@@ -60,7 +66,7 @@ class TasksTest {
 
   private static Message said(int second, String text) {
     return Message.newBuilder()
-        .setRole(Role.ROLE_AGENT)
+        .setRole(MessageRole.MESSAGE_ROLE_AGENT)
         .addParts(Part.newBuilder().setText(text))
         .setCreateTime(Timestamp.newBuilder().setSeconds(second))
         .build();

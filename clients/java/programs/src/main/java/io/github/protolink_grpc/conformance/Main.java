@@ -232,7 +232,7 @@ final class Main {
     expect("the title of echo", tools.get(0).getTitle(), "Echo");
     expect("whether echo is read-only", tools.get(0).getReadOnly(), true);
     CallToolResponse called = agent.callTool("echo", "{\"text\": \"hi\"}");
-    expect("the result", called.getOutput().getResultJson(), "\"hi\"");
+    expect("the result", called.getOutput().getResult().getJson(), "\"hi\"");
     TaskState done = agent.get(called.getTaskId()).getState();
     expect("the state", done, TaskState.TASK_STATE_COMPLETED);
     ProtolinkException late =

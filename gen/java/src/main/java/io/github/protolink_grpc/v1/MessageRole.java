@@ -7,54 +7,54 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Role is who speaks in a message. Open, as TaskState.
+ * MessageRole is who speaks in a message. Open, as TaskState.
  * </pre>
  *
- * Protobuf enum {@code plgrpc.v1.Role}
+ * Protobuf enum {@code plgrpc.v1.MessageRole}
  */
 @com.google.protobuf.Generated
-public enum Role
+public enum MessageRole
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
    * Not set; read as user.
    * </pre>
    *
-   * <code>ROLE_UNSPECIFIED = 0;</code>
+   * <code>MESSAGE_ROLE_UNSPECIFIED = 0;</code>
    */
-  ROLE_UNSPECIFIED(0),
+  MESSAGE_ROLE_UNSPECIFIED(0),
   /**
    * <pre>
    * A person, or the program that speaks for one.
    * </pre>
    *
-   * <code>ROLE_USER = 1;</code>
+   * <code>MESSAGE_ROLE_USER = 1;</code>
    */
-  ROLE_USER(1),
+  MESSAGE_ROLE_USER(1),
   /**
    * <pre>
-   * An agent.
+   * An agent, or its model.
    * </pre>
    *
-   * <code>ROLE_AGENT = 2;</code>
+   * <code>MESSAGE_ROLE_AGENT = 2;</code>
    */
-  ROLE_AGENT(2),
-  /**
-   * <pre>
-   * A model.
-   * </pre>
-   *
-   * <code>ROLE_ASSISTANT = 3;</code>
-   */
-  ROLE_ASSISTANT(3),
+  MESSAGE_ROLE_AGENT(2),
   /**
    * <pre>
    * The system itself.
    * </pre>
    *
-   * <code>ROLE_SYSTEM = 4;</code>
+   * <code>MESSAGE_ROLE_SYSTEM = 3;</code>
    */
-  ROLE_SYSTEM(4),
+  MESSAGE_ROLE_SYSTEM(3),
+  /**
+   * <pre>
+   * A tool.
+   * </pre>
+   *
+   * <code>MESSAGE_ROLE_TOOL = 4;</code>
+   */
+  MESSAGE_ROLE_TOOL(4),
   UNRECOGNIZED(-1),
   ;
 
@@ -65,48 +65,48 @@ public enum Role
       /* minor= */ 31,
       /* patch= */ 1,
       /* suffix= */ "",
-      Role.class.getName());
+      MessageRole.class.getName());
   }
   /**
    * <pre>
    * Not set; read as user.
    * </pre>
    *
-   * <code>ROLE_UNSPECIFIED = 0;</code>
+   * <code>MESSAGE_ROLE_UNSPECIFIED = 0;</code>
    */
-  public static final int ROLE_UNSPECIFIED_VALUE = 0;
+  public static final int MESSAGE_ROLE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
    * A person, or the program that speaks for one.
    * </pre>
    *
-   * <code>ROLE_USER = 1;</code>
+   * <code>MESSAGE_ROLE_USER = 1;</code>
    */
-  public static final int ROLE_USER_VALUE = 1;
+  public static final int MESSAGE_ROLE_USER_VALUE = 1;
   /**
    * <pre>
-   * An agent.
+   * An agent, or its model.
    * </pre>
    *
-   * <code>ROLE_AGENT = 2;</code>
+   * <code>MESSAGE_ROLE_AGENT = 2;</code>
    */
-  public static final int ROLE_AGENT_VALUE = 2;
-  /**
-   * <pre>
-   * A model.
-   * </pre>
-   *
-   * <code>ROLE_ASSISTANT = 3;</code>
-   */
-  public static final int ROLE_ASSISTANT_VALUE = 3;
+  public static final int MESSAGE_ROLE_AGENT_VALUE = 2;
   /**
    * <pre>
    * The system itself.
    * </pre>
    *
-   * <code>ROLE_SYSTEM = 4;</code>
+   * <code>MESSAGE_ROLE_SYSTEM = 3;</code>
    */
-  public static final int ROLE_SYSTEM_VALUE = 4;
+  public static final int MESSAGE_ROLE_SYSTEM_VALUE = 3;
+  /**
+   * <pre>
+   * A tool.
+   * </pre>
+   *
+   * <code>MESSAGE_ROLE_TOOL = 4;</code>
+   */
+  public static final int MESSAGE_ROLE_TOOL_VALUE = 4;
 
 
   public final int getNumber() {
@@ -123,7 +123,7 @@ public enum Role
    * @deprecated Use {@link #forNumber(int)} instead.
    */
   @java.lang.Deprecated
-  public static Role valueOf(int value) {
+  public static MessageRole valueOf(int value) {
     return forNumber(value);
   }
 
@@ -131,26 +131,26 @@ public enum Role
    * @param value The numeric wire value of the corresponding enum entry.
    * @return The enum associated with the given numeric wire value.
    */
-  public static Role forNumber(int value) {
+  public static MessageRole forNumber(int value) {
     switch (value) {
-      case 0: return ROLE_UNSPECIFIED;
-      case 1: return ROLE_USER;
-      case 2: return ROLE_AGENT;
-      case 3: return ROLE_ASSISTANT;
-      case 4: return ROLE_SYSTEM;
+      case 0: return MESSAGE_ROLE_UNSPECIFIED;
+      case 1: return MESSAGE_ROLE_USER;
+      case 2: return MESSAGE_ROLE_AGENT;
+      case 3: return MESSAGE_ROLE_SYSTEM;
+      case 4: return MESSAGE_ROLE_TOOL;
       default: return null;
     }
   }
 
-  public static com.google.protobuf.Internal.EnumLiteMap<Role>
+  public static com.google.protobuf.Internal.EnumLiteMap<MessageRole>
       internalGetValueMap() {
     return internalValueMap;
   }
   private static final com.google.protobuf.Internal.EnumLiteMap<
-      Role> internalValueMap =
-        new com.google.protobuf.Internal.EnumLiteMap<Role>() {
-          public Role findValueByNumber(int number) {
-            return Role.forNumber(number);
+      MessageRole> internalValueMap =
+        new com.google.protobuf.Internal.EnumLiteMap<MessageRole>() {
+          public MessageRole findValueByNumber(int number) {
+            return MessageRole.forNumber(number);
           }
         };
 
@@ -171,9 +171,9 @@ public enum Role
     return io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor().getEnumTypes().get(1);
   }
 
-  private static final Role[] VALUES = values();
+  private static final MessageRole[] VALUES = values();
 
-  public static Role valueOf(
+  public static MessageRole valueOf(
       com.google.protobuf.Descriptors.EnumValueDescriptor desc) {
     if (desc.getType() != getDescriptor()) {
       throw new java.lang.IllegalArgumentException(
@@ -187,10 +187,10 @@ public enum Role
 
   private final int value;
 
-  private Role(int value) {
+  private MessageRole(int value) {
     this.value = value;
   }
 
-  // @@protoc_insertion_point(enum_scope:plgrpc.v1.Role)
+  // @@protoc_insertion_point(enum_scope:plgrpc.v1.MessageRole)
 }
 
