@@ -34,7 +34,7 @@ async def main() -> None:
             if event.payload.progress == 40:
                 await agent.cancel_task(task.id, reason="Stopped by user")
     last = sink.to_list()[-1]
-    print(f"{last['type']} final={last['final']}: {last['payload']['new_state']}, {last['payload']['reason']}")
+    print(f"{last['type']} final={last['final']}: {last['payload']['new_state']}, {last['payload']['cancel_reason']}")
     print(f"sent: {committed or 'nothing'}")
 
 

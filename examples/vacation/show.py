@@ -28,7 +28,7 @@ from protolink_grpc import (
     TaskStatusChanged,
     TextDelta,
 )
-from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, LlmStep, TaskSubmitted
+from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, LlmCallFailed, LlmStep, TaskSubmitted
 
 COLORS = {"coordinator": "cyan", "weather": "yellow", "hotel": "green", "advisor": "magenta"}
 COORDINATOR = "coordinator"
@@ -86,6 +86,8 @@ class Story:
                 said = f"may not: {decision.reason}"
             case BudgetReported(decision=decision):
                 said = f"budget: {decision.message}"
+            case LlmCallFailed(failure=failure, will_retry=again):
+                said = f"the model failed{', and is asked again' if again else ''}: {failure.message}"
             case LlmStep(kind="llm_parse_error" | "llm_retry" as kind, content=content):
                 said = f"{kind.removeprefix('llm_').replace('_', ' ')}: {content}"
             case _ if event.type in UNTOLD:

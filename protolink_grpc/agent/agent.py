@@ -39,7 +39,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import ContextCompacted, RunEvent
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
@@ -546,7 +546,11 @@ class Agent:
             preserve_recent=preserve_recent,
             summary_max_tokens=summary_max_tokens,
         )
-        return await (await self._local()).compact_state(wanted, None)
+        result = await (await self._local()).compact_state(wanted, None)
+        run, done = current_run(), result.compaction
+        if run is not None and done is not None and done.changed and wanted.session_id == run.session_id:
+            await run.emit(ContextCompacted(done.before_tokens, done.after_tokens, done.strategy))
+        return result
 
     # -- other agents ----------------------------------------------------------------------------------------------------
 

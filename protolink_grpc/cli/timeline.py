@@ -64,6 +64,11 @@ def _more(event: RunEvent) -> str:
             tokens = f"{amount(call.input_tokens)} in, {amount(call.output_tokens)} out"
             asked = ", ".join(each.tool_name for each in call.tool_calls)
             found = f"{tokens}, {span(call.duration_micros)} {f'asks for {asked}' if asked else call.text}"
+        case ev.LlmCallFailed(step=step, attempt=attempt, will_retry=again) as failed:
+            next_one = "again" if again else "given up"
+            found = f"step {step}, attempt {attempt}, {span(failed.duration_micros)}, {next_one}"
+        case ev.ContextCompacted(strategy=strategy, summary=summary):
+            found = f"{strategy} {summary}"
         case ev.BudgetReported(decision=decision):
             found = _limit(decision)
         case ev.LlmStep(kind=kind, content=content):

@@ -3,14 +3,15 @@
 What ProtoLink has no event for is told as RunEvent JSON, which its clients show by type and summary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protolink_grpc.gateway.protolink_shapes import Fields, state_json
 from protolink_grpc.models import events as ev
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
-from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM, chunk_of
 
 _REASONS = {TaskState.CANCELED: "cancel_reason", TaskState.FAILED: "error", TaskState.REJECTED: "error"}
 """Where the metadata of a status says why; of any other state it is just a reason."""
@@ -23,10 +24,12 @@ class StreamEvents:
     together without looking at the end of the call, so what live text has not shown by then is a piece, too.
     """
 
-    __slots__ = ("_calls", "_step")
+    __slots__ = ("_answered", "_calls", "_may_end", "_step")
 
     def __init__(self) -> None:
         self._step: int | None = None
+        self._answered = ""  # the call that was answered last
+        self._may_end = False  # nothing has followed from that answer yet
         self._calls: dict[str, tuple[int, int]] = {}  # step, and bytes shown
 
     def of(self, event: ev.RunEvent) -> list[Fields]:
@@ -39,7 +42,11 @@ class StreamEvents:
                 return [_status(event, payload)]
             case ev.TaskArtifactUpdated(append=False):
                 # Further parts of one are told as they are: ProtoLink knows whole artifacts only, and the final task has it.
-                return [_event(event, "task_artifact_update", artifact=payload.artifact.to_dict())]
+                told = _event(event, "task_artifact_update", artifact=payload.artifact.to_dict())
+                return [*self._final(event, payload.artifact.parts), told]
+            case ev.TaskMessagesAdded(messages=messages):
+                parts = [part for each in messages if each.role != "user" for part in each.parts]
+                return [*self._final(event, parts), event.to_dict()]
             case ev.TaskProgress():
                 return [_progress(event, payload)]
             case ev.TaskErrorReported():
@@ -47,18 +54,32 @@ class StreamEvents:
                 return [_event(event, "task_error", **found, recoverable=payload.recoverable)]
             case ev.TextDelta():
                 return [self._chunk(event, payload.call_id, payload.offset, payload.text)]
-        told = _TOLD.get(type(payload))
-        if told is None:
+        write = _TOLD.get(type(payload))
+        if write is None:
             return [event.to_dict()]
         rest = self._follow(event, payload)
-        kind, content, metadata = told(event, payload)
+        kind, content, metadata = write(event, payload)
         return [*rest, self._of_model(event, kind, content, metadata)]
+
+    def _final(self, event: ev.RunEvent, parts: Sequence[Part]) -> list[Fields]:
+        """An output that follows the answer of a model is what the model ends with."""
+        said = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
+        if not self._may_end or not said:
+            return []
+        self._may_end = False
+        text = said[-1] if isinstance(said[-1], str) else to_json(said[-1])
+        return [self._of_model(event, "llm_final", text, {})]
 
     def _follow(self, event: ev.RunEvent, payload: Any) -> list[Fields]:
         """Take note of steps and calls; what a call that has ended said, as far as nobody has shown it."""
         step = getattr(payload, "step", None)
         if step is not None:
             self._step = step or None
+        self._may_end = self._may_end and not isinstance(payload, ev.ContextPrepared | ev.ActionRequested)
+        if isinstance(payload, ev.ContextPrepared):
+            return [self._of_model(event, "llm_step", None, {})]
+        if isinstance(payload, ev.ActionRequested):
+            return self._chosen(event, payload)
         if isinstance(payload, ev.LlmCallStarted):
             self._calls[payload.call_id] = (payload.step, 0)
         elif isinstance(payload, ev.LlmCallCompleted):
@@ -66,8 +87,23 @@ class StreamEvents:
             rest = payload.text.encode(errors="replace")[shown:].decode(errors="replace")
             found = [self._chunk(event, payload.call_id, shown, rest)] if rest else []
             self._calls.pop(payload.call_id, None)
+            self._answered, self._may_end = payload.call_id, True
             return found
         return []
+
+    def _chosen(self, event: ev.RunEvent, requested: ev.ActionRequested) -> list[Fields]:
+        """What the model wants done, where it is a model that asks for the action."""
+        if not self._answered or not requested.position.startswith(f"{self._answered}/"):
+            return []
+        action = requested.action
+        if action.kind == AGENT_CALL:
+            chosen: Fields = {"action": "agent_call", "payload": plain(action.payload)}
+        else:
+            chosen = {
+                "action": "tool_call",
+                "payload": {"tool": action.name, "args": plain(action.payload.get("arguments", {}))},
+            }
+        return [self._of_model(event, "llm_action", None, chosen)]
 
     def _chunk(self, event: ev.RunEvent, call_id: str, offset: int, text: str) -> Fields:
         step = self._calls.get(call_id, (self._step or 0, 0))[0]
@@ -137,6 +173,11 @@ Told = tuple[str, str | None, Fields]
 
 def _step(_: ev.RunEvent, payload: ev.LlmStep) -> Told:
     return payload.kind, payload.content or None, plain(payload.data)
+
+
+def _call_failed(_: ev.RunEvent, payload: ev.LlmCallFailed) -> Told:
+    kind, metadata = chunk_of(payload)
+    return kind, None, metadata
 
 
 def _prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> Told:
@@ -234,6 +275,7 @@ def _named(payload: ev.ActionStarted | ev.ActionEnded) -> Fields:
 
 _TOLD: dict[type, Callable[[ev.RunEvent, Any], Told]] = {
     ev.LlmStep: _step,
+    ev.LlmCallFailed: _call_failed,
     ev.ContextPrepared: _prepared,
     ev.LlmCallStarted: _call_started,
     ev.LlmCallCompleted: _call_completed,

@@ -26,6 +26,7 @@ from protolink_grpc.models.events import (
     BudgetReported,
     ContextPrepared,
     LlmCallCompleted,
+    LlmCallFailed,
     LlmCallStarted,
     LlmStep,
     Payload,
@@ -33,6 +34,7 @@ from protolink_grpc.models.events import (
     type_of,
 )
 from protolink_grpc.models.json_value import normalize, plain
+from protolink_grpc.models.stream_events import chunk_of
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure
@@ -179,6 +181,9 @@ class DirectSurroundings:
         match payload:
             case LlmStep():
                 return {"type": payload.kind, "step": payload.step, "content": payload.content, **payload.data}
+            case LlmCallFailed():
+                kind, data = chunk_of(payload)
+                return {"type": kind, "step": payload.step, "content": "", **data}
             case ContextPrepared():
                 return {"type": "context_prepared", "step": payload.step, "manifest": payload.manifest.to_dict()}
             case LlmCallStarted():

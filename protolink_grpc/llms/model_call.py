@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -34,7 +35,15 @@ from protolink_grpc.llms.surroundings import InferenceRequest, Surroundings
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.events import BudgetReported, ContextPrepared, LlmCallCompleted, LlmCallStarted, LlmStep
+from protolink_grpc.models.events import (
+    BudgetReported,
+    ContextPrepared,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    LlmStep,
+)
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.part import ToolCall
@@ -112,8 +121,10 @@ class ModelCaller:
             try:
                 response = await self._asked(call_id, messages)
                 break
-            except (ModelUnavailableError, ModelTimeoutError) as error:
-                await self._wait(error, attempt, step)
+            except ModelError as error:
+                error.origin = error.origin or self._model.provider
+                micros = (time.perf_counter_ns() - started) // 1000
+                await self._wait(error, attempt, step, call_id, micros)
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._completed(response, step, call_id, tokens, micros)
 
@@ -174,22 +185,26 @@ class ModelCaller:
         known = (self._request.settings.call_timeout_s, self._surroundings.budget.remaining_seconds)
         return min((each for each in known if each is not None), default=None)
 
-    async def _wait(self, error: ModelError, attempt: int, step: int) -> None:
-        """Before the next attempt; raises `error` where there can be none."""
+    async def _wait(self, error: ModelError, attempt: int, step: int, call_id: str, micros: int) -> None:
+        """Report that an attempt failed, and wait for the next one; raises `error` where there can be none."""
+        failure = Failure.from_error(error)
+        call = LlmCallFailed(call_id, self._model.provider, self._model.model, step, attempt, failure, False, micros)
         delay = FIRST_DELAY_S * 2.0 ** (attempt - 1) * (0.5 + self._jitter() / 2)
         delay = max(delay, error.retry_after_s or 0.0)
         left = self._surroundings.budget.remaining_seconds
         if left is not None and left <= 0:  # what ended the call may have been the budget
             await self._warn(self._surroundings.budget.check_runtime())
+        may_help = isinstance(error, ModelUnavailableError | ModelTimeoutError)
         too_long = delay > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
-        if too_long or attempt > self._request.settings.max_transport_retries:
+        if not may_help or too_long or attempt > self._request.settings.max_transport_retries:
+            await self._surroundings.report(call, severity="error")
             raise error
-        data = {"reason": "transport", "error": str(error), "attempt": attempt, "delay_s": round(delay, 3)}
+        call.failure, call.will_retry = replace(failure, retry_delay_s=round(delay, 3)), True
         attempts = self._request.settings.max_transport_retries + 1
         again = f"{error} (attempt {attempt} of {attempts}; the next one in {delay:.1f} s)"
         if attempt == 1:  # the log of the process gets one line per call, the log of the task one event per attempt
             log.warning("agent %s, model call of step %d: %s", self._request.agent_name or "-", step, again)
-        await self._surroundings.report(LlmStep("llm_retry", step, data=data), severity="warning", summary=again)
+        await self._surroundings.report(call, severity="warning", summary=again)
         await self._sleep(delay)
         self._surroundings.check()
 

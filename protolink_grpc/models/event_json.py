@@ -237,6 +237,28 @@ def _budget(source: Fields) -> ev.BudgetReported:
     return ev.BudgetReported(reader.nested(source, "decision", BudgetDecision.from_dict))
 
 
+def _failed(source: Fields) -> ev.LlmCallFailed:
+    return ev.LlmCallFailed(
+        reader.text(source, "call_id"),
+        reader.text(source, "provider"),
+        reader.text(source, "model"),
+        reader.integer(source, "step"),
+        reader.integer(source, "attempt"),
+        reader.nested(source, "failure", Failure.from_dict),
+        reader.flag(source, "will_retry"),
+        reader.integer(source, "duration_micros"),
+    )
+
+
+def _compacted(source: Fields) -> ev.ContextCompacted:
+    return ev.ContextCompacted(
+        reader.integer(source, "before_tokens"),
+        reader.integer(source, "after_tokens"),
+        reader.text(source, "strategy"),
+        reader.text(source, "summary"),
+    )
+
+
 def _step(source: Fields) -> ev.LlmStep:
     return ev.LlmStep(
         reader.text(source, "kind"),
@@ -272,8 +294,14 @@ _FAMILIES: dict[str, tuple[tuple[type, Callable[[Fields], Any]], ...]] = {
         (ev.ActionStarted, _started),
     ),
     "approval": ((ev.ApprovalRequired, _approval), (ev.ApprovalDecided, _answer)),
-    "context": ((ev.ContextPrepared, _prepared),),
-    "llm": ((ev.LlmCallCompleted, _completed), (ev.LlmCallStarted, _call), (ev.LlmStep, _step), (ev.TextDelta, _delta)),
+    "context": ((ev.ContextPrepared, _prepared), (ev.ContextCompacted, _compacted)),
+    "llm": (
+        (ev.LlmCallFailed, _failed),
+        (ev.LlmCallCompleted, _completed),
+        (ev.LlmCallStarted, _call),
+        (ev.LlmStep, _step),
+        (ev.TextDelta, _delta),
+    ),
     "budget": ((ev.BudgetReported, _budget),),
 }
 """Kinds by the first word of their types. Within one word each has fields that the others have not."""

@@ -288,12 +288,41 @@ class LlmCallCompleted:
 
 
 @dataclass(slots=True)
+class LlmCallFailed:
+    """The end of an attempt at a model call. With `will_retry`, the same call begins again after the failure's `retry_delay_s`."""
+
+    call_id: str
+    provider: str
+    model: str
+    step: int
+    attempt: int
+    failure: Failure
+    will_retry: bool = False
+    duration_micros: int = 0
+
+
+@dataclass(slots=True)
+class ContextCompacted:
+    """The conversation of the session was made shorter; `summary` took the place of messages where it is not empty."""
+
+    before_tokens: int
+    after_tokens: int
+    strategy: str
+    summary: str = ""
+
+
+@dataclass(slots=True)
 class BudgetReported:
     decision: BudgetDecision
 
 
 @dataclass(slots=True)
 class LlmStep:
+    """One of ProtoLink's chunks of a model's stream that no typed kind says. In the contract it is a kind of an application.
+
+    What follows from other facts is in no log: see `FOLLOWING_STEPS`.
+    """
+
     kind: str
     step: int = 0
     content: str = ""
@@ -331,6 +360,8 @@ Payload = (
     | ContextPrepared
     | LlmCallStarted
     | LlmCallCompleted
+    | LlmCallFailed
+    | ContextCompacted
     | BudgetReported
     | LlmStep
 )
@@ -353,9 +384,14 @@ TYPES: dict[type, str] = {
     ContextPrepared: "context.prepared",
     LlmCallStarted: "llm.call.started",
     LlmCallCompleted: "llm.call.completed",
+    LlmCallFailed: "llm.call.failed",
+    ContextCompacted: "context.compacted",
     LlmStep: "llm.stream",
 }
 """The type of each kind that has only one, where the writer names none; see `type_of` for the others."""
+
+FOLLOWING_STEPS = frozenset({"llm_step", "llm_action", "llm_final"})
+"""Chunks of ProtoLink that follow from the facts beside them: a prepared prompt, a requested action, an output."""
 
 ERROR_EFFECTS = ("continues", "ends")
 """What a reported error does to the run."""

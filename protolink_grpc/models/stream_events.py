@@ -179,6 +179,14 @@ def _call_completed(source: Fields, metadata: Fields) -> ev.LlmCallCompleted:
     )
 
 
+def chunk_of(call: ev.LlmCallFailed) -> tuple[str, Fields]:
+    """ProtoLink's chunk of a failed attempt at a model call, and what it says."""
+    if not call.will_retry:
+        return "llm_error", {"error": call.failure.message, "code": call.failure.reason, "attempt": call.attempt}
+    delay = {"delay_s": call.failure.retry_delay_s}
+    return "llm_retry", {"reason": "transport", "error": call.failure.message, "attempt": call.attempt, **delay}
+
+
 def _budget(_: Fields, metadata: Fields) -> ev.BudgetReported:
     return ev.BudgetReported(reader.nested(metadata, "decision", BudgetDecision.from_dict))
 

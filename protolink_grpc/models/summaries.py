@@ -84,6 +84,10 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     ev.ContextPrepared: lambda found: f"Context prepared: {found.manifest.total_estimated_tokens} estimated tokens",
     ev.LlmCallStarted: lambda call: f"LLM call started{f': {call.model}' if call.model else ''}",
     ev.LlmCallCompleted: _call_completed,
+    ev.LlmCallFailed: lambda call: f"LLM call failed{f': {call.model}' if call.model else ''}: {call.failure.message}",
+    ev.ContextCompacted: lambda done: (
+        f"Context compacted: {done.before_tokens} to {done.after_tokens} estimated tokens"
+    ),
     ev.BudgetReported: lambda budget: budget.decision.message,
     ev.LlmStep: _step,
 }

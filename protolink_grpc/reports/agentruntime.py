@@ -269,6 +269,25 @@ def _budget(event: RunEvent, reported: ev.BudgetReported) -> Mapped:
     yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
 
 
+def _failed(event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
+    payload = {
+        "provider": call.provider,
+        "model": call.model,
+        "attempt": call.attempt,
+        "step": call.step,
+        "failureCategory": str(call.failure.category or UNKNOWN),
+        "detail": call.failure.message,
+        "retryable": call.will_retry,
+        "durationMs": call.duration_micros / 1000,
+    }
+    yield "model.failed", {"modelRequestId": call.call_id, "payload": payload}
+
+
+def _compacted(event: RunEvent, done: ev.ContextCompacted) -> Mapped:
+    payload = {"beforeTokens": done.before_tokens, "afterTokens": done.after_tokens, "strategy": done.strategy}
+    yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
+
+
 _STEPS = {
     "llm_error": "model.failed",
     "context_compacted": "context.compaction.completed",
@@ -299,6 +318,8 @@ _TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
     ev.LlmCallStarted: _call,  # model.requested
     ev.LlmCallCompleted: _completed,  # model.completed, cost.recorded
     ev.BudgetReported: _budget,  # limit.changed, quota.low, quota.blocked
+    ev.LlmCallFailed: _failed,  # model.failed
+    ev.ContextCompacted: _compacted,  # context.compaction.completed
     ev.LlmStep: _step,  # model.failed, context.compaction.completed, plgrpc.llm.*
 }
 """Everything that maps; an application's own kinds and unknown ones are `_own`."""

@@ -148,7 +148,7 @@ class Actions:
         async def progress(percent: float | None, message: str = "") -> None:
             report = TaskProgress(percent, message)
             report.check()
-            await scene.emit(report)
+            await scene.emit(RunEvent(payload=report, action_id=action.action_id))
 
         context = scene.context
         session = context.session_id or ""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from protolink_grpc.errors import ToolFailedError, ToolRejectedError
 from protolink_grpc.llms.surroundings import ActionCall, Observation
-from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
+from protolink_grpc.models.events import FOLLOWING_STEPS, LlmCallCompleted, LlmStep, Payload, RunEvent, Severity
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.gate import TOOL_CALL
@@ -28,6 +28,8 @@ class RunSurroundings:
         self._run.token.raise_if_cancelled()
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+        if isinstance(payload, LlmStep) and payload.kind in FOLLOWING_STEPS:
+            return
         envelope = summary or severity != "info"
         await self._run.emit(RunEvent(payload=payload, severity=severity, summary=summary) if envelope else payload)
 

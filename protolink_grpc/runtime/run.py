@@ -19,6 +19,7 @@ from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import (
     ActionEnded,
     LlmCallCompleted,
+    LlmCallFailed,
     LlmCallStarted,
     Payload,
     RunEvent,
@@ -63,7 +64,7 @@ FLOW_PROMPT = "prompt"
 T = TypeVar("T")
 
 # Not `A | B` where it is asked: that makes a union for each event that a handler emits.
-_CALL_EVENTS = (LlmCallStarted, LlmCallCompleted)
+_CALL_EVENTS = (LlmCallStarted, LlmCallCompleted, LlmCallFailed)
 _OUTPUTS = (TaskMessagesAdded, TaskArtifactUpdated)
 
 _current: ContextVar["Run | None"] = ContextVar("plgrpc_run", default=None)

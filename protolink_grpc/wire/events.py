@@ -73,7 +73,7 @@ from protolink_grpc.wire.usage import (
     usage_from_pb,
     usage_to_pb,
 )
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, micros_from_duration
 from protolink_grpc.wire.values import payload_from_pb as value_from_pb
 from protolink_grpc.wire.values import payload_to_pb as value_to_pb
 
@@ -127,7 +127,9 @@ _FIELDS: Final[dict[type, str]] = {
     ev.LlmCallStarted: "llm_call_started",
     ev.LlmCallCompleted: "llm_call_completed",
     ev.BudgetReported: "budget_reported",
-    ev.LlmStep: "llm_step",
+    ev.LlmCallFailed: "llm_call_failed",
+    ev.ContextCompacted: "context_compacted",
+    ev.LlmStep: "custom",
     dict: "custom",
 }
 """Where each kind of payload goes; the descriptors give the numbers."""
@@ -430,6 +432,9 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
             )
         case dict():
             return _custom_to_pb(payload)
+        case ev.LlmStep():
+            chunk = {"kind": payload.kind, "step": payload.step, "content": payload.content, "data": payload.data}
+            return _custom_to_pb(chunk)
         case _:
             return _action_payload_to_pb(payload)
 
@@ -483,8 +488,9 @@ def _action_payload_to_pb(
     | ev.ContextPrepared
     | ev.LlmCallStarted
     | ev.LlmCallCompleted
-    | ev.BudgetReported
-    | ev.LlmStep,
+    | ev.LlmCallFailed
+    | ev.ContextCompacted
+    | ev.BudgetReported,
 ) -> Any:
     match payload:
         case ev.ActionStarted():
@@ -541,12 +547,23 @@ def _action_payload_to_pb(
             )
         case ev.BudgetReported():
             return pb.BudgetReported(decision=budget_decision_to_pb(payload.decision))
-        case ev.LlmStep():
-            return pb.LlmStep(
-                kind=payload.kind,
+        case ev.LlmCallFailed():
+            return pb.LlmCallFailed(
+                call_id=payload.call_id,
+                provider=payload.provider,
+                model=payload.model,
                 step=payload.step,
-                content=payload.content,
-                data_json=json_object_to_pb(payload.data),
+                attempt=payload.attempt,
+                failure=failure_to_pb(payload.failure),
+                will_retry=payload.will_retry,
+                duration=micros_to_duration(payload.duration_micros),
+            )
+        case ev.ContextCompacted():
+            return pb.ContextCompacted(
+                before_tokens=payload.before_tokens,
+                after_tokens=payload.after_tokens,
+                strategy=payload.strategy,
+                summary=payload.summary,
             )
         case _:
             assert_never(payload)
@@ -634,7 +651,8 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             metadata = json_object_from_pb(cancel.metadata_json, "cancel_requested.metadata_json")
             return ev.CancelRequested(cancel.reason, cancel.requested_by, metadata)
         case "custom":
-            return _custom_from_pb(event.custom)
+            own = _custom_from_pb(event.custom)
+            return _step_of(own) if event.event_type == _STEP_TYPE else own
         case _:
             return _action_payload_from_pb(event, kind)
 
@@ -699,13 +717,34 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             return ev.BudgetReported(
                 budget_decision_from_pb(event.budget_reported.decision, "budget_reported.decision")
             )
-        case "llm_step":
-            step = event.llm_step
-            return ev.LlmStep(
-                step.kind, step.step, step.content, json_object_from_pb(step.data_json, "llm_step.data_json")
+        case "llm_call_failed":
+            failed = event.llm_call_failed
+            return ev.LlmCallFailed(
+                failed.call_id,
+                failed.provider,
+                failed.model,
+                failed.step,
+                failed.attempt,
+                failure_from_pb(failed.failure, "llm_call_failed.failure"),
+                failed.will_retry,
+                micros_from_duration(failed.duration, "llm_call_failed.duration"),
+            )
+        case "context_compacted":
+            compacted = event.context_compacted
+            return ev.ContextCompacted(
+                compacted.before_tokens, compacted.after_tokens, compacted.strategy, compacted.summary
             )
         case _:
             raise AssertionError(f"{kind} has no reader")
+
+
+_STEP_TYPE: Final = ev.TYPES[ev.LlmStep]
+_STEP_SHAPE: Final = {"kind": str, "step": int, "content": str, "data": dict}
+
+
+def _step_of(own: dict[str, Any]) -> ev.LlmStep | dict[str, Any]:
+    """The chunk of ProtoLink that was written into the payload of an application's event; any other payload as it is."""
+    return ev.LlmStep(**own) if {name: type(value) for name, value in own.items()} == _STEP_SHAPE else own
 
 
 def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:

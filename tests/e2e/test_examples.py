@@ -68,25 +68,25 @@ completed: The invoice is paid. paid: [80.0]
     "report_and_replay.py": """\
 the key is in the report: False
 2 model calls, 1 tool call
-11 tool.call 'lookup_order'
+9 tool.call 'lookup_order'
 The order was sent yesterday.
 """,
     "runtime_policy_and_approvals.py": """\
 1. With an approval
 approve publish_record? draft -> published: yes
-   8 action.requested   tool.call 'publish_record'
-   9 action.policy      records.write: approval required by rule 'records.write'
-  10 approval.required  approve tool.call 'publish_record'?
-  11 approval.decided   approved by operator
-  12 action.started     tool.call 'publish_record'
-  13 action.completed   tool.call 'publish_record'
-  20 task.status        Task finished with state completed
+   6 action.requested   tool.call 'publish_record'
+   7 action.policy      records.write: approval required by rule 'records.write'
+   8 approval.required  approve tool.call 'publish_record'?
+   9 approval.decided   approved by operator
+  10 action.started     tool.call 'publish_record'
+  11 action.completed   tool.call 'publish_record'
+  16 task.status        Task finished with state completed
 completed: Record 42 is published. The record is published.
 2. The caller allows no writing
-   8 action.requested   tool.call 'publish_record'
-   9 action.policy      records.write: denied by permission 'records.write'
-  10 action.denied      tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'
-  13 task.status        Task finished with state failed: tool.call 'publish_record' was denied: \
+   6 action.requested   tool.call 'publish_record'
+   7 action.policy      records.write: denied by permission 'records.write'
+   8 action.denied      tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'
+  11 task.status        Task finished with state failed: tool.call 'publish_record' was denied: \
 records.write: denied by permission 'records.write'
 failed: tool.call 'publish_record' was denied: records.write: denied by permission 'records.write'. The record is draft.
 """,

@@ -42,7 +42,7 @@ from protolink_grpc.llms.providers import PROVIDERS
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
 from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.events import LlmStep
+from protolink_grpc.models.events import LlmCallFailed
 
 KEY = "sk-very-secret-key"
 OPENAI_LIKE = [name for name, row in PROVIDERS.items() if row.dialect == "openai"]
@@ -451,7 +451,7 @@ async def test_a_run_reports_an_unreachable_model_while_it_tries_again_and_when_
             task = await client.send_task(None, Task.create_infer(prompt="hi"))
             log = [event async for event in client.subscribe(task.id, stop_at=StopAt.CURRENT)]
     await llm.aclose()
-    retries = [event for event in log if isinstance(event.payload, LlmStep) and event.payload.kind == "llm_retry"]
+    retries = [event for event in log if isinstance(event.payload, LlmCallFailed) and event.payload.will_retry]
     assert [event.severity for event in retries] == ["warning"] * 2
     assert [event.summary.startswith(f"{sentence} (attempt {n} of 3; ") for n, event in enumerate(retries, 1)] == [
         True

@@ -264,15 +264,13 @@ async def test_golden_run() -> None:
     assert [item["type"] for item in snapshot] == [
         "task.submitted",
         "task.status",
-        "llm.stream",
         "context.prepared",
         "llm.call.started",
         "llm.call.completed",
-        "llm.stream",
         "task.artifact",
         "task.status",
     ]
-    assert [item["final"] for item in snapshot] == [False] * 8 + [True]
+    assert [item["final"] for item in snapshot] == [False] * 6 + [True]
 
 
 async def test_report_and_replay() -> None:

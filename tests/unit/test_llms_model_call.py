@@ -37,8 +37,8 @@ from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.events import (
     BudgetReported,
     LlmCallCompleted,
+    LlmCallFailed,
     LlmCallStarted,
-    LlmStep,
 )
 from protolink_grpc.policy.budget import BudgetEnforcer
 
@@ -159,7 +159,22 @@ async def test_a_provider_that_recovers_is_asked_again_and_each_time_is_charged(
     assert stage.budget.usage.llm_calls == 3
     assert [each.attempt for each in stage.of(LlmCallStarted)] == [1, 2, 3]
     assert {each.call_id for each in stage.of(LlmCallStarted)} == {"msg/0/1"}
-    assert [each.data["reason"] for each in stage.of(LlmStep) if each.kind == "llm_retry"] == ["transport", "transport"]
+    failed = stage.of(LlmCallFailed)
+    assert [(each.call_id, each.attempt, each.will_retry) for each in failed] == [
+        ("msg/0/1", 1, True),
+        ("msg/0/1", 2, True),
+    ]
+    assert [each.failure.reason for each in failed] == ["MODEL_UNAVAILABLE", "MODEL_TIMEOUT"]
+    assert all(each.failure.retryable and each.failure.retry_delay_s for each in failed)
+
+
+async def test_an_error_that_no_retry_helps_is_a_failed_call_without_another_attempt() -> None:
+    stage = Stage()
+    with pytest.raises(ModelError) as raised:
+        await run([ModelError("no such model")], stage)
+    (failed,) = stage.of(LlmCallFailed)
+    assert (failed.attempt, failed.will_retry, failed.failure.message) == (1, False, "no such model")
+    assert failed.failure.origin == raised.value.origin == failed.provider
 
 
 async def test_retries_have_an_end() -> None:

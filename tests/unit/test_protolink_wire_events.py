@@ -15,7 +15,7 @@ from wire_values import FULL_ARTIFACT, PAYLOADS, events, full_event, full_payloa
 from protolink_grpc.gateway.json_body import write_json
 from protolink_grpc.gateway.protolink_events import StreamEvents, is_last
 from protolink_grpc.gateway.protolink_shapes import card_json, on_one_line, task_json
-from protolink_grpc.models import AgentCard, TaskState
+from protolink_grpc.models import AgentCard, Artifact, ContextManifest, Part, RunAction, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.card import AgentInterface
 from protolink_grpc.models.failure import Failure
@@ -71,7 +71,7 @@ SAID_AGAIN = (
 def test_what_protolink_has_words_for_comes_back_as_it_was(kind: type, data: st.DataObject) -> None:
     # A manifest may be made of names that its reader does not take; one of proper names stands for all.
     payload = data.draw(PAYLOADS[kind]) if kind is not ev.ContextPrepared else full_payloads()[kind]
-    (found,) = told(event(payload))
+    *_, found = told(event(payload))  # what ProtoLink tells beside it comes first
     read = ev.RunEvent.from_task_event(json.loads(write_json(found)))
     assert (read.type, read.task_id) == (event(payload).type, "t")
     if isinstance(payload, ev.TaskProgress) and payload.progress is not None and not isfinite(payload.progress):
@@ -226,3 +226,43 @@ def test_a_line_stays_one_line_and_says_the_same(text: str) -> None:
     raw = on_one_line(write_json({"text": text}))
     assert len(raw.decode().splitlines()) == 1
     assert json.loads(raw) == {"text": text}
+
+
+def test_the_chunks_that_follow_from_facts_are_told_beside_them() -> None:
+    stream = StreamEvents()
+    action = RunAction("tool.call", "add", {"arguments": {"a": 1}})
+    log: list[Any] = [
+        ev.ContextPrepared(ContextManifest(), 1),
+        ev.LlmCallStarted("m/0/1", step=1),
+        ev.LlmCallCompleted("m/0/1", step=1, text="I add"),
+        ev.ActionRequested(action, position="m/0/1/0"),
+        ev.TaskArtifactUpdated(Artifact("a", [Part.text("a tool made this")])),
+        ev.ContextPrepared(ContextManifest(), 2),
+        ev.LlmCallStarted("m/0/2", step=2),
+        ev.LlmCallFailed("m/0/2", "p", "m", 2, 1, Failure("MODEL_UNAVAILABLE", "busy", retry_delay_s=0.5), True),
+        ev.LlmCallStarted("m/0/2", attempt=2, step=2),
+        ev.LlmCallCompleted("m/0/2", step=2, text='{"type": "final", "content": "1"}'),
+        ev.TaskArtifactUpdated(Artifact("b", [Part.text("1")])),
+    ]
+    said = [each for payload in log for each in stream.of(event(payload))]
+    kinds = [each.get("llm_event_type", each["type"]) for each in said]
+    assert kinds == [
+        *("llm_step", "context_prepared", "llm_call_started", "llm_chunk", "llm_call_completed"),
+        *("llm_action", "action_requested", "task_artifact_update"),
+        *("llm_step", "context_prepared", "llm_call_started", "llm_retry", "llm_call_started"),
+        *("llm_chunk", "llm_call_completed", "llm_final", "task_artifact_update"),
+    ]
+    by_kind = {each.get("llm_event_type"): each for each in said}
+
+    def facts(kind: str) -> Any:
+        ids = ("action_id", "parent_action_id", "span_id", "parent_span_id")
+        return {key: value for key, value in by_kind[kind]["metadata"].items() if key not in ids}
+
+    assert facts("llm_action") == {"action": "tool_call", "payload": {"tool": "add", "args": {"a": 1}}}
+    assert facts("llm_retry") == {"reason": "transport", "error": "busy", "attempt": 1, "delay_s": 0.5}
+    assert (by_kind["llm_final"]["content"], by_kind["llm_final"]["final"], by_kind["llm_final"]["step"]) == (
+        "1",
+        True,
+        2,
+    )
+    assert facts("llm_step") == {}

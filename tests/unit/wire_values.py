@@ -325,13 +325,27 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         *[st.none() | st.integers(1, 2**63 - 1)] * 2,
     ),
     ev.BudgetReported: st.builds(ev.BudgetReported, budget_decisions),
+    ev.LlmCallFailed: st.builds(
+        ev.LlmCallFailed,
+        texts,
+        texts,
+        texts,
+        small_counts,
+        small_counts,
+        whole_failures,
+        st.booleans(),
+        st.integers(0, 10**15),
+    ),
+    ev.ContextCompacted: st.builds(ev.ContextCompacted, counts, counts, texts, texts),
     ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
     dict: objects,
 }
 events = st.one_of(*PAYLOADS.values()).flatmap(
     lambda payload: st.builds(
         ev.RunEvent,
-        st.just("") if isinstance(payload, ev.ActionEnded) else names,  # no other type may stand beside an outcome
+        st.just("")
+        if isinstance(payload, ev.ActionEnded | ev.LlmStep)
+        else names,  # no other type may stand beside an outcome
         st.just(payload),
         texts,
         st.none() | st.integers(1, 2**63 - 1),
@@ -468,6 +482,8 @@ def full_payloads() -> dict[type, Any]:
             *(4, 5),
         ),
         ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
+        ev.LlmCallFailed: ev.LlmCallFailed("call", "provider", "model", 3, 2, FULL_FAILURE, True, 7),
+        ev.ContextCompacted: ev.ContextCompacted(900, 90, "summary", "They want to travel."),
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
         dict: dict(FACTS),
     }

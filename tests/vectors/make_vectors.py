@@ -281,8 +281,8 @@ def numbers() -> Iterator[Vector]:
     yield Vector("integers.int64_max", largest, ["sequence"])
     yield Vector("integers.int64_min", event_pb2.RunEvent(event_type="x", sequence=-(2**63)), ["sequence"])
     yield Vector("integers.beyond_double", event_pb2.RunEvent(event_type="x", sequence=2**53 + 1), ["sequence"])
-    yield Vector("integers.int32_max", event_pb2.LlmStep(kind="k", step=2**31 - 1), ["step"])
-    yield Vector("integers.int32_min", event_pb2.LlmStep(kind="k", step=-(2**31)), ["step"])
+    yield Vector("integers.int32_max", event_pb2.LlmCallStarted(call_id="k", step=2**31 - 1), ["step"])
+    yield Vector("integers.int32_min", event_pb2.LlmCallStarted(call_id="k", step=-(2**31)), ["step"])
     budget = usage_pb2.Budget(max_input_tokens=2**53 + 1, max_cost={"micros": 2**62, "currency": "USD"})
     yield Vector("integers.optional_int64", budget, ["max_input_tokens", "max_output_tokens", "max_cost.micros"])
     for name, seconds, nanos in (("longest", 315_576_000_000, 0), ("micros", 1, 999_999_000), ("shortest", 0, 1000)):

@@ -39,6 +39,7 @@ __all__ = (
     "CapabilityRule",
     "CompactStateRequest",
     "CompactStateResponse",
+    "ContextCompacted",
     "ContextItem",
     "ContextManifest",
     "ContextPrepared",
@@ -81,8 +82,8 @@ __all__ = (
     "ListToolsRequest",
     "ListToolsResponse",
     "LlmCallCompleted",
+    "LlmCallFailed",
     "LlmCallStarted",
-    "LlmStep",
     "Message",
     "MessageRole",
     "MutualTlsSecurity",
@@ -2560,6 +2561,36 @@ default_message_pool.register_message("plgrpc.v1", "CompactStateResponse", Compa
 
 
 @dataclass(eq=False, repr=False)
+class ContextCompacted(betterproto2.Message):
+    """
+    ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+    """
+
+    before_tokens: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    Tokens before, estimated. Set by the server.
+    """
+
+    after_tokens: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    Tokens after, estimated. Set by the server.
+    """
+
+    strategy: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    How: `recent`, `tokens` or `summary`. Set by the server.
+    """
+
+    summary: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    What took the place of the messages. Set by the server. Empty means that they were left out.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "ContextCompacted", ContextCompacted)
+
+
+@dataclass(eq=False, repr=False)
 class ContextItem(betterproto2.Message):
     """
     ContextItem is the share of one section in a prompt.
@@ -3491,6 +3522,58 @@ default_message_pool.register_message("plgrpc.v1", "LlmCallCompleted", LlmCallCo
 
 
 @dataclass(eq=False, repr=False)
+class LlmCallFailed(betterproto2.Message):
+    """
+    LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+    """
+
+    call_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The call. Set by the server.
+    """
+
+    provider: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Provider. Set by the server. Empty means unknown.
+    """
+
+    model: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Model. Set by the server. Empty means unknown.
+    """
+
+    step: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    Step of the inference loop, from 1. Set by the server.
+    """
+
+    attempt: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    Attempt that failed, from 1. Set by the server.
+    """
+
+    failure: "Failure | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+    """
+
+    will_retry: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Whether a further attempt follows. Set by the server.
+    """
+
+    duration: "datetime.timedelta | None" = betterproto2.field(
+        8, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
+    )
+    """
+    Duration of the attempt. Set by the server. Precision: microseconds.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "LlmCallFailed", LlmCallFailed)
+
+
+@dataclass(eq=False, repr=False)
 class LlmCallStarted(betterproto2.Message):
     """
     LlmCallStarted begins a model call. Type `llm.call.started`.
@@ -3528,36 +3611,6 @@ class LlmCallStarted(betterproto2.Message):
 
 
 default_message_pool.register_message("plgrpc.v1", "LlmCallStarted", LlmCallStarted)
-
-
-@dataclass(eq=False, repr=False)
-class LlmStep(betterproto2.Message):
-    """
-    LlmStep is a step of the inference loop. Type `llm.stream`.
-    """
-
-    kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-    """
-
-    step: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
-    """
-    Step, from 1. Set by the server.
-    """
-
-    content: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-    """
-    Text that belongs to it. Set by the server.
-    """
-
-    data_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-    """
-    Further facts, a JSON object. Set by the server. Empty means none.
-    """
-
-
-default_message_pool.register_message("plgrpc.v1", "LlmStep", LlmStep)
 
 
 @dataclass(eq=False, repr=False)
@@ -4546,11 +4599,6 @@ class RunEvent(betterproto2.Message):
     A limit is near, or was reached.
     """
 
-    llm_step: "LlmStep | None" = betterproto2.field(81, betterproto2.TYPE_MESSAGE, optional=True, group="payload")
-    """
-    A step of the inference loop.
-    """
-
     custom: "CustomEvent | None" = betterproto2.field(82, betterproto2.TYPE_MESSAGE, optional=True, group="payload")
     """
     A kind of the application.
@@ -4561,6 +4609,20 @@ class RunEvent(betterproto2.Message):
     )
     """
     Somebody asked for the task to be canceled.
+    """
+
+    llm_call_failed: "LlmCallFailed | None" = betterproto2.field(
+        84, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
+    )
+    """
+    A model call failed.
+    """
+
+    context_compacted: "ContextCompacted | None" = betterproto2.field(
+        85, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
+    )
+    """
+    A conversation was made shorter.
     """
 
 

@@ -334,9 +334,10 @@ type RunEvent struct {
 	//	*RunEvent_LlmCallStarted
 	//	*RunEvent_LlmCallCompleted
 	//	*RunEvent_BudgetReported
-	//	*RunEvent_LlmStep
 	//	*RunEvent_Custom
 	//	*RunEvent_CancelRequested
+	//	*RunEvent_LlmCallFailed
+	//	*RunEvent_ContextCompacted
 	Payload       isRunEvent_Payload `protobuf_oneof:"payload"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -665,15 +666,6 @@ func (x *RunEvent) GetBudgetReported() *BudgetReported {
 	return nil
 }
 
-func (x *RunEvent) GetLlmStep() *LlmStep {
-	if x != nil {
-		if x, ok := x.Payload.(*RunEvent_LlmStep); ok {
-			return x.LlmStep
-		}
-	}
-	return nil
-}
-
 func (x *RunEvent) GetCustom() *CustomEvent {
 	if x != nil {
 		if x, ok := x.Payload.(*RunEvent_Custom); ok {
@@ -687,6 +679,24 @@ func (x *RunEvent) GetCancelRequested() *CancelRequested {
 	if x != nil {
 		if x, ok := x.Payload.(*RunEvent_CancelRequested); ok {
 			return x.CancelRequested
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetLlmCallFailed() *LlmCallFailed {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_LlmCallFailed); ok {
+			return x.LlmCallFailed
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetContextCompacted() *ContextCompacted {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_ContextCompacted); ok {
+			return x.ContextCompacted
 		}
 	}
 	return nil
@@ -781,11 +791,6 @@ type RunEvent_BudgetReported struct {
 	BudgetReported *BudgetReported `protobuf:"bytes,80,opt,name=budget_reported,json=budgetReported,proto3,oneof"`
 }
 
-type RunEvent_LlmStep struct {
-	// A step of the inference loop.
-	LlmStep *LlmStep `protobuf:"bytes,81,opt,name=llm_step,json=llmStep,proto3,oneof"`
-}
-
 type RunEvent_Custom struct {
 	// A kind of the application.
 	Custom *CustomEvent `protobuf:"bytes,82,opt,name=custom,proto3,oneof"`
@@ -794,6 +799,16 @@ type RunEvent_Custom struct {
 type RunEvent_CancelRequested struct {
 	// Somebody asked for the task to be canceled.
 	CancelRequested *CancelRequested `protobuf:"bytes,83,opt,name=cancel_requested,json=cancelRequested,proto3,oneof"`
+}
+
+type RunEvent_LlmCallFailed struct {
+	// A model call failed.
+	LlmCallFailed *LlmCallFailed `protobuf:"bytes,84,opt,name=llm_call_failed,json=llmCallFailed,proto3,oneof"`
+}
+
+type RunEvent_ContextCompacted struct {
+	// A conversation was made shorter.
+	ContextCompacted *ContextCompacted `protobuf:"bytes,85,opt,name=context_compacted,json=contextCompacted,proto3,oneof"`
 }
 
 func (*RunEvent_TaskSubmitted) isRunEvent_Payload() {}
@@ -830,11 +845,13 @@ func (*RunEvent_LlmCallCompleted) isRunEvent_Payload() {}
 
 func (*RunEvent_BudgetReported) isRunEvent_Payload() {}
 
-func (*RunEvent_LlmStep) isRunEvent_Payload() {}
-
 func (*RunEvent_Custom) isRunEvent_Payload() {}
 
 func (*RunEvent_CancelRequested) isRunEvent_Payload() {}
+
+func (*RunEvent_LlmCallFailed) isRunEvent_Payload() {}
+
+func (*RunEvent_ContextCompacted) isRunEvent_Payload() {}
 
 // TaskSubmitted opens a log. Type `task.submitted`.
 type TaskSubmitted struct {
@@ -2196,35 +2213,43 @@ func (x *BudgetReported) GetDecision() *BudgetDecision {
 	return nil
 }
 
-// LlmStep is a step of the inference loop. Type `llm.stream`.
-type LlmStep struct {
+// LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+type LlmCallFailed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Step, from 1. Set by the server.
-	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	// Text that belongs to it. Set by the server.
-	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// Further facts, a JSON object. Set by the server. Empty means none.
-	DataJson      string `protobuf:"bytes,4,opt,name=data_json,json=dataJson,proto3" json:"data_json,omitempty"`
+	// The call. Set by the server.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Provider. Set by the server. Empty means unknown.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Model. Set by the server. Empty means unknown.
+	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	// Step of the inference loop, from 1. Set by the server.
+	Step int32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	// Attempt that failed, from 1. Set by the server.
+	Attempt int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+	Failure *Failure `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Whether a further attempt follows. Set by the server.
+	WillRetry bool `protobuf:"varint,7,opt,name=will_retry,json=willRetry,proto3" json:"will_retry,omitempty"`
+	// Duration of the attempt. Set by the server. Precision: microseconds.
+	Duration      *durationpb.Duration `protobuf:"bytes,8,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LlmStep) Reset() {
-	*x = LlmStep{}
+func (x *LlmCallFailed) Reset() {
+	*x = LlmCallFailed{}
 	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LlmStep) String() string {
+func (x *LlmCallFailed) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LlmStep) ProtoMessage() {}
+func (*LlmCallFailed) ProtoMessage() {}
 
-func (x *LlmStep) ProtoReflect() protoreflect.Message {
+func (x *LlmCallFailed) ProtoReflect() protoreflect.Message {
 	mi := &file_plgrpc_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2236,35 +2261,136 @@ func (x *LlmStep) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LlmStep.ProtoReflect.Descriptor instead.
-func (*LlmStep) Descriptor() ([]byte, []int) {
+// Deprecated: Use LlmCallFailed.ProtoReflect.Descriptor instead.
+func (*LlmCallFailed) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *LlmStep) GetKind() string {
+func (x *LlmCallFailed) GetCallId() string {
 	if x != nil {
-		return x.Kind
+		return x.CallId
 	}
 	return ""
 }
 
-func (x *LlmStep) GetStep() int32 {
+func (x *LlmCallFailed) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *LlmCallFailed) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *LlmCallFailed) GetStep() int32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *LlmStep) GetContent() string {
+func (x *LlmCallFailed) GetAttempt() int32 {
 	if x != nil {
-		return x.Content
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *LlmCallFailed) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *LlmCallFailed) GetWillRetry() bool {
+	if x != nil {
+		return x.WillRetry
+	}
+	return false
+}
+
+func (x *LlmCallFailed) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+// ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+type ContextCompacted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens before, estimated. Set by the server.
+	BeforeTokens int64 `protobuf:"varint,1,opt,name=before_tokens,json=beforeTokens,proto3" json:"before_tokens,omitempty"`
+	// Tokens after, estimated. Set by the server.
+	AfterTokens int64 `protobuf:"varint,2,opt,name=after_tokens,json=afterTokens,proto3" json:"after_tokens,omitempty"`
+	// How: `recent`, `tokens` or `summary`. Set by the server.
+	Strategy string `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// What took the place of the messages. Set by the server. Empty means that they were left out.
+	Summary       string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextCompacted) Reset() {
+	*x = ContextCompacted{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextCompacted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextCompacted) ProtoMessage() {}
+
+func (x *ContextCompacted) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextCompacted.ProtoReflect.Descriptor instead.
+func (*ContextCompacted) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ContextCompacted) GetBeforeTokens() int64 {
+	if x != nil {
+		return x.BeforeTokens
+	}
+	return 0
+}
+
+func (x *ContextCompacted) GetAfterTokens() int64 {
+	if x != nil {
+		return x.AfterTokens
+	}
+	return 0
+}
+
+func (x *ContextCompacted) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
 	}
 	return ""
 }
 
-func (x *LlmStep) GetDataJson() string {
+func (x *ContextCompacted) GetSummary() string {
 	if x != nil {
-		return x.DataJson
+		return x.Summary
 	}
 	return ""
 }
@@ -2280,7 +2406,7 @@ type CustomEvent struct {
 
 func (x *CustomEvent) Reset() {
 	*x = CustomEvent{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2418,7 @@ func (x *CustomEvent) String() string {
 func (*CustomEvent) ProtoMessage() {}
 
 func (x *CustomEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[22]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2431,7 @@ func (x *CustomEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomEvent.ProtoReflect.Descriptor instead.
 func (*CustomEvent) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CustomEvent) GetPayload() *Payload {
@@ -2347,7 +2473,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2485,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_event_proto_msgTypes[23]
+	mi := &file_plgrpc_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2498,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Delta) GetTaskId() string {
@@ -2489,7 +2615,7 @@ var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xc7\x0f\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa6\x10\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2533,10 +2659,11 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x10context_prepared\x18M \x01(\v2\x1a.plgrpc.v1.ContextPreparedH\x00R\x0fcontextPrepared\x12E\n" +
 	"\x10llm_call_started\x18N \x01(\v2\x19.plgrpc.v1.LlmCallStartedH\x00R\x0ellmCallStarted\x12K\n" +
 	"\x12llm_call_completed\x18O \x01(\v2\x1b.plgrpc.v1.LlmCallCompletedH\x00R\x10llmCallCompleted\x12D\n" +
-	"\x0fbudget_reported\x18P \x01(\v2\x19.plgrpc.v1.BudgetReportedH\x00R\x0ebudgetReported\x12/\n" +
-	"\bllm_step\x18Q \x01(\v2\x12.plgrpc.v1.LlmStepH\x00R\allmStep\x120\n" +
+	"\x0fbudget_reported\x18P \x01(\v2\x19.plgrpc.v1.BudgetReportedH\x00R\x0ebudgetReported\x120\n" +
 	"\x06custom\x18R \x01(\v2\x16.plgrpc.v1.CustomEventH\x00R\x06custom\x12G\n" +
-	"\x10cancel_requested\x18S \x01(\v2\x1a.plgrpc.v1.CancelRequestedH\x00R\x0fcancelRequestedB\t\n" +
+	"\x10cancel_requested\x18S \x01(\v2\x1a.plgrpc.v1.CancelRequestedH\x00R\x0fcancelRequested\x12B\n" +
+	"\x0fllm_call_failed\x18T \x01(\v2\x18.plgrpc.v1.LlmCallFailedH\x00R\rllmCallFailed\x12J\n" +
+	"\x11context_compacted\x18U \x01(\v2\x1b.plgrpc.v1.ContextCompactedH\x00R\x10contextCompactedB\t\n" +
 	"\apayloadJ\x04\b\x14\x10@\"q\n" +
 	"\rTaskSubmitted\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
@@ -2632,12 +2759,22 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\rfinish_reason\x18\n" +
 	" \x01(\tR\ffinishReason\"G\n" +
 	"\x0eBudgetReported\x125\n" +
-	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.BudgetDecisionR\bdecision\"h\n" +
-	"\aLlmStep\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x18\n" +
-	"\acontent\x18\x03 \x01(\tR\acontent\x12\x1b\n" +
-	"\tdata_json\x18\x04 \x01(\tR\bdataJson\";\n" +
+	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.BudgetDecisionR\bdecision\"\x8c\x02\n" +
+	"\rLlmCallFailed\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x12\n" +
+	"\x04step\x18\x04 \x01(\x05R\x04step\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12,\n" +
+	"\afailure\x18\x06 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12\x1d\n" +
+	"\n" +
+	"will_retry\x18\a \x01(\bR\twillRetry\x125\n" +
+	"\bduration\x18\b \x01(\v2\x19.google.protobuf.DurationR\bduration\"\x90\x01\n" +
+	"\x10ContextCompacted\x12#\n" +
+	"\rbefore_tokens\x18\x01 \x01(\x03R\fbeforeTokens\x12!\n" +
+	"\fafter_tokens\x18\x02 \x01(\x03R\vafterTokens\x12\x1a\n" +
+	"\bstrategy\x18\x03 \x01(\tR\bstrategy\x12\x18\n" +
+	"\asummary\x18\x04 \x01(\tR\asummary\";\n" +
 	"\vCustomEvent\x12,\n" +
 	"\apayload\x18\x01 \x01(\v2\x12.plgrpc.v1.PayloadR\apayload\"\x8b\x02\n" +
 	"\x05Delta\x12\x17\n" +
@@ -2687,7 +2824,7 @@ func file_plgrpc_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_plgrpc_v1_event_proto_goTypes = []any{
 	(Severity)(0),                 // 0: plgrpc.v1.Severity
 	(RunCause)(0),                 // 1: plgrpc.v1.RunCause
@@ -2714,29 +2851,30 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*LlmCallStarted)(nil),        // 22: plgrpc.v1.LlmCallStarted
 	(*LlmCallCompleted)(nil),      // 23: plgrpc.v1.LlmCallCompleted
 	(*BudgetReported)(nil),        // 24: plgrpc.v1.BudgetReported
-	(*LlmStep)(nil),               // 25: plgrpc.v1.LlmStep
-	(*CustomEvent)(nil),           // 26: plgrpc.v1.CustomEvent
-	(*Delta)(nil),                 // 27: plgrpc.v1.Delta
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*Task)(nil),                  // 29: plgrpc.v1.Task
-	(TaskState)(0),                // 30: plgrpc.v1.TaskState
-	(*Failure)(nil),               // 31: plgrpc.v1.Failure
-	(*Usage)(nil),                 // 32: plgrpc.v1.Usage
-	(*RunContext)(nil),            // 33: plgrpc.v1.RunContext
-	(*Message)(nil),               // 34: plgrpc.v1.Message
-	(*Artifact)(nil),              // 35: plgrpc.v1.Artifact
-	(*RunAction)(nil),             // 36: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 37: plgrpc.v1.PolicyDecision
-	(*ApprovalRequest)(nil),       // 38: plgrpc.v1.ApprovalRequest
-	(*ApprovalDecision)(nil),      // 39: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),               // 40: plgrpc.v1.Payload
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(*ContextManifest)(nil),       // 42: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 43: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 44: plgrpc.v1.BudgetDecision
+	(*LlmCallFailed)(nil),         // 25: plgrpc.v1.LlmCallFailed
+	(*ContextCompacted)(nil),      // 26: plgrpc.v1.ContextCompacted
+	(*CustomEvent)(nil),           // 27: plgrpc.v1.CustomEvent
+	(*Delta)(nil),                 // 28: plgrpc.v1.Delta
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*Task)(nil),                  // 30: plgrpc.v1.Task
+	(TaskState)(0),                // 31: plgrpc.v1.TaskState
+	(*Failure)(nil),               // 32: plgrpc.v1.Failure
+	(*Usage)(nil),                 // 33: plgrpc.v1.Usage
+	(*RunContext)(nil),            // 34: plgrpc.v1.RunContext
+	(*Message)(nil),               // 35: plgrpc.v1.Message
+	(*Artifact)(nil),              // 36: plgrpc.v1.Artifact
+	(*RunAction)(nil),             // 37: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 38: plgrpc.v1.PolicyDecision
+	(*ApprovalRequest)(nil),       // 39: plgrpc.v1.ApprovalRequest
+	(*ApprovalDecision)(nil),      // 40: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 41: plgrpc.v1.Payload
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*ContextManifest)(nil),       // 43: plgrpc.v1.ContextManifest
+	(*ToolCall)(nil),              // 44: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 45: plgrpc.v1.BudgetDecision
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
-	28, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
+	29, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: plgrpc.v1.RunEvent.severity:type_name -> plgrpc.v1.Severity
 	5,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
 	6,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
@@ -2755,42 +2893,45 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	22, // 16: plgrpc.v1.RunEvent.llm_call_started:type_name -> plgrpc.v1.LlmCallStarted
 	23, // 17: plgrpc.v1.RunEvent.llm_call_completed:type_name -> plgrpc.v1.LlmCallCompleted
 	24, // 18: plgrpc.v1.RunEvent.budget_reported:type_name -> plgrpc.v1.BudgetReported
-	25, // 19: plgrpc.v1.RunEvent.llm_step:type_name -> plgrpc.v1.LlmStep
-	26, // 20: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
-	14, // 21: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
-	29, // 22: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
-	30, // 23: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
-	30, // 24: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
-	31, // 25: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
-	7,  // 26: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
-	32, // 27: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
-	1,  // 28: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
-	33, // 29: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
-	8,  // 30: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
-	34, // 31: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
-	35, // 32: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
-	31, // 33: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
-	2,  // 34: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
-	36, // 35: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
-	37, // 36: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	38, // 37: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
-	39, // 38: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	40, // 39: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
-	31, // 40: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
-	41, // 41: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
-	32, // 42: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
-	3,  // 43: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	42, // 44: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	32, // 45: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
-	41, // 46: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
-	43, // 47: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	44, // 48: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	40, // 49: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	27, // 19: plgrpc.v1.RunEvent.custom:type_name -> plgrpc.v1.CustomEvent
+	14, // 20: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
+	25, // 21: plgrpc.v1.RunEvent.llm_call_failed:type_name -> plgrpc.v1.LlmCallFailed
+	26, // 22: plgrpc.v1.RunEvent.context_compacted:type_name -> plgrpc.v1.ContextCompacted
+	30, // 23: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
+	31, // 24: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
+	31, // 25: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
+	32, // 26: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
+	7,  // 27: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
+	33, // 28: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
+	1,  // 29: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
+	34, // 30: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
+	8,  // 31: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
+	35, // 32: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
+	36, // 33: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
+	32, // 34: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
+	2,  // 35: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
+	37, // 36: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
+	38, // 37: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
+	39, // 38: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
+	40, // 39: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	41, // 40: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	32, // 41: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	42, // 42: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
+	33, // 43: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
+	3,  // 44: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	43, // 45: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	33, // 46: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	42, // 47: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	44, // 48: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	45, // 49: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	32, // 50: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
+	42, // 51: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
+	41, // 52: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -2823,12 +2964,13 @@ func file_plgrpc_v1_event_proto_init() {
 		(*RunEvent_LlmCallStarted)(nil),
 		(*RunEvent_LlmCallCompleted)(nil),
 		(*RunEvent_BudgetReported)(nil),
-		(*RunEvent_LlmStep)(nil),
 		(*RunEvent_Custom)(nil),
 		(*RunEvent_CancelRequested)(nil),
+		(*RunEvent_LlmCallFailed)(nil),
+		(*RunEvent_ContextCompacted)(nil),
 	}
 	file_plgrpc_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
-	file_plgrpc_v1_event_proto_msgTypes[23].OneofWrappers = []any{
+	file_plgrpc_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Delta_Text)(nil),
 		(*Delta_Reasoning)(nil),
 		(*Delta_ToolArguments)(nil),
@@ -2840,7 +2982,7 @@ func file_plgrpc_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_event_proto_rawDesc), len(file_plgrpc_v1_event_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -200,9 +200,10 @@ class RunEvent(_message.Message):
     LLM_CALL_STARTED_FIELD_NUMBER: _builtins.int
     LLM_CALL_COMPLETED_FIELD_NUMBER: _builtins.int
     BUDGET_REPORTED_FIELD_NUMBER: _builtins.int
-    LLM_STEP_FIELD_NUMBER: _builtins.int
     CUSTOM_FIELD_NUMBER: _builtins.int
     CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
+    LLM_CALL_FAILED_FIELD_NUMBER: _builtins.int
+    CONTEXT_COMPACTED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task that owns this event. Set by the server."""
     sequence: _builtins.int
@@ -316,16 +317,20 @@ class RunEvent(_message.Message):
         """A limit is near, or was reached."""
 
     @_builtins.property
-    def llm_step(self) -> Global___LlmStep:
-        """A step of the inference loop."""
-
-    @_builtins.property
     def custom(self) -> Global___CustomEvent:
         """A kind of the application."""
 
     @_builtins.property
     def cancel_requested(self) -> Global___CancelRequested:
         """Somebody asked for the task to be canceled."""
+
+    @_builtins.property
+    def llm_call_failed(self) -> Global___LlmCallFailed:
+        """A model call failed."""
+
+    @_builtins.property
+    def context_compacted(self) -> Global___ContextCompacted:
+        """A conversation was made shorter."""
 
     def __init__(
         self,
@@ -366,15 +371,16 @@ class RunEvent(_message.Message):
         llm_call_started: Global___LlmCallStarted | None = ...,
         llm_call_completed: Global___LlmCallCompleted | None = ...,
         budget_reported: Global___BudgetReported | None = ...,
-        llm_step: Global___LlmStep | None = ...,
         custom: Global___CustomEvent | None = ...,
         cancel_requested: Global___CancelRequested | None = ...,
+        llm_call_failed: Global___LlmCallFailed | None = ...,
+        context_compacted: Global___ContextCompacted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "payload", b"payload", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_started", b"llm_call_started", "llm_step", b"llm_step", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "parent_action_id", b"parent_action_id", "parent_span_id", b"parent_span_id", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "span_id", b"span_id", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "thread_id", b"thread_id", "trace_id", b"trace_id", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "parent_action_id", b"parent_action_id", "parent_span_id", b"parent_span_id", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "span_id", b"span_id", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "thread_id", b"thread_id", "trace_id", b"trace_id", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "llm_step", "custom", "cancel_requested"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -1073,38 +1079,92 @@ class BudgetReported(_message.Message):
 Global___BudgetReported: _TypeAlias = BudgetReported  # noqa: Y015
 
 @_typing.final
-class LlmStep(_message.Message):
-    """LlmStep is a step of the inference loop. Type `llm.stream`."""
+class LlmCallFailed(_message.Message):
+    """LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    KIND_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    DATA_JSON_FIELD_NUMBER: _builtins.int
-    kind: _builtins.str
-    """What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server."""
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    WILL_RETRY_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call. Set by the server."""
+    provider: _builtins.str
+    """Provider. Set by the server. Empty means unknown."""
+    model: _builtins.str
+    """Model. Set by the server. Empty means unknown."""
     step: _builtins.int
-    """Step, from 1. Set by the server."""
-    content: _builtins.str
-    """Text that belongs to it. Set by the server."""
-    data_json: _builtins.str
-    """Further facts, a JSON object. Set by the server. Empty means none."""
+    """Step of the inference loop, from 1. Set by the server."""
+    attempt: _builtins.int
+    """Attempt that failed, from 1. Set by the server."""
+    will_retry: _builtins.bool
+    """Whether a further attempt follows. Set by the server."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """Duration of the attempt. Set by the server. Precision: microseconds."""
+
     def __init__(
         self,
         *,
-        kind: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        provider: _builtins.str = ...,
+        model: _builtins.str = ...,
         step: _builtins.int = ...,
-        content: _builtins.str = ...,
-        data_json: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        will_retry: _builtins.bool = ...,
+        duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "data_json", b"data_json", "kind", b"kind", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "duration", b"duration", "failure", b"failure", "model", b"model", "provider", b"provider", "step", b"step", "will_retry", b"will_retry"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___LlmStep: _TypeAlias = LlmStep  # noqa: Y015
+Global___LlmCallFailed: _TypeAlias = LlmCallFailed  # noqa: Y015
+
+@_typing.final
+class ContextCompacted(_message.Message):
+    """ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_TOKENS_FIELD_NUMBER: _builtins.int
+    AFTER_TOKENS_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    before_tokens: _builtins.int
+    """Tokens before, estimated. Set by the server."""
+    after_tokens: _builtins.int
+    """Tokens after, estimated. Set by the server."""
+    strategy: _builtins.str
+    """How: `recent`, `tokens` or `summary`. Set by the server."""
+    summary: _builtins.str
+    """What took the place of the messages. Set by the server. Empty means that they were left out."""
+    def __init__(
+        self,
+        *,
+        before_tokens: _builtins.int = ...,
+        after_tokens: _builtins.int = ...,
+        strategy: _builtins.str = ...,
+        summary: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_tokens", b"after_tokens", "before_tokens", b"before_tokens", "strategy", b"strategy", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextCompacted: _TypeAlias = ContextCompacted  # noqa: Y015
 
 @_typing.final
 class CustomEvent(_message.Message):

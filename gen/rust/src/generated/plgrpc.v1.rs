@@ -1479,7 +1479,7 @@ pub struct RunEvent {
     #[prost(bool, tag="19")]
     pub must_understand: bool,
     /// What exactly happened.
-    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82, 83")]
+    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 82, 83, 84, 85")]
     pub payload: ::core::option::Option<run_event::Payload>,
 }
 /// Nested message and enum types in `RunEvent`.
@@ -1538,15 +1538,18 @@ pub mod run_event {
         /// A limit is near, or was reached.
         #[prost(message, tag="80")]
         BudgetReported(super::BudgetReported),
-        /// A step of the inference loop.
-        #[prost(message, tag="81")]
-        LlmStep(super::LlmStep),
         /// A kind of the application.
         #[prost(message, tag="82")]
         Custom(super::CustomEvent),
         /// Somebody asked for the task to be canceled.
         #[prost(message, tag="83")]
         CancelRequested(super::CancelRequested),
+        /// A model call failed.
+        #[prost(message, tag="84")]
+        LlmCallFailed(super::LlmCallFailed),
+        /// A conversation was made shorter.
+        #[prost(message, tag="85")]
+        ContextCompacted(super::ContextCompacted),
     }
 }
 /// TaskSubmitted opens a log. Type `task.submitted`.
@@ -1841,21 +1844,49 @@ pub struct BudgetReported {
     #[prost(message, optional, tag="1")]
     pub decision: ::core::option::Option<BudgetDecision>,
 }
-/// LlmStep is a step of the inference loop. Type `llm.stream`.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LlmStep {
-    /// What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
+/// LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LlmCallFailed {
+    /// The call. Set by the server.
     #[prost(string, tag="1")]
-    pub kind: ::prost::alloc::string::String,
-    /// Step, from 1. Set by the server.
-    #[prost(int32, tag="2")]
-    pub step: i32,
-    /// Text that belongs to it. Set by the server.
+    pub call_id: ::prost::alloc::string::String,
+    /// Provider. Set by the server. Empty means unknown.
+    #[prost(string, tag="2")]
+    pub provider: ::prost::alloc::string::String,
+    /// Model. Set by the server. Empty means unknown.
     #[prost(string, tag="3")]
-    pub content: ::prost::alloc::string::String,
-    /// Further facts, a JSON object. Set by the server. Empty means none.
+    pub model: ::prost::alloc::string::String,
+    /// Step of the inference loop, from 1. Set by the server.
+    #[prost(int32, tag="4")]
+    pub step: i32,
+    /// Attempt that failed, from 1. Set by the server.
+    #[prost(int32, tag="5")]
+    pub attempt: i32,
+    /// Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+    #[prost(message, optional, tag="6")]
+    pub failure: ::core::option::Option<Failure>,
+    /// Whether a further attempt follows. Set by the server.
+    #[prost(bool, tag="7")]
+    pub will_retry: bool,
+    /// Duration of the attempt. Set by the server. Precision: microseconds.
+    #[prost(message, optional, tag="8")]
+    pub duration: ::core::option::Option<::prost_types::Duration>,
+}
+/// ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContextCompacted {
+    /// Tokens before, estimated. Set by the server.
+    #[prost(int64, tag="1")]
+    pub before_tokens: i64,
+    /// Tokens after, estimated. Set by the server.
+    #[prost(int64, tag="2")]
+    pub after_tokens: i64,
+    /// How: `recent`, `tokens` or `summary`. Set by the server.
+    #[prost(string, tag="3")]
+    pub strategy: ::prost::alloc::string::String,
+    /// What took the place of the messages. Set by the server. Empty means that they were left out.
     #[prost(string, tag="4")]
-    pub data_json: ::prost::alloc::string::String,
+    pub summary: ::prost::alloc::string::String,
 }
 /// CustomEvent is a fact of the application; its `type` says which.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -317,14 +317,6 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
     case: "budgetReported";
   } | {
     /**
-     * A step of the inference loop.
-     *
-     * @generated from field: plgrpc.v1.LlmStep llm_step = 81;
-     */
-    value: LlmStep;
-    case: "llmStep";
-  } | {
-    /**
      * A kind of the application.
      *
      * @generated from field: plgrpc.v1.CustomEvent custom = 82;
@@ -339,6 +331,22 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
      */
     value: CancelRequested;
     case: "cancelRequested";
+  } | {
+    /**
+     * A model call failed.
+     *
+     * @generated from field: plgrpc.v1.LlmCallFailed llm_call_failed = 84;
+     */
+    value: LlmCallFailed;
+    case: "llmCallFailed";
+  } | {
+    /**
+     * A conversation was made shorter.
+     *
+     * @generated from field: plgrpc.v1.ContextCompacted context_compacted = 85;
+     */
+    value: ContextCompacted;
+    case: "contextCompacted";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1093,45 +1101,114 @@ export declare type BudgetReported = Message<"plgrpc.v1.BudgetReported"> & {
 export declare const BudgetReportedSchema: GenMessage<BudgetReported>;
 
 /**
- * LlmStep is a step of the inference loop. Type `llm.stream`.
+ * LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
  *
- * @generated from message plgrpc.v1.LlmStep
+ * @generated from message plgrpc.v1.LlmCallFailed
  */
-export declare type LlmStep = Message<"plgrpc.v1.LlmStep"> & {
+export declare type LlmCallFailed = Message<"plgrpc.v1.LlmCallFailed"> & {
   /**
-   * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
+   * The call. Set by the server.
    *
-   * @generated from field: string kind = 1;
+   * @generated from field: string call_id = 1;
    */
-  kind: string;
+  callId: string;
 
   /**
-   * Step, from 1. Set by the server.
+   * Provider. Set by the server. Empty means unknown.
    *
-   * @generated from field: int32 step = 2;
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * Model. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string model = 3;
+   */
+  model: string;
+
+  /**
+   * Step of the inference loop, from 1. Set by the server.
+   *
+   * @generated from field: int32 step = 4;
    */
   step: number;
 
   /**
-   * Text that belongs to it. Set by the server.
+   * Attempt that failed, from 1. Set by the server.
    *
-   * @generated from field: string content = 3;
+   * @generated from field: int32 attempt = 5;
    */
-  content: string;
+  attempt: number;
 
   /**
-   * Further facts, a JSON object. Set by the server. Empty means none.
+   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
    *
-   * @generated from field: string data_json = 4;
+   * @generated from field: plgrpc.v1.Failure failure = 6;
    */
-  dataJson: string;
+  failure?: Failure | undefined;
+
+  /**
+   * Whether a further attempt follows. Set by the server.
+   *
+   * @generated from field: bool will_retry = 7;
+   */
+  willRetry: boolean;
+
+  /**
+   * Duration of the attempt. Set by the server. Precision: microseconds.
+   *
+   * @generated from field: google.protobuf.Duration duration = 8;
+   */
+  duration?: Duration | undefined;
 };
 
 /**
- * Describes the message plgrpc.v1.LlmStep.
- * Use `create(LlmStepSchema)` to create a new message.
+ * Describes the message plgrpc.v1.LlmCallFailed.
+ * Use `create(LlmCallFailedSchema)` to create a new message.
  */
-export declare const LlmStepSchema: GenMessage<LlmStep>;
+export declare const LlmCallFailedSchema: GenMessage<LlmCallFailed>;
+
+/**
+ * ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+ *
+ * @generated from message plgrpc.v1.ContextCompacted
+ */
+export declare type ContextCompacted = Message<"plgrpc.v1.ContextCompacted"> & {
+  /**
+   * Tokens before, estimated. Set by the server.
+   *
+   * @generated from field: int64 before_tokens = 1;
+   */
+  beforeTokens: bigint;
+
+  /**
+   * Tokens after, estimated. Set by the server.
+   *
+   * @generated from field: int64 after_tokens = 2;
+   */
+  afterTokens: bigint;
+
+  /**
+   * How: `recent`, `tokens` or `summary`. Set by the server.
+   *
+   * @generated from field: string strategy = 3;
+   */
+  strategy: string;
+
+  /**
+   * What took the place of the messages. Set by the server. Empty means that they were left out.
+   *
+   * @generated from field: string summary = 4;
+   */
+  summary: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.ContextCompacted.
+ * Use `create(ContextCompactedSchema)` to create a new message.
+ */
+export declare const ContextCompactedSchema: GenMessage<ContextCompacted>;
 
 /**
  * CustomEvent is a fact of the application; its `type` says which.

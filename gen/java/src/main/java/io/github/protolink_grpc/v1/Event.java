@@ -132,10 +132,15 @@ public final class Event {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_BudgetReported_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_LlmStep_descriptor;
+    internal_static_plgrpc_v1_LlmCallFailed_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_LlmStep_fieldAccessorTable;
+      internal_static_plgrpc_v1_LlmCallFailed_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_ContextCompacted_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_ContextCompacted_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_CustomEvent_descriptor;
   static final 
@@ -161,7 +166,7 @@ public final class Event {
       "oto\032\027plgrpc/v1/context.proto\032\027plgrpc/v1/" +
       "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
       "rpc/v1/payload.proto\032\024plgrpc/v1/task.pro" +
-      "to\032\025plgrpc/v1/usage.proto\"\337\013\n\010RunEvent\022\017" +
+      "to\032\025plgrpc/v1/usage.proto\"\246\014\n\010RunEvent\022\017" +
       "\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run" +
       "_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022\022\n\nevent_t" +
       "ype\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google." +
@@ -195,89 +200,96 @@ public final class Event {
       "rpc.v1.LlmCallStartedH\000\0229\n\022llm_call_comp" +
       "leted\030O \001(\0132\033.plgrpc.v1.LlmCallCompleted" +
       "H\000\0224\n\017budget_reported\030P \001(\0132\031.plgrpc.v1." +
-      "BudgetReportedH\000\022&\n\010llm_step\030Q \001(\0132\022.plg" +
-      "rpc.v1.LlmStepH\000\022(\n\006custom\030R \001(\0132\026.plgrp" +
+      "BudgetReportedH\000\022(\n\006custom\030R \001(\0132\026.plgrp" +
       "c.v1.CustomEventH\000\0226\n\020cancel_requested\030S" +
-      " \001(\0132\032.plgrpc.v1.CancelRequestedH\000B\t\n\007pa" +
-      "yloadJ\004\010\024\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001" +
-      "(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022" +
-      "\n\nrequest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged" +
-      "\022,\n\016previous_state\030\001 \001(\0162\024.plgrpc.v1.Tas" +
-      "kState\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.Ta" +
-      "skState\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Fai" +
-      "lure\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\013" +
-      "2\023.plgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.p" +
-      "lgrpc.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001" +
-      " \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause" +
-      "\022&\n\007context\030\003 \001(\0132\025.plgrpc.v1.RunContext" +
-      "\022!\n\006worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nl" +
-      "og_format\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022" +
-      "\017\n\007version\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMe" +
-      "ssagesAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v" +
-      "1.Message\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArt" +
-      "ifactUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc." +
-      "v1.Artifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chun" +
-      "k\030\003 \001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030" +
-      "\001 \001(\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskPr" +
-      "ogress\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message" +
-      "\030\002 \001(\tB\013\n\t_progress\"`\n\021TaskErrorReported" +
-      "\022#\n\007failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n" +
-      "\006effect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n" +
-      "\017CancelRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requ" +
-      "ested_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n" +
-      "\017ActionRequested\022$\n\006action\030\001 \001(\0132\024.plgrp" +
-      "c.v1.RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n" +
-      "\010position\030\003 \001(\t\"D\n\025ActionPolicyEvaluated" +
-      "\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.PolicyDec" +
-      "ision\"?\n\020ApprovalRequired\022+\n\007request\030\001 \001" +
-      "(\0132\032.plgrpc.v1.ApprovalRequest\"@\n\017Approv" +
-      "alDecided\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1." +
-      "ApprovalDecision\"Z\n\rActionStarted\022\014\n\004kin" +
-      "d\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030" +
-      "\003 \001(\t\022\025\n\rdelegation_id\030\004 \001(\t\"\202\002\n\013ActionE" +
-      "nded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006resu" +
-      "lt\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007failure\030" +
-      "\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdelegation_" +
-      "id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.google.prot" +
-      "obuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1" +
-      ".Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.Acti" +
-      "onOutcome\"M\n\017ContextPrepared\022,\n\010manifest" +
-      "\030\001 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004st" +
-      "ep\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030\001 " +
-      "\001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007" +
-      "attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreaming" +
-      "\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001" +
-      " \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n" +
-      "\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\013" +
-      "2\020.plgrpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.g" +
-      "oogle.protobuf.Duration\022\024\n\014metrics_json\030" +
-      "\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.To" +
-      "olCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n\016BudgetR" +
-      "eported\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.Bu" +
-      "dgetDecision\"I\n\007LlmStep\022\014\n\004kind\030\001 \001(\t\022\014\n" +
-      "\004step\030\002 \001(\005\022\017\n\007content\030\003 \001(\t\022\021\n\tdata_jso" +
-      "n\030\004 \001(\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132" +
-      "\022.plgrpc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id" +
-      "\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022" +
-      "\r\n\005block\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004" +
-      "text\030\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016too" +
-      "l_arguments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n" +
-      "\005piece*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFI" +
-      "ED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARN" +
-      "ING\020\002\022\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n" +
-      "\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SU" +
-      "BMITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RU" +
-      "N_CAUSE_RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ER" +
-      "ROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT" +
-      "_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\r" +
-      "ActionOutcome\022\036\n\032ACTION_OUTCOME_UNSPECIF" +
-      "IED\020\000\022\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025A" +
-      "CTION_OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME" +
-      "_DENIED\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033" +
-      "\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n\033io.github" +
-      ".protolink_grpc.v1P\001ZBgithub.com/protoli" +
-      "nk-grpc/protolink-grpc/gen/go/plgrpc/v1;" +
-      "plgrpcv1b\006proto3"
+      " \001(\0132\032.plgrpc.v1.CancelRequestedH\000\0223\n\017ll" +
+      "m_call_failed\030T \001(\0132\030.plgrpc.v1.LlmCallF" +
+      "ailedH\000\0228\n\021context_compacted\030U \001(\0132\033.plg" +
+      "rpc.v1.ContextCompactedH\000B\t\n\007payloadJ\004\010\024" +
+      "\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001(\0132\017.plgr" +
+      "pc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nrequest" +
+      "_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016previ" +
+      "ous_state\030\001 \001(\0162\024.plgrpc.v1.TaskState\022\'\n" +
+      "\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskState\022#" +
+      "\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rc" +
+      "ancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.plgrpc" +
+      ".v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1." +
+      "Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022\"\n\005c" +
+      "ause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007conte" +
+      "xt\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006worke" +
+      "r\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_format" +
+      "\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007versio" +
+      "n\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessagesAdd" +
+      "ed\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Message" +
+      "\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactUpda" +
+      "ted\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Artifa" +
+      "ct\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(\010\"=" +
+      "\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022\027\n\017" +
+      "flow_state_json\030\002 \001(\t\"C\n\014TaskProgress\022\025\n" +
+      "\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\tB\013\n" +
+      "\t_progress\"`\n\021TaskErrorReported\022#\n\007failu" +
+      "re\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effect\030\002" +
+      " \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017CancelRe" +
+      "quested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_by\030" +
+      "\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017ActionRe" +
+      "quested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.RunA" +
+      "ction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010position" +
+      "\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010decis" +
+      "ion\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"?\n\020" +
+      "ApprovalRequired\022+\n\007request\030\001 \001(\0132\032.plgr" +
+      "pc.v1.ApprovalRequest\"@\n\017ApprovalDecided" +
+      "\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.ApprovalD" +
+      "ecision\"Z\n\rActionStarted\022\014\n\004kind\030\001 \001(\t\022\014" +
+      "\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030\003 \001(\t\022\025\n\r" +
+      "delegation_id\030\004 \001(\t\"\202\002\n\013ActionEnded\022\014\n\004k" +
+      "ind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132" +
+      "\022.plgrpc.v1.Payload\022#\n\007failure\030\004 \001(\0132\022.p" +
+      "lgrpc.v1.Failure\022\025\n\rdelegation_id\030\005 \001(\t\022" +
+      "+\n\010duration\030\006 \001(\0132\031.google.protobuf.Dura" +
+      "tion\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usage\022)\n" +
+      "\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOutcome" +
+      "\"M\n\017ContextPrepared\022,\n\010manifest\030\001 \001(\0132\032." +
+      "plgrpc.v1.ContextManifest\022\014\n\004step\030\002 \001(\005\"" +
+      "t\n\016LlmCallStarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010pr" +
+      "ovider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004" +
+      " \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002" +
+      "\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010p" +
+      "rovider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001" +
+      "(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.plgrpc" +
+      ".v1.Usage\022+\n\010duration\030\007 \001(\0132\031.google.pro" +
+      "tobuf.Duration\022\024\n\014metrics_json\030\010 \001(\t\022\'\n\n" +
+      "tool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCall\022\025\n" +
+      "\rfinish_reason\030\n \001(\t\"=\n\016BudgetReported\022+" +
+      "\n\010decision\030\001 \001(\0132\031.plgrpc.v1.BudgetDecis" +
+      "ion\"\306\001\n\rLlmCallFailed\022\017\n\007call_id\030\001 \001(\t\022\020" +
+      "\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030" +
+      "\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132" +
+      "\022.plgrpc.v1.Failure\022\022\n\nwill_retry\030\007 \001(\010\022" +
+      "+\n\010duration\030\010 \001(\0132\031.google.protobuf.Dura" +
+      "tion\"b\n\020ContextCompacted\022\025\n\rbefore_token" +
+      "s\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(\003\022\020\n\010strateg" +
+      "y\030\003 \001(\t\022\017\n\007summary\030\004 \001(\t\"2\n\013CustomEvent\022" +
+      "#\n\007payload\030\001 \001(\0132\022.plgrpc.v1.Payload\"\270\001\n" +
+      "\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022" +
+      "\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014offse" +
+      "t_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\treasoni" +
+      "ng\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH\000\022\020\n\006" +
+      "output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity\022\030\n\024S" +
+      "EVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_INFO\020\001" +
+      "\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_ERROR" +
+      "\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECIFIED\020" +
+      "\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_" +
+      "CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020\003*^\n\013" +
+      "ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020" +
+      "\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ERROR_E" +
+      "FFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACTION" +
+      "_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTCOME" +
+      "_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022" +
+      "\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTION_OUT" +
+      "COME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_CANCEL" +
+      "ED\020\005Bc\n\033io.github.protolink_grpc.v1P\001ZBg" +
+      "ithub.com/protolink-grpc/protolink-grpc/" +
+      "gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -297,7 +309,7 @@ public final class Event {
     internal_static_plgrpc_v1_RunEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunEvent_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ParentActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "TraceId", "SpanId", "ParentSpanId", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "LlmStep", "Custom", "CancelRequested", "Payload", });
+        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ParentActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "TraceId", "SpanId", "ParentSpanId", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "Payload", });
     internal_static_plgrpc_v1_TaskSubmitted_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_TaskSubmitted_fieldAccessorTable = new
@@ -418,20 +430,26 @@ public final class Event {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_BudgetReported_descriptor,
         new java.lang.String[] { "Decision", });
-    internal_static_plgrpc_v1_LlmStep_descriptor =
+    internal_static_plgrpc_v1_LlmCallFailed_descriptor =
       getDescriptor().getMessageTypes().get(21);
-    internal_static_plgrpc_v1_LlmStep_fieldAccessorTable = new
+    internal_static_plgrpc_v1_LlmCallFailed_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_LlmStep_descriptor,
-        new java.lang.String[] { "Kind", "Step", "Content", "DataJson", });
-    internal_static_plgrpc_v1_CustomEvent_descriptor =
+        internal_static_plgrpc_v1_LlmCallFailed_descriptor,
+        new java.lang.String[] { "CallId", "Provider", "Model", "Step", "Attempt", "Failure", "WillRetry", "Duration", });
+    internal_static_plgrpc_v1_ContextCompacted_descriptor =
       getDescriptor().getMessageTypes().get(22);
+    internal_static_plgrpc_v1_ContextCompacted_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_ContextCompacted_descriptor,
+        new java.lang.String[] { "BeforeTokens", "AfterTokens", "Strategy", "Summary", });
+    internal_static_plgrpc_v1_CustomEvent_descriptor =
+      getDescriptor().getMessageTypes().get(23);
     internal_static_plgrpc_v1_CustomEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_CustomEvent_descriptor,
         new java.lang.String[] { "Payload", });
     internal_static_plgrpc_v1_Delta_descriptor =
-      getDescriptor().getMessageTypes().get(23);
+      getDescriptor().getMessageTypes().get(24);
     internal_static_plgrpc_v1_Delta_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Delta_descriptor,

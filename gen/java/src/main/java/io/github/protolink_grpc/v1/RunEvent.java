@@ -99,9 +99,10 @@ private static final long serialVersionUID = 0L;
     LLM_CALL_STARTED(78),
     LLM_CALL_COMPLETED(79),
     BUDGET_REPORTED(80),
-    LLM_STEP(81),
     CUSTOM(82),
     CANCEL_REQUESTED(83),
+    LLM_CALL_FAILED(84),
+    CONTEXT_COMPACTED(85),
     PAYLOAD_NOT_SET(0);
     private final int value;
     private PayloadCase(int value) {
@@ -136,9 +137,10 @@ private static final long serialVersionUID = 0L;
         case 78: return LLM_CALL_STARTED;
         case 79: return LLM_CALL_COMPLETED;
         case 80: return BUDGET_REPORTED;
-        case 81: return LLM_STEP;
         case 82: return CUSTOM;
         case 83: return CANCEL_REQUESTED;
+        case 84: return LLM_CALL_FAILED;
+        case 85: return CONTEXT_COMPACTED;
         case 0: return PAYLOAD_NOT_SET;
         default: return null;
       }
@@ -1655,49 +1657,6 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.BudgetReported.getDefaultInstance();
   }
 
-  public static final int LLM_STEP_FIELD_NUMBER = 81;
-  /**
-   * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   * @return Whether the llmStep field is set.
-   */
-  @java.lang.Override
-  public boolean hasLlmStep() {
-    return payloadCase_ == 81;
-  }
-  /**
-   * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   * @return The llmStep.
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.LlmStep getLlmStep() {
-    if (payloadCase_ == 81) {
-       return (io.github.protolink_grpc.v1.LlmStep) payload_;
-    }
-    return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-  }
-  /**
-   * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.LlmStepOrBuilder getLlmStepOrBuilder() {
-    if (payloadCase_ == 81) {
-       return (io.github.protolink_grpc.v1.LlmStep) payload_;
-    }
-    return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-  }
-
   public static final int CUSTOM_FIELD_NUMBER = 82;
   /**
    * <pre>
@@ -1782,6 +1741,92 @@ private static final long serialVersionUID = 0L;
        return (io.github.protolink_grpc.v1.CancelRequested) payload_;
     }
     return io.github.protolink_grpc.v1.CancelRequested.getDefaultInstance();
+  }
+
+  public static final int LLM_CALL_FAILED_FIELD_NUMBER = 84;
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   * @return Whether the llmCallFailed field is set.
+   */
+  @java.lang.Override
+  public boolean hasLlmCallFailed() {
+    return payloadCase_ == 84;
+  }
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   * @return The llmCallFailed.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.LlmCallFailed getLlmCallFailed() {
+    if (payloadCase_ == 84) {
+       return (io.github.protolink_grpc.v1.LlmCallFailed) payload_;
+    }
+    return io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.LlmCallFailedOrBuilder getLlmCallFailedOrBuilder() {
+    if (payloadCase_ == 84) {
+       return (io.github.protolink_grpc.v1.LlmCallFailed) payload_;
+    }
+    return io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+  }
+
+  public static final int CONTEXT_COMPACTED_FIELD_NUMBER = 85;
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   * @return Whether the contextCompacted field is set.
+   */
+  @java.lang.Override
+  public boolean hasContextCompacted() {
+    return payloadCase_ == 85;
+  }
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   * @return The contextCompacted.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ContextCompacted getContextCompacted() {
+    if (payloadCase_ == 85) {
+       return (io.github.protolink_grpc.v1.ContextCompacted) payload_;
+    }
+    return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ContextCompactedOrBuilder getContextCompactedOrBuilder() {
+    if (payloadCase_ == 85) {
+       return (io.github.protolink_grpc.v1.ContextCompacted) payload_;
+    }
+    return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
   }
 
   private byte memoizedIsInitialized = -1;
@@ -1906,14 +1951,17 @@ private static final long serialVersionUID = 0L;
     if (payloadCase_ == 80) {
       output.writeMessage(80, (io.github.protolink_grpc.v1.BudgetReported) payload_);
     }
-    if (payloadCase_ == 81) {
-      output.writeMessage(81, (io.github.protolink_grpc.v1.LlmStep) payload_);
-    }
     if (payloadCase_ == 82) {
       output.writeMessage(82, (io.github.protolink_grpc.v1.CustomEvent) payload_);
     }
     if (payloadCase_ == 83) {
       output.writeMessage(83, (io.github.protolink_grpc.v1.CancelRequested) payload_);
+    }
+    if (payloadCase_ == 84) {
+      output.writeMessage(84, (io.github.protolink_grpc.v1.LlmCallFailed) payload_);
+    }
+    if (payloadCase_ == 85) {
+      output.writeMessage(85, (io.github.protolink_grpc.v1.ContextCompacted) payload_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -2054,10 +2102,6 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(80, (io.github.protolink_grpc.v1.BudgetReported) payload_);
     }
-    if (payloadCase_ == 81) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(81, (io.github.protolink_grpc.v1.LlmStep) payload_);
-    }
     if (payloadCase_ == 82) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(82, (io.github.protolink_grpc.v1.CustomEvent) payload_);
@@ -2065,6 +2109,14 @@ private static final long serialVersionUID = 0L;
     if (payloadCase_ == 83) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(83, (io.github.protolink_grpc.v1.CancelRequested) payload_);
+    }
+    if (payloadCase_ == 84) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(84, (io.github.protolink_grpc.v1.LlmCallFailed) payload_);
+    }
+    if (payloadCase_ == 85) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(85, (io.github.protolink_grpc.v1.ContextCompacted) payload_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -2191,10 +2243,6 @@ private static final long serialVersionUID = 0L;
         if (!getBudgetReported()
             .equals(other.getBudgetReported())) return false;
         break;
-      case 81:
-        if (!getLlmStep()
-            .equals(other.getLlmStep())) return false;
-        break;
       case 82:
         if (!getCustom()
             .equals(other.getCustom())) return false;
@@ -2202,6 +2250,14 @@ private static final long serialVersionUID = 0L;
       case 83:
         if (!getCancelRequested()
             .equals(other.getCancelRequested())) return false;
+        break;
+      case 84:
+        if (!getLlmCallFailed()
+            .equals(other.getLlmCallFailed())) return false;
+        break;
+      case 85:
+        if (!getContextCompacted()
+            .equals(other.getContextCompacted())) return false;
         break;
       case 0:
       default:
@@ -2329,10 +2385,6 @@ private static final long serialVersionUID = 0L;
         hash = (37 * hash) + BUDGET_REPORTED_FIELD_NUMBER;
         hash = (53 * hash) + getBudgetReported().hashCode();
         break;
-      case 81:
-        hash = (37 * hash) + LLM_STEP_FIELD_NUMBER;
-        hash = (53 * hash) + getLlmStep().hashCode();
-        break;
       case 82:
         hash = (37 * hash) + CUSTOM_FIELD_NUMBER;
         hash = (53 * hash) + getCustom().hashCode();
@@ -2340,6 +2392,14 @@ private static final long serialVersionUID = 0L;
       case 83:
         hash = (37 * hash) + CANCEL_REQUESTED_FIELD_NUMBER;
         hash = (53 * hash) + getCancelRequested().hashCode();
+        break;
+      case 84:
+        hash = (37 * hash) + LLM_CALL_FAILED_FIELD_NUMBER;
+        hash = (53 * hash) + getLlmCallFailed().hashCode();
+        break;
+      case 85:
+        hash = (37 * hash) + CONTEXT_COMPACTED_FIELD_NUMBER;
+        hash = (53 * hash) + getContextCompacted().hashCode();
         break;
       case 0:
       default:
@@ -2573,14 +2633,17 @@ private static final long serialVersionUID = 0L;
       if (budgetReportedBuilder_ != null) {
         budgetReportedBuilder_.clear();
       }
-      if (llmStepBuilder_ != null) {
-        llmStepBuilder_.clear();
-      }
       if (customBuilder_ != null) {
         customBuilder_.clear();
       }
       if (cancelRequestedBuilder_ != null) {
         cancelRequestedBuilder_.clear();
+      }
+      if (llmCallFailedBuilder_ != null) {
+        llmCallFailedBuilder_.clear();
+      }
+      if (contextCompactedBuilder_ != null) {
+        contextCompactedBuilder_.clear();
       }
       payloadCase_ = 0;
       payload_ = null;
@@ -2758,10 +2821,6 @@ private static final long serialVersionUID = 0L;
           budgetReportedBuilder_ != null) {
         result.payload_ = budgetReportedBuilder_.build();
       }
-      if (payloadCase_ == 81 &&
-          llmStepBuilder_ != null) {
-        result.payload_ = llmStepBuilder_.build();
-      }
       if (payloadCase_ == 82 &&
           customBuilder_ != null) {
         result.payload_ = customBuilder_.build();
@@ -2769,6 +2828,14 @@ private static final long serialVersionUID = 0L;
       if (payloadCase_ == 83 &&
           cancelRequestedBuilder_ != null) {
         result.payload_ = cancelRequestedBuilder_.build();
+      }
+      if (payloadCase_ == 84 &&
+          llmCallFailedBuilder_ != null) {
+        result.payload_ = llmCallFailedBuilder_.build();
+      }
+      if (payloadCase_ == 85 &&
+          contextCompactedBuilder_ != null) {
+        result.payload_ = contextCompactedBuilder_.build();
       }
     }
 
@@ -2938,16 +3005,20 @@ private static final long serialVersionUID = 0L;
           mergeBudgetReported(other.getBudgetReported());
           break;
         }
-        case LLM_STEP: {
-          mergeLlmStep(other.getLlmStep());
-          break;
-        }
         case CUSTOM: {
           mergeCustom(other.getCustom());
           break;
         }
         case CANCEL_REQUESTED: {
           mergeCancelRequested(other.getCancelRequested());
+          break;
+        }
+        case LLM_CALL_FAILED: {
+          mergeLlmCallFailed(other.getLlmCallFailed());
+          break;
+        }
+        case CONTEXT_COMPACTED: {
+          mergeContextCompacted(other.getContextCompacted());
           break;
         }
         case PAYLOAD_NOT_SET: {
@@ -3196,13 +3267,6 @@ private static final long serialVersionUID = 0L;
               payloadCase_ = 80;
               break;
             } // case 642
-            case 650: {
-              input.readMessage(
-                  internalGetLlmStepFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              payloadCase_ = 81;
-              break;
-            } // case 650
             case 658: {
               input.readMessage(
                   internalGetCustomFieldBuilder().getBuilder(),
@@ -3217,6 +3281,20 @@ private static final long serialVersionUID = 0L;
               payloadCase_ = 83;
               break;
             } // case 666
+            case 674: {
+              input.readMessage(
+                  internalGetLlmCallFailedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 84;
+              break;
+            } // case 674
+            case 682: {
+              input.readMessage(
+                  internalGetContextCompactedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 85;
+              break;
+            } // case 682
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -7933,184 +8011,6 @@ private static final long serialVersionUID = 0L;
     }
 
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.LlmStep, io.github.protolink_grpc.v1.LlmStep.Builder, io.github.protolink_grpc.v1.LlmStepOrBuilder> llmStepBuilder_;
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     * @return Whether the llmStep field is set.
-     */
-    @java.lang.Override
-    public boolean hasLlmStep() {
-      return payloadCase_ == 81;
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     * @return The llmStep.
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.LlmStep getLlmStep() {
-      if (llmStepBuilder_ == null) {
-        if (payloadCase_ == 81) {
-          return (io.github.protolink_grpc.v1.LlmStep) payload_;
-        }
-        return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-      } else {
-        if (payloadCase_ == 81) {
-          return llmStepBuilder_.getMessage();
-        }
-        return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    public Builder setLlmStep(io.github.protolink_grpc.v1.LlmStep value) {
-      if (llmStepBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        payload_ = value;
-        onChanged();
-      } else {
-        llmStepBuilder_.setMessage(value);
-      }
-      payloadCase_ = 81;
-      return this;
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    public Builder setLlmStep(
-        io.github.protolink_grpc.v1.LlmStep.Builder builderForValue) {
-      if (llmStepBuilder_ == null) {
-        payload_ = builderForValue.build();
-        onChanged();
-      } else {
-        llmStepBuilder_.setMessage(builderForValue.build());
-      }
-      payloadCase_ = 81;
-      return this;
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    public Builder mergeLlmStep(io.github.protolink_grpc.v1.LlmStep value) {
-      if (llmStepBuilder_ == null) {
-        if (payloadCase_ == 81 &&
-            payload_ != io.github.protolink_grpc.v1.LlmStep.getDefaultInstance()) {
-          payload_ = io.github.protolink_grpc.v1.LlmStep.newBuilder((io.github.protolink_grpc.v1.LlmStep) payload_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          payload_ = value;
-        }
-        onChanged();
-      } else {
-        if (payloadCase_ == 81) {
-          llmStepBuilder_.mergeFrom(value);
-        } else {
-          llmStepBuilder_.setMessage(value);
-        }
-      }
-      payloadCase_ = 81;
-      return this;
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    public Builder clearLlmStep() {
-      if (llmStepBuilder_ == null) {
-        if (payloadCase_ == 81) {
-          payloadCase_ = 0;
-          payload_ = null;
-          onChanged();
-        }
-      } else {
-        if (payloadCase_ == 81) {
-          payloadCase_ = 0;
-          payload_ = null;
-        }
-        llmStepBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    public io.github.protolink_grpc.v1.LlmStep.Builder getLlmStepBuilder() {
-      return internalGetLlmStepFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    @java.lang.Override
-    public io.github.protolink_grpc.v1.LlmStepOrBuilder getLlmStepOrBuilder() {
-      if ((payloadCase_ == 81) && (llmStepBuilder_ != null)) {
-        return llmStepBuilder_.getMessageOrBuilder();
-      } else {
-        if (payloadCase_ == 81) {
-          return (io.github.protolink_grpc.v1.LlmStep) payload_;
-        }
-        return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A step of the inference loop.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.LlmStep, io.github.protolink_grpc.v1.LlmStep.Builder, io.github.protolink_grpc.v1.LlmStepOrBuilder> 
-        internalGetLlmStepFieldBuilder() {
-      if (llmStepBuilder_ == null) {
-        if (!(payloadCase_ == 81)) {
-          payload_ = io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
-        }
-        llmStepBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.LlmStep, io.github.protolink_grpc.v1.LlmStep.Builder, io.github.protolink_grpc.v1.LlmStepOrBuilder>(
-                (io.github.protolink_grpc.v1.LlmStep) payload_,
-                getParentForChildren(),
-                isClean());
-        payload_ = null;
-      }
-      payloadCase_ = 81;
-      onChanged();
-      return llmStepBuilder_;
-    }
-
-    private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.CustomEvent, io.github.protolink_grpc.v1.CustomEvent.Builder, io.github.protolink_grpc.v1.CustomEventOrBuilder> customBuilder_;
     /**
      * <pre>
@@ -8464,6 +8364,362 @@ private static final long serialVersionUID = 0L;
       payloadCase_ = 83;
       onChanged();
       return cancelRequestedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.LlmCallFailed, io.github.protolink_grpc.v1.LlmCallFailed.Builder, io.github.protolink_grpc.v1.LlmCallFailedOrBuilder> llmCallFailedBuilder_;
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     * @return Whether the llmCallFailed field is set.
+     */
+    @java.lang.Override
+    public boolean hasLlmCallFailed() {
+      return payloadCase_ == 84;
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     * @return The llmCallFailed.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.LlmCallFailed getLlmCallFailed() {
+      if (llmCallFailedBuilder_ == null) {
+        if (payloadCase_ == 84) {
+          return (io.github.protolink_grpc.v1.LlmCallFailed) payload_;
+        }
+        return io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 84) {
+          return llmCallFailedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    public Builder setLlmCallFailed(io.github.protolink_grpc.v1.LlmCallFailed value) {
+      if (llmCallFailedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        llmCallFailedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 84;
+      return this;
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    public Builder setLlmCallFailed(
+        io.github.protolink_grpc.v1.LlmCallFailed.Builder builderForValue) {
+      if (llmCallFailedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        llmCallFailedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 84;
+      return this;
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    public Builder mergeLlmCallFailed(io.github.protolink_grpc.v1.LlmCallFailed value) {
+      if (llmCallFailedBuilder_ == null) {
+        if (payloadCase_ == 84 &&
+            payload_ != io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.LlmCallFailed.newBuilder((io.github.protolink_grpc.v1.LlmCallFailed) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 84) {
+          llmCallFailedBuilder_.mergeFrom(value);
+        } else {
+          llmCallFailedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 84;
+      return this;
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    public Builder clearLlmCallFailed() {
+      if (llmCallFailedBuilder_ == null) {
+        if (payloadCase_ == 84) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 84) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        llmCallFailedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    public io.github.protolink_grpc.v1.LlmCallFailed.Builder getLlmCallFailedBuilder() {
+      return internalGetLlmCallFailedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.LlmCallFailedOrBuilder getLlmCallFailedOrBuilder() {
+      if ((payloadCase_ == 84) && (llmCallFailedBuilder_ != null)) {
+        return llmCallFailedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 84) {
+          return (io.github.protolink_grpc.v1.LlmCallFailed) payload_;
+        }
+        return io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A model call failed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.LlmCallFailed, io.github.protolink_grpc.v1.LlmCallFailed.Builder, io.github.protolink_grpc.v1.LlmCallFailedOrBuilder> 
+        internalGetLlmCallFailedFieldBuilder() {
+      if (llmCallFailedBuilder_ == null) {
+        if (!(payloadCase_ == 84)) {
+          payload_ = io.github.protolink_grpc.v1.LlmCallFailed.getDefaultInstance();
+        }
+        llmCallFailedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.LlmCallFailed, io.github.protolink_grpc.v1.LlmCallFailed.Builder, io.github.protolink_grpc.v1.LlmCallFailedOrBuilder>(
+                (io.github.protolink_grpc.v1.LlmCallFailed) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 84;
+      onChanged();
+      return llmCallFailedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ContextCompacted, io.github.protolink_grpc.v1.ContextCompacted.Builder, io.github.protolink_grpc.v1.ContextCompactedOrBuilder> contextCompactedBuilder_;
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     * @return Whether the contextCompacted field is set.
+     */
+    @java.lang.Override
+    public boolean hasContextCompacted() {
+      return payloadCase_ == 85;
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     * @return The contextCompacted.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ContextCompacted getContextCompacted() {
+      if (contextCompactedBuilder_ == null) {
+        if (payloadCase_ == 85) {
+          return (io.github.protolink_grpc.v1.ContextCompacted) payload_;
+        }
+        return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 85) {
+          return contextCompactedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    public Builder setContextCompacted(io.github.protolink_grpc.v1.ContextCompacted value) {
+      if (contextCompactedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        contextCompactedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 85;
+      return this;
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    public Builder setContextCompacted(
+        io.github.protolink_grpc.v1.ContextCompacted.Builder builderForValue) {
+      if (contextCompactedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        contextCompactedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 85;
+      return this;
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    public Builder mergeContextCompacted(io.github.protolink_grpc.v1.ContextCompacted value) {
+      if (contextCompactedBuilder_ == null) {
+        if (payloadCase_ == 85 &&
+            payload_ != io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.ContextCompacted.newBuilder((io.github.protolink_grpc.v1.ContextCompacted) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 85) {
+          contextCompactedBuilder_.mergeFrom(value);
+        } else {
+          contextCompactedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 85;
+      return this;
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    public Builder clearContextCompacted() {
+      if (contextCompactedBuilder_ == null) {
+        if (payloadCase_ == 85) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 85) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        contextCompactedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    public io.github.protolink_grpc.v1.ContextCompacted.Builder getContextCompactedBuilder() {
+      return internalGetContextCompactedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ContextCompactedOrBuilder getContextCompactedOrBuilder() {
+      if ((payloadCase_ == 85) && (contextCompactedBuilder_ != null)) {
+        return contextCompactedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 85) {
+          return (io.github.protolink_grpc.v1.ContextCompacted) payload_;
+        }
+        return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A conversation was made shorter.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ContextCompacted, io.github.protolink_grpc.v1.ContextCompacted.Builder, io.github.protolink_grpc.v1.ContextCompactedOrBuilder> 
+        internalGetContextCompactedFieldBuilder() {
+      if (contextCompactedBuilder_ == null) {
+        if (!(payloadCase_ == 85)) {
+          payload_ = io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
+        }
+        contextCompactedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.ContextCompacted, io.github.protolink_grpc.v1.ContextCompacted.Builder, io.github.protolink_grpc.v1.ContextCompactedOrBuilder>(
+                (io.github.protolink_grpc.v1.ContextCompacted) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 85;
+      onChanged();
+      return contextCompactedBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.RunEvent)

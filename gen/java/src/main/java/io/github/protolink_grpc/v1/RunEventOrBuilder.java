@@ -830,33 +830,6 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   * @return Whether the llmStep field is set.
-   */
-  boolean hasLlmStep();
-  /**
-   * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   * @return The llmStep.
-   */
-  io.github.protolink_grpc.v1.LlmStep getLlmStep();
-  /**
-   * <pre>
-   * A step of the inference loop.
-   * </pre>
-   *
-   * <code>.plgrpc.v1.LlmStep llm_step = 81;</code>
-   */
-  io.github.protolink_grpc.v1.LlmStepOrBuilder getLlmStepOrBuilder();
-
-  /**
-   * <pre>
    * A kind of the application.
    * </pre>
    *
@@ -908,6 +881,60 @@ public interface RunEventOrBuilder extends
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
    */
   io.github.protolink_grpc.v1.CancelRequestedOrBuilder getCancelRequestedOrBuilder();
+
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   * @return Whether the llmCallFailed field is set.
+   */
+  boolean hasLlmCallFailed();
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   * @return The llmCallFailed.
+   */
+  io.github.protolink_grpc.v1.LlmCallFailed getLlmCallFailed();
+  /**
+   * <pre>
+   * A model call failed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.LlmCallFailed llm_call_failed = 84;</code>
+   */
+  io.github.protolink_grpc.v1.LlmCallFailedOrBuilder getLlmCallFailedOrBuilder();
+
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   * @return Whether the contextCompacted field is set.
+   */
+  boolean hasContextCompacted();
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   * @return The contextCompacted.
+   */
+  io.github.protolink_grpc.v1.ContextCompacted getContextCompacted();
+  /**
+   * <pre>
+   * A conversation was made shorter.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
+   */
+  io.github.protolink_grpc.v1.ContextCompactedOrBuilder getContextCompactedOrBuilder();
 
   io.github.protolink_grpc.v1.RunEvent.PayloadCase getPayloadCase();
 }

@@ -7,16 +7,16 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * LlmStep is a step of the inference loop. Type `llm.stream`.
+ * ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
  * </pre>
  *
- * Protobuf type {@code plgrpc.v1.LlmStep}
+ * Protobuf type {@code plgrpc.v1.ContextCompacted}
  */
 @com.google.protobuf.Generated
-public final class LlmStep extends
+public final class ContextCompacted extends
     com.google.protobuf.GeneratedMessage implements
-    // @@protoc_insertion_point(message_implements:plgrpc.v1.LlmStep)
-    LlmStepOrBuilder {
+    // @@protoc_insertion_point(message_implements:plgrpc.v1.ContextCompacted)
+    ContextCompactedOrBuilder {
 private static final long serialVersionUID = 0L;
   static {
     com.google.protobuf.RuntimeVersion.validateProtobufGencodeVersion(
@@ -25,181 +25,148 @@ private static final long serialVersionUID = 0L;
       /* minor= */ 31,
       /* patch= */ 1,
       /* suffix= */ "",
-      LlmStep.class.getName());
+      ContextCompacted.class.getName());
   }
-  // Use LlmStep.newBuilder() to construct.
-  private LlmStep(com.google.protobuf.GeneratedMessage.Builder<?> builder) {
+  // Use ContextCompacted.newBuilder() to construct.
+  private ContextCompacted(com.google.protobuf.GeneratedMessage.Builder<?> builder) {
     super(builder);
   }
-  private LlmStep() {
-    kind_ = "";
-    content_ = "";
-    dataJson_ = "";
+  private ContextCompacted() {
+    strategy_ = "";
+    summary_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_LlmStep_descriptor;
+    return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_ContextCompacted_descriptor;
   }
 
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internalGetFieldAccessorTable() {
-    return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_LlmStep_fieldAccessorTable
+    return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_ContextCompacted_fieldAccessorTable
         .ensureFieldAccessorsInitialized(
-            io.github.protolink_grpc.v1.LlmStep.class, io.github.protolink_grpc.v1.LlmStep.Builder.class);
+            io.github.protolink_grpc.v1.ContextCompacted.class, io.github.protolink_grpc.v1.ContextCompacted.Builder.class);
   }
 
-  public static final int KIND_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object kind_ = "";
+  public static final int BEFORE_TOKENS_FIELD_NUMBER = 1;
+  private long beforeTokens_ = 0L;
   /**
    * <pre>
-   * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
+   * Tokens before, estimated. Set by the server.
    * </pre>
    *
-   * <code>string kind = 1;</code>
-   * @return The kind.
+   * <code>int64 before_tokens = 1;</code>
+   * @return The beforeTokens.
    */
   @java.lang.Override
-  public java.lang.String getKind() {
-    java.lang.Object ref = kind_;
+  public long getBeforeTokens() {
+    return beforeTokens_;
+  }
+
+  public static final int AFTER_TOKENS_FIELD_NUMBER = 2;
+  private long afterTokens_ = 0L;
+  /**
+   * <pre>
+   * Tokens after, estimated. Set by the server.
+   * </pre>
+   *
+   * <code>int64 after_tokens = 2;</code>
+   * @return The afterTokens.
+   */
+  @java.lang.Override
+  public long getAfterTokens() {
+    return afterTokens_;
+  }
+
+  public static final int STRATEGY_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object strategy_ = "";
+  /**
+   * <pre>
+   * How: `recent`, `tokens` or `summary`. Set by the server.
+   * </pre>
+   *
+   * <code>string strategy = 3;</code>
+   * @return The strategy.
+   */
+  @java.lang.Override
+  public java.lang.String getStrategy() {
+    java.lang.Object ref = strategy_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      kind_ = s;
+      strategy_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
+   * How: `recent`, `tokens` or `summary`. Set by the server.
    * </pre>
    *
-   * <code>string kind = 1;</code>
-   * @return The bytes for kind.
+   * <code>string strategy = 3;</code>
+   * @return The bytes for strategy.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getKindBytes() {
-    java.lang.Object ref = kind_;
+      getStrategyBytes() {
+    java.lang.Object ref = strategy_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      kind_ = b;
+      strategy_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
   }
 
-  public static final int STEP_FIELD_NUMBER = 2;
-  private int step_ = 0;
-  /**
-   * <pre>
-   * Step, from 1. Set by the server.
-   * </pre>
-   *
-   * <code>int32 step = 2;</code>
-   * @return The step.
-   */
-  @java.lang.Override
-  public int getStep() {
-    return step_;
-  }
-
-  public static final int CONTENT_FIELD_NUMBER = 3;
+  public static final int SUMMARY_FIELD_NUMBER = 4;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object content_ = "";
+  private volatile java.lang.Object summary_ = "";
   /**
    * <pre>
-   * Text that belongs to it. Set by the server.
+   * What took the place of the messages. Set by the server. Empty means that they were left out.
    * </pre>
    *
-   * <code>string content = 3;</code>
-   * @return The content.
+   * <code>string summary = 4;</code>
+   * @return The summary.
    */
   @java.lang.Override
-  public java.lang.String getContent() {
-    java.lang.Object ref = content_;
+  public java.lang.String getSummary() {
+    java.lang.Object ref = summary_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      content_ = s;
+      summary_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * Text that belongs to it. Set by the server.
+   * What took the place of the messages. Set by the server. Empty means that they were left out.
    * </pre>
    *
-   * <code>string content = 3;</code>
-   * @return The bytes for content.
+   * <code>string summary = 4;</code>
+   * @return The bytes for summary.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getContentBytes() {
-    java.lang.Object ref = content_;
+      getSummaryBytes() {
+    java.lang.Object ref = summary_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      content_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DATA_JSON_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object dataJson_ = "";
-  /**
-   * <pre>
-   * Further facts, a JSON object. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string data_json = 4;</code>
-   * @return The dataJson.
-   */
-  @java.lang.Override
-  public java.lang.String getDataJson() {
-    java.lang.Object ref = dataJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      dataJson_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Further facts, a JSON object. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string data_json = 4;</code>
-   * @return The bytes for dataJson.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getDataJsonBytes() {
-    java.lang.Object ref = dataJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      dataJson_ = b;
+      summary_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -220,17 +187,17 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, kind_);
+    if (beforeTokens_ != 0L) {
+      output.writeInt64(1, beforeTokens_);
     }
-    if (step_ != 0) {
-      output.writeInt32(2, step_);
+    if (afterTokens_ != 0L) {
+      output.writeInt64(2, afterTokens_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(content_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, content_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 3, strategy_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(dataJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, dataJson_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(summary_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, summary_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -241,18 +208,19 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, kind_);
-    }
-    if (step_ != 0) {
+    if (beforeTokens_ != 0L) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(2, step_);
+        .computeInt64Size(1, beforeTokens_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(content_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, content_);
+    if (afterTokens_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt64Size(2, afterTokens_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(dataJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, dataJson_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, strategy_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(summary_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, summary_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -264,19 +232,19 @@ private static final long serialVersionUID = 0L;
     if (obj == this) {
      return true;
     }
-    if (!(obj instanceof io.github.protolink_grpc.v1.LlmStep)) {
+    if (!(obj instanceof io.github.protolink_grpc.v1.ContextCompacted)) {
       return super.equals(obj);
     }
-    io.github.protolink_grpc.v1.LlmStep other = (io.github.protolink_grpc.v1.LlmStep) obj;
+    io.github.protolink_grpc.v1.ContextCompacted other = (io.github.protolink_grpc.v1.ContextCompacted) obj;
 
-    if (!getKind()
-        .equals(other.getKind())) return false;
-    if (getStep()
-        != other.getStep()) return false;
-    if (!getContent()
-        .equals(other.getContent())) return false;
-    if (!getDataJson()
-        .equals(other.getDataJson())) return false;
+    if (getBeforeTokens()
+        != other.getBeforeTokens()) return false;
+    if (getAfterTokens()
+        != other.getAfterTokens()) return false;
+    if (!getStrategy()
+        .equals(other.getStrategy())) return false;
+    if (!getSummary()
+        .equals(other.getSummary())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -288,57 +256,59 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + KIND_FIELD_NUMBER;
-    hash = (53 * hash) + getKind().hashCode();
-    hash = (37 * hash) + STEP_FIELD_NUMBER;
-    hash = (53 * hash) + getStep();
-    hash = (37 * hash) + CONTENT_FIELD_NUMBER;
-    hash = (53 * hash) + getContent().hashCode();
-    hash = (37 * hash) + DATA_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getDataJson().hashCode();
+    hash = (37 * hash) + BEFORE_TOKENS_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getBeforeTokens());
+    hash = (37 * hash) + AFTER_TOKENS_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getAfterTokens());
+    hash = (37 * hash) + STRATEGY_FIELD_NUMBER;
+    hash = (53 * hash) + getStrategy().hashCode();
+    hash = (37 * hash) + SUMMARY_FIELD_NUMBER;
+    hash = (53 * hash) + getSummary().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
   }
 
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       java.nio.ByteBuffer data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       java.nio.ByteBuffer data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       com.google.protobuf.ByteString data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       com.google.protobuf.ByteString data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(byte[] data)
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(byte[] data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       byte[] data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(java.io.InputStream input)
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(java.io.InputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseWithIOException(PARSER, input);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       java.io.InputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
@@ -346,26 +316,26 @@ private static final long serialVersionUID = 0L;
         .parseWithIOException(PARSER, input, extensionRegistry);
   }
 
-  public static io.github.protolink_grpc.v1.LlmStep parseDelimitedFrom(java.io.InputStream input)
+  public static io.github.protolink_grpc.v1.ContextCompacted parseDelimitedFrom(java.io.InputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseDelimitedWithIOException(PARSER, input);
   }
 
-  public static io.github.protolink_grpc.v1.LlmStep parseDelimitedFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseDelimitedFrom(
       java.io.InputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseDelimitedWithIOException(PARSER, input, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       com.google.protobuf.CodedInputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseWithIOException(PARSER, input);
   }
-  public static io.github.protolink_grpc.v1.LlmStep parseFrom(
+  public static io.github.protolink_grpc.v1.ContextCompacted parseFrom(
       com.google.protobuf.CodedInputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
@@ -378,7 +348,7 @@ private static final long serialVersionUID = 0L;
   public static Builder newBuilder() {
     return DEFAULT_INSTANCE.toBuilder();
   }
-  public static Builder newBuilder(io.github.protolink_grpc.v1.LlmStep prototype) {
+  public static Builder newBuilder(io.github.protolink_grpc.v1.ContextCompacted prototype) {
     return DEFAULT_INSTANCE.toBuilder().mergeFrom(prototype);
   }
   @java.lang.Override
@@ -395,29 +365,29 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * LlmStep is a step of the inference loop. Type `llm.stream`.
+   * ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
    * </pre>
    *
-   * Protobuf type {@code plgrpc.v1.LlmStep}
+   * Protobuf type {@code plgrpc.v1.ContextCompacted}
    */
   public static final class Builder extends
       com.google.protobuf.GeneratedMessage.Builder<Builder> implements
-      // @@protoc_insertion_point(builder_implements:plgrpc.v1.LlmStep)
-      io.github.protolink_grpc.v1.LlmStepOrBuilder {
+      // @@protoc_insertion_point(builder_implements:plgrpc.v1.ContextCompacted)
+      io.github.protolink_grpc.v1.ContextCompactedOrBuilder {
     public static final com.google.protobuf.Descriptors.Descriptor
         getDescriptor() {
-      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_LlmStep_descriptor;
+      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_ContextCompacted_descriptor;
     }
 
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
         internalGetFieldAccessorTable() {
-      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_LlmStep_fieldAccessorTable
+      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_ContextCompacted_fieldAccessorTable
           .ensureFieldAccessorsInitialized(
-              io.github.protolink_grpc.v1.LlmStep.class, io.github.protolink_grpc.v1.LlmStep.Builder.class);
+              io.github.protolink_grpc.v1.ContextCompacted.class, io.github.protolink_grpc.v1.ContextCompacted.Builder.class);
     }
 
-    // Construct using io.github.protolink_grpc.v1.LlmStep.newBuilder()
+    // Construct using io.github.protolink_grpc.v1.ContextCompacted.newBuilder()
     private Builder() {
 
     }
@@ -431,27 +401,27 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      kind_ = "";
-      step_ = 0;
-      content_ = "";
-      dataJson_ = "";
+      beforeTokens_ = 0L;
+      afterTokens_ = 0L;
+      strategy_ = "";
+      summary_ = "";
       return this;
     }
 
     @java.lang.Override
     public com.google.protobuf.Descriptors.Descriptor
         getDescriptorForType() {
-      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_LlmStep_descriptor;
+      return io.github.protolink_grpc.v1.Event.internal_static_plgrpc_v1_ContextCompacted_descriptor;
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.LlmStep getDefaultInstanceForType() {
-      return io.github.protolink_grpc.v1.LlmStep.getDefaultInstance();
+    public io.github.protolink_grpc.v1.ContextCompacted getDefaultInstanceForType() {
+      return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.LlmStep build() {
-      io.github.protolink_grpc.v1.LlmStep result = buildPartial();
+    public io.github.protolink_grpc.v1.ContextCompacted build() {
+      io.github.protolink_grpc.v1.ContextCompacted result = buildPartial();
       if (!result.isInitialized()) {
         throw newUninitializedMessageException(result);
       }
@@ -459,56 +429,54 @@ private static final long serialVersionUID = 0L;
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.LlmStep buildPartial() {
-      io.github.protolink_grpc.v1.LlmStep result = new io.github.protolink_grpc.v1.LlmStep(this);
+    public io.github.protolink_grpc.v1.ContextCompacted buildPartial() {
+      io.github.protolink_grpc.v1.ContextCompacted result = new io.github.protolink_grpc.v1.ContextCompacted(this);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
     }
 
-    private void buildPartial0(io.github.protolink_grpc.v1.LlmStep result) {
+    private void buildPartial0(io.github.protolink_grpc.v1.ContextCompacted result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.kind_ = kind_;
+        result.beforeTokens_ = beforeTokens_;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.step_ = step_;
+        result.afterTokens_ = afterTokens_;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.content_ = content_;
+        result.strategy_ = strategy_;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.dataJson_ = dataJson_;
+        result.summary_ = summary_;
       }
     }
 
     @java.lang.Override
     public Builder mergeFrom(com.google.protobuf.Message other) {
-      if (other instanceof io.github.protolink_grpc.v1.LlmStep) {
-        return mergeFrom((io.github.protolink_grpc.v1.LlmStep)other);
+      if (other instanceof io.github.protolink_grpc.v1.ContextCompacted) {
+        return mergeFrom((io.github.protolink_grpc.v1.ContextCompacted)other);
       } else {
         super.mergeFrom(other);
         return this;
       }
     }
 
-    public Builder mergeFrom(io.github.protolink_grpc.v1.LlmStep other) {
-      if (other == io.github.protolink_grpc.v1.LlmStep.getDefaultInstance()) return this;
-      if (!other.getKind().isEmpty()) {
-        kind_ = other.kind_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+    public Builder mergeFrom(io.github.protolink_grpc.v1.ContextCompacted other) {
+      if (other == io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance()) return this;
+      if (other.getBeforeTokens() != 0L) {
+        setBeforeTokens(other.getBeforeTokens());
       }
-      if (other.getStep() != 0) {
-        setStep(other.getStep());
+      if (other.getAfterTokens() != 0L) {
+        setAfterTokens(other.getAfterTokens());
       }
-      if (!other.getContent().isEmpty()) {
-        content_ = other.content_;
+      if (!other.getStrategy().isEmpty()) {
+        strategy_ = other.strategy_;
         bitField0_ |= 0x00000004;
         onChanged();
       }
-      if (!other.getDataJson().isEmpty()) {
-        dataJson_ = other.dataJson_;
+      if (!other.getSummary().isEmpty()) {
+        summary_ = other.summary_;
         bitField0_ |= 0x00000008;
         onChanged();
       }
@@ -538,23 +506,23 @@ private static final long serialVersionUID = 0L;
             case 0:
               done = true;
               break;
-            case 10: {
-              kind_ = input.readStringRequireUtf8();
+            case 8: {
+              beforeTokens_ = input.readInt64();
               bitField0_ |= 0x00000001;
               break;
-            } // case 10
+            } // case 8
             case 16: {
-              step_ = input.readInt32();
+              afterTokens_ = input.readInt64();
               bitField0_ |= 0x00000002;
               break;
             } // case 16
             case 26: {
-              content_ = input.readStringRequireUtf8();
+              strategy_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000004;
               break;
             } // case 26
             case 34: {
-              dataJson_ = input.readStringRequireUtf8();
+              summary_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
               break;
             } // case 34
@@ -575,158 +543,110 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object kind_ = "";
+    private long beforeTokens_ ;
     /**
      * <pre>
-     * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
+     * Tokens before, estimated. Set by the server.
      * </pre>
      *
-     * <code>string kind = 1;</code>
-     * @return The kind.
-     */
-    public java.lang.String getKind() {
-      java.lang.Object ref = kind_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        kind_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @return The bytes for kind.
-     */
-    public com.google.protobuf.ByteString
-        getKindBytes() {
-      java.lang.Object ref = kind_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        kind_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @param value The kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKind(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      kind_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearKind() {
-      kind_ = getDefaultInstance().getKind();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What happened: `llm_step`, `llm_action`, `llm_retry`, `llm_final`, ... Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @param value The bytes for kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKindBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      kind_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
-    private int step_ ;
-    /**
-     * <pre>
-     * Step, from 1. Set by the server.
-     * </pre>
-     *
-     * <code>int32 step = 2;</code>
-     * @return The step.
+     * <code>int64 before_tokens = 1;</code>
+     * @return The beforeTokens.
      */
     @java.lang.Override
-    public int getStep() {
-      return step_;
+    public long getBeforeTokens() {
+      return beforeTokens_;
     }
     /**
      * <pre>
-     * Step, from 1. Set by the server.
+     * Tokens before, estimated. Set by the server.
      * </pre>
      *
-     * <code>int32 step = 2;</code>
-     * @param value The step to set.
+     * <code>int64 before_tokens = 1;</code>
+     * @param value The beforeTokens to set.
      * @return This builder for chaining.
      */
-    public Builder setStep(int value) {
+    public Builder setBeforeTokens(long value) {
 
-      step_ = value;
+      beforeTokens_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Tokens before, estimated. Set by the server.
+     * </pre>
+     *
+     * <code>int64 before_tokens = 1;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearBeforeTokens() {
+      bitField0_ = (bitField0_ & ~0x00000001);
+      beforeTokens_ = 0L;
+      onChanged();
+      return this;
+    }
+
+    private long afterTokens_ ;
+    /**
+     * <pre>
+     * Tokens after, estimated. Set by the server.
+     * </pre>
+     *
+     * <code>int64 after_tokens = 2;</code>
+     * @return The afterTokens.
+     */
+    @java.lang.Override
+    public long getAfterTokens() {
+      return afterTokens_;
+    }
+    /**
+     * <pre>
+     * Tokens after, estimated. Set by the server.
+     * </pre>
+     *
+     * <code>int64 after_tokens = 2;</code>
+     * @param value The afterTokens to set.
+     * @return This builder for chaining.
+     */
+    public Builder setAfterTokens(long value) {
+
+      afterTokens_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Step, from 1. Set by the server.
+     * Tokens after, estimated. Set by the server.
      * </pre>
      *
-     * <code>int32 step = 2;</code>
+     * <code>int64 after_tokens = 2;</code>
      * @return This builder for chaining.
      */
-    public Builder clearStep() {
+    public Builder clearAfterTokens() {
       bitField0_ = (bitField0_ & ~0x00000002);
-      step_ = 0;
+      afterTokens_ = 0L;
       onChanged();
       return this;
     }
 
-    private java.lang.Object content_ = "";
+    private java.lang.Object strategy_ = "";
     /**
      * <pre>
-     * Text that belongs to it. Set by the server.
+     * How: `recent`, `tokens` or `summary`. Set by the server.
      * </pre>
      *
-     * <code>string content = 3;</code>
-     * @return The content.
+     * <code>string strategy = 3;</code>
+     * @return The strategy.
      */
-    public java.lang.String getContent() {
-      java.lang.Object ref = content_;
+    public java.lang.String getStrategy() {
+      java.lang.Object ref = strategy_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        content_ = s;
+        strategy_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -734,20 +654,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that belongs to it. Set by the server.
+     * How: `recent`, `tokens` or `summary`. Set by the server.
      * </pre>
      *
-     * <code>string content = 3;</code>
-     * @return The bytes for content.
+     * <code>string strategy = 3;</code>
+     * @return The bytes for strategy.
      */
     public com.google.protobuf.ByteString
-        getContentBytes() {
-      java.lang.Object ref = content_;
+        getStrategyBytes() {
+      java.lang.Object ref = strategy_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        content_ = b;
+        strategy_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -755,70 +675,70 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that belongs to it. Set by the server.
+     * How: `recent`, `tokens` or `summary`. Set by the server.
      * </pre>
      *
-     * <code>string content = 3;</code>
-     * @param value The content to set.
+     * <code>string strategy = 3;</code>
+     * @param value The strategy to set.
      * @return This builder for chaining.
      */
-    public Builder setContent(
+    public Builder setStrategy(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      content_ = value;
+      strategy_ = value;
       bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Text that belongs to it. Set by the server.
+     * How: `recent`, `tokens` or `summary`. Set by the server.
      * </pre>
      *
-     * <code>string content = 3;</code>
+     * <code>string strategy = 3;</code>
      * @return This builder for chaining.
      */
-    public Builder clearContent() {
-      content_ = getDefaultInstance().getContent();
+    public Builder clearStrategy() {
+      strategy_ = getDefaultInstance().getStrategy();
       bitField0_ = (bitField0_ & ~0x00000004);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Text that belongs to it. Set by the server.
+     * How: `recent`, `tokens` or `summary`. Set by the server.
      * </pre>
      *
-     * <code>string content = 3;</code>
-     * @param value The bytes for content to set.
+     * <code>string strategy = 3;</code>
+     * @param value The bytes for strategy to set.
      * @return This builder for chaining.
      */
-    public Builder setContentBytes(
+    public Builder setStrategyBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      content_ = value;
+      strategy_ = value;
       bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
 
-    private java.lang.Object dataJson_ = "";
+    private java.lang.Object summary_ = "";
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the server. Empty means none.
+     * What took the place of the messages. Set by the server. Empty means that they were left out.
      * </pre>
      *
-     * <code>string data_json = 4;</code>
-     * @return The dataJson.
+     * <code>string summary = 4;</code>
+     * @return The summary.
      */
-    public java.lang.String getDataJson() {
-      java.lang.Object ref = dataJson_;
+    public java.lang.String getSummary() {
+      java.lang.Object ref = summary_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        dataJson_ = s;
+        summary_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -826,20 +746,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the server. Empty means none.
+     * What took the place of the messages. Set by the server. Empty means that they were left out.
      * </pre>
      *
-     * <code>string data_json = 4;</code>
-     * @return The bytes for dataJson.
+     * <code>string summary = 4;</code>
+     * @return The bytes for summary.
      */
     public com.google.protobuf.ByteString
-        getDataJsonBytes() {
-      java.lang.Object ref = dataJson_;
+        getSummaryBytes() {
+      java.lang.Object ref = summary_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        dataJson_ = b;
+        summary_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -847,71 +767,71 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the server. Empty means none.
+     * What took the place of the messages. Set by the server. Empty means that they were left out.
      * </pre>
      *
-     * <code>string data_json = 4;</code>
-     * @param value The dataJson to set.
+     * <code>string summary = 4;</code>
+     * @param value The summary to set.
      * @return This builder for chaining.
      */
-    public Builder setDataJson(
+    public Builder setSummary(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      dataJson_ = value;
+      summary_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the server. Empty means none.
+     * What took the place of the messages. Set by the server. Empty means that they were left out.
      * </pre>
      *
-     * <code>string data_json = 4;</code>
+     * <code>string summary = 4;</code>
      * @return This builder for chaining.
      */
-    public Builder clearDataJson() {
-      dataJson_ = getDefaultInstance().getDataJson();
+    public Builder clearSummary() {
+      summary_ = getDefaultInstance().getSummary();
       bitField0_ = (bitField0_ & ~0x00000008);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Further facts, a JSON object. Set by the server. Empty means none.
+     * What took the place of the messages. Set by the server. Empty means that they were left out.
      * </pre>
      *
-     * <code>string data_json = 4;</code>
-     * @param value The bytes for dataJson to set.
+     * <code>string summary = 4;</code>
+     * @param value The bytes for summary to set.
      * @return This builder for chaining.
      */
-    public Builder setDataJsonBytes(
+    public Builder setSummaryBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      dataJson_ = value;
+      summary_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
 
-    // @@protoc_insertion_point(builder_scope:plgrpc.v1.LlmStep)
+    // @@protoc_insertion_point(builder_scope:plgrpc.v1.ContextCompacted)
   }
 
-  // @@protoc_insertion_point(class_scope:plgrpc.v1.LlmStep)
-  private static final io.github.protolink_grpc.v1.LlmStep DEFAULT_INSTANCE;
+  // @@protoc_insertion_point(class_scope:plgrpc.v1.ContextCompacted)
+  private static final io.github.protolink_grpc.v1.ContextCompacted DEFAULT_INSTANCE;
   static {
-    DEFAULT_INSTANCE = new io.github.protolink_grpc.v1.LlmStep();
+    DEFAULT_INSTANCE = new io.github.protolink_grpc.v1.ContextCompacted();
   }
 
-  public static io.github.protolink_grpc.v1.LlmStep getDefaultInstance() {
+  public static io.github.protolink_grpc.v1.ContextCompacted getDefaultInstance() {
     return DEFAULT_INSTANCE;
   }
 
-  private static final com.google.protobuf.Parser<LlmStep>
-      PARSER = new com.google.protobuf.AbstractParser<LlmStep>() {
+  private static final com.google.protobuf.Parser<ContextCompacted>
+      PARSER = new com.google.protobuf.AbstractParser<ContextCompacted>() {
     @java.lang.Override
-    public LlmStep parsePartialFrom(
+    public ContextCompacted parsePartialFrom(
         com.google.protobuf.CodedInputStream input,
         com.google.protobuf.ExtensionRegistryLite extensionRegistry)
         throws com.google.protobuf.InvalidProtocolBufferException {
@@ -930,17 +850,17 @@ private static final long serialVersionUID = 0L;
     }
   };
 
-  public static com.google.protobuf.Parser<LlmStep> parser() {
+  public static com.google.protobuf.Parser<ContextCompacted> parser() {
     return PARSER;
   }
 
   @java.lang.Override
-  public com.google.protobuf.Parser<LlmStep> getParserForType() {
+  public com.google.protobuf.Parser<ContextCompacted> getParserForType() {
     return PARSER;
   }
 
   @java.lang.Override
-  public io.github.protolink_grpc.v1.LlmStep getDefaultInstanceForType() {
+  public io.github.protolink_grpc.v1.ContextCompacted getDefaultInstanceForType() {
     return DEFAULT_INSTANCE;
   }
 
