@@ -48,14 +48,13 @@ async def main() -> None:
             (approval,) = (await approver.list_approvals()).approvals
             action = approval.request.action
             print(f"waiting: {action.name} {action.payload['arguments']}")
-            # What is approved is what was seen: the fingerprint refuses anything else.
+            # What is approved is what was seen: its etag refuses anything else.
             answer = await approver.respond_approval(
                 None,
-                approval.request.request_id,
+                approval,
                 approved=True,
                 reason="minus the discount",
                 edited_arguments={"to": "ACME", "amount": 80},
-                fingerprint=approval.fingerprint,
             )
             print(f"{answer.approval.state} by {answer.approval.decision.decided_by}")
             done = await approver.wait_task(task.id)

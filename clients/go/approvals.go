@@ -20,40 +20,44 @@ func (c *Client) Approvals(ctx context.Context, request *pb.ListApprovalsRequest
 }
 
 // RespondOption changes an answer of [Client.Respond].
-type RespondOption func(*pb.ApprovalDecision) error
+type RespondOption func(*pb.RespondApprovalRequest) error
 
 // EditedArguments approves the action with other arguments than those that it asked for: a struct or a map that becomes a JSON object,
-// and is validated again. Only an approval whose request is Editable allows it; any other fails with [ErrInvalidArgument].
+// and is validated again. Only an approval whose Edit is APPROVAL_EDIT_ARGUMENTS allows it; any other fails
+// with [ErrInvalidArgument].
 func EditedArguments(arguments any) RespondOption {
-	return func(decision *pb.ApprovalDecision) error {
+	return func(answer *pb.RespondApprovalRequest) error {
 		data, err := json.Marshal(arguments)
 		if err != nil {
 			return fmt.Errorf("plgrpc: edited arguments: %w", err)
 		}
-		decision.EditedArgumentsJson = string(data)
+		answer.EditedArguments = &pb.Payload{Value: &pb.Payload_Json{Json: string(data)}}
 		return nil
 	}
 }
 
 // Respond answers an approval as it was shown: what runs is what the caller has seen, or the answer fails with
-// [ErrApprovalChanged]. The reason is one sentence for the log. If the approval was answered before, nothing changes, and the response
-// contains the earlier answer. After an interrupted call, that answer can be the caller's own.
+// [ErrApprovalChanged]. The reason is one sentence for the log. If somebody has answered before, nothing changes, and the response
+// contains that answer and says so. An interrupted call is repeated under one request id, so the own answer does not count as that.
 func (c *Client) Respond(
 	ctx context.Context, approval *pb.Approval, approved bool, reason string, options ...RespondOption,
 ) (*pb.RespondApprovalResponse, error) {
-	question := approval.GetRequest()
-	decision := &pb.ApprovalDecision{
-		RequestId:   question.GetRequestId(),
-		Approved:    approved,
-		Reason:      reason,
-		Fingerprint: question.GetAction().GetFingerprint(),
+	answer := &pb.RespondApprovalRequest{
+		ApprovalId: approval.GetApprovalId(),
+		Verdict:    pb.ApprovalVerdict_APPROVAL_VERDICT_DENY,
+		Etag:       approval.GetEtag(),
+		Reason:     reason,
+		RequestId:  newID(),
+	}
+	if approved {
+		answer.Verdict = pb.ApprovalVerdict_APPROVAL_VERDICT_APPROVE
 	}
 	for _, option := range options {
-		if err := option(decision); err != nil {
+		if err := option(answer); err != nil {
 			return nil, err
 		}
 	}
-	return unary(ctx, c.channel, c.control.RespondApproval, &pb.RespondApprovalRequest{Decision: decision})
+	return unary(ctx, c.channel, c.control.RespondApproval, answer)
 }
 
 // WatchApprovals yields what waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
@@ -110,7 +114,7 @@ func (k *approvalsKnown) news(response *pb.WatchApprovalsResponse) []*pb.Approva
 		pending := k.pending
 		approvals, k.pending = nil, map[string]bool{}
 		for _, approval := range k.snapshot {
-			id := approval.GetRequest().GetRequestId()
+			id := approval.GetApprovalId()
 			k.pending[id] = true
 			if !pending[id] {
 				approvals = append(approvals, approval)
@@ -119,7 +123,7 @@ func (k *approvalsKnown) news(response *pb.WatchApprovalsResponse) []*pb.Approva
 		k.snapshot = nil
 	}
 	for _, approval := range approvals {
-		id := approval.GetRequest().GetRequestId()
+		id := approval.GetApprovalId()
 		if approval.GetState() == pb.ApprovalState_APPROVAL_STATE_PENDING {
 			k.pending[id] = true
 		} else {

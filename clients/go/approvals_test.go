@@ -11,6 +11,9 @@ import (
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // shown is a response of a watch. An approval is its id and state, such as "a?" (pending), "a+" or "a-".
@@ -22,17 +25,18 @@ type shown struct {
 // desk is a control plane: each watch shows the next list of responses, then is cut; the last one, again and again.
 type desk struct {
 	pb.UnimplementedControlServiceServer
-	mu       sync.Mutex
-	watches  [][]shown
-	after    []int64 // positions that the watches were opened with
-	decision *pb.ApprovalDecision
+	mu      sync.Mutex
+	watches [][]shown
+	after   []int64 // positions that the watches were opened with
+	answers []*pb.RespondApprovalRequest
+	failing int // answers that are lost on their way back
 }
 
 func approvalOf(text string) *pb.Approval {
 	id, state := text[:1], map[string]pb.ApprovalState{
 		"?": pb.ApprovalState_APPROVAL_STATE_PENDING, "+": pb.ApprovalState_APPROVAL_STATE_APPROVED, "-": pb.ApprovalState_APPROVAL_STATE_DENIED,
 	}[text[1:]]
-	return &pb.Approval{Request: &pb.ApprovalRequest{RequestId: id, TaskId: "task of " + id}, State: state}
+	return &pb.Approval{ApprovalId: id, TaskId: "task of " + id, State: state}
 }
 
 func approvalsOf(text string) []*pb.Approval {
@@ -57,7 +61,9 @@ func (d *desk) WatchApprovals(request *pb.WatchApprovalsRequest, stream grpc.Ser
 }
 
 func (d *desk) RespondApproval(_ context.Context, request *pb.RespondApprovalRequest) (*pb.RespondApprovalResponse, error) {
-	d.decision = request.GetDecision()
+	if d.answers = append(d.answers, request); len(d.answers) <= d.failing {
+		return nil, status.Error(codes.Unavailable, "cut")
+	}
 	return &pb.RespondApprovalResponse{}, nil
 }
 
@@ -78,7 +84,7 @@ func TestAWatchOfApprovalsContinuesAtItsPositionAndShowsEachChangeOnce(t *testin
 	for approval, err := range client.WatchApprovals(t.Context(), "") {
 		if failure = err; err == nil {
 			state := map[int32]string{1: "?", 2: "+", 3: "-"}[int32(approval.GetState())]
-			seen = append(seen, approval.GetRequest().GetRequestId()+state)
+			seen = append(seen, approval.GetApprovalId()+state)
 		}
 	}
 	if want := []string{"a?", "c?", "d?", "c+", "d-", "e?", "a-"}; !slices.Equal(seen, want) {
@@ -111,14 +117,27 @@ func TestAWatchOfApprovalsDoesNotSpin(t *testing.T) {
 func TestAnAnswerMayEditTheArguments(t *testing.T) {
 	d := &desk{}
 	client := clientOf(t, func(s *grpc.Server) { pb.RegisterControlServiceServer(s, d) })
-	approval := &pb.Approval{Request: &pb.ApprovalRequest{RequestId: "a", Action: &pb.RunAction{Fingerprint: "f"}}}
+	approval := &pb.Approval{ApprovalId: "a", Etag: "e"}
 	if _, err := client.Respond(t.Context(), approval, true, "cheaper", EditedArguments(map[string]int{"nights": 3})); err != nil {
 		t.Fatal(err)
 	}
-	if d.decision.GetEditedArgumentsJson() != `{"nights":3}` || d.decision.GetFingerprint() != "f" || !d.decision.GetApproved() {
-		t.Errorf("decided %v", d.decision)
+	answer := d.answers[0]
+	approves := answer.GetVerdict() == pb.ApprovalVerdict_APPROVAL_VERDICT_APPROVE
+	if answer.GetEditedArguments().GetJson() != `{"nights":3}` || answer.GetEtag() != "e" || !approves {
+		t.Errorf("answered %v", answer)
 	}
 	if _, err := client.Respond(t.Context(), approval, true, "", EditedArguments(make(chan int))); err == nil {
 		t.Error("a channel has a JSON form")
+	}
+}
+
+func TestAnAnswerIsRepeatedUnderOneRequestID(t *testing.T) {
+	d := &desk{failing: 1}
+	client := clientOf(t, func(s *grpc.Server) { pb.RegisterControlServiceServer(s, d) })
+	if _, err := client.Respond(t.Context(), &pb.Approval{ApprovalId: "a", Etag: "e"}, false, "no"); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.answers) != 2 || d.answers[0].GetRequestId() == "" || !proto.Equal(d.answers[0], d.answers[1]) {
+		t.Errorf("answered %v", d.answers)
 	}
 }

@@ -144,10 +144,10 @@ func Example_approvals() {
 		if approval.GetState() != pb.ApprovalState_APPROVAL_STATE_PENDING {
 			continue
 		}
-		action := approval.GetRequest().GetAction()
-		fmt.Println(action.GetName(), action.GetPayloadJson())
+		action := approval.GetAction()
+		fmt.Println(action.GetName(), action.GetPayload().GetJson())
 		var options []plgrpc.RespondOption
-		if approval.GetRequest().GetEditable() {
+		if approval.GetEdit() == pb.ApprovalEdit_APPROVAL_EDIT_ARGUMENTS {
 			options = append(options, plgrpc.EditedArguments(map[string]int{"nights": 3}))
 		}
 		if _, err := client.Respond(ctx, approval, true, "looks right", options...); err != nil {

@@ -35,12 +35,10 @@ class Approver:
             return  # somebody was faster
         self._show(approval)
         approved, reason = await self._decided(request)
-        await self._client.respond_approval(
-            None, request.request_id, approved, reason=reason, fingerprint=approval.fingerprint
-        )
+        await self._client.respond_approval(None, approval, approved, reason=reason)
 
     async def _pending(self, request: ApprovalRequest) -> Approval | None:
-        """The approval as the agent lists it, with the fingerprint of what would really run."""
+        """The approval as the agent lists it, with the etag of what would really run."""
         waiting = (await self._client.list_approvals(task_id=request.task_id)).approvals
         return next((each for each in waiting if each.request.request_id == request.request_id), None)
 

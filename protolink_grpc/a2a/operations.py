@@ -61,7 +61,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.runtime.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService, Turn
 from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
-from protolink_grpc.wire.events import replay, sequence_of, settles
+from protolink_grpc.wire.events import asked_in, replay, sequence_of, settles
 from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.tasks import check_id
 
@@ -265,12 +265,19 @@ class Operations:
 
     async def _read(self, updates: Updates, frames: Sequence[bytes], task_id: str) -> list[Update]:
         """What these events say. A message that the next event may explain waits for it where that is in the log already."""
-        shown = updates.read(frames)
+        shown = await self._updates(updates, frames)
         if updates.holds:
             head = await self._service.store.head(task_id)
             if head is None or head.sequence <= sequence_of(frames[-1]):
                 shown += updates.let_go()
         return shown
+
+    async def _updates(self, updates: Updates, frames: Sequence[bytes]) -> list[Update]:
+        for approval_id in filter(None, map(asked_in, frames)):
+            request = await self._service.question(approval_id)
+            if request is not None:
+                updates.questions[approval_id] = request
+        return updates.read(frames)
 
     async def _is_over(self, turn: Turn, owner: str, sequence: int) -> bool:
         """Whether the turn had ended at that position. One that waits for a slot leaves its task as it was: settled."""
@@ -374,11 +381,11 @@ class Operations:
             )
         if decision.request_id not in fold.asked:
             raise ApprovalNotFoundError(
-                f"task {fold.task_id} asks for no approval {decision.request_id}", request_id=decision.request_id
+                f"task {fold.task_id} asks for no approval {decision.request_id}", approval_id=decision.request_id
             )
         self._demand(asked, RESPOND)
         after = fold.sequence
-        await self._service.respond(decision, owner)
+        await self._service.respond(decision, owner, any_etag=True)
         return Turn(fold.task_id, after, self._service.attempt(fold.task_id))
 
     # -- reading ---------------------------------------------------------------------------------------------------------
@@ -520,9 +527,9 @@ class Operations:
             return Rendered((), after)
         head = await self._service.head(task_id, owner)
         reading = Updates(task_id, head.session_id, self._may_answer(owner), after)
-        updates, sequence = reading.read(frames), after + len(frames)
+        updates, sequence = await self._updates(reading, frames), after + len(frames)
         while reading.holds and (frames := await self._service.store.read(task_id, sequence, PIECE)):
-            updates += reading.read(frames)
+            updates += await self._updates(reading, frames)
             sequence += len(frames)
         updates += reading.let_go()
         if not updates:

@@ -171,7 +171,7 @@ class Updates:
         after: Sequence of the last event that was shown before.
     """
 
-    __slots__ = ("_context_id", "_held", "_may_answer", "_patch", "_seen", "_task_id", "waits")
+    __slots__ = ("_context_id", "_held", "_may_answer", "_patch", "_seen", "_task_id", "questions", "waits")
 
     def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer, after: int = 0) -> None:
         self._task_id = task_id
@@ -181,6 +181,8 @@ class Updates:
         self._held: tuple[Message, int, int] | None = None
         # Changes of the task's metadata that no update has shown yet.
         self._patch: dict[str, Any] = {}
+        self.questions: dict[str, ApprovalRequest] = {}
+        """Approvals, by id, that the next events ask for: the events only refer to them."""
         self.waits = False
         """The latest thing that was shown is that the task waits for an approval."""
 
@@ -321,7 +323,8 @@ class Updates:
         if not isinstance(payload, ApprovalRequired):
             return
         self._let_go(found)
-        status = _asking(self._task_id, payload.request, event.sequence, _micros(event), self._may_answer)
+        request = self.questions.pop(payload.request.request_id, payload.request)
+        status = _asking(self._task_id, request, event.sequence, _micros(event), self._may_answer)
         found.append(StatusUpdate(self._task_id, self._context_id, status, sequence=event.sequence))
         self.waits = True
 

@@ -43,6 +43,7 @@ from protolink_grpc.models.events import ContextCompacted, RunEvent
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import Policy
@@ -450,11 +451,11 @@ class Agent:
         self, task: Task | Message | str, deltas: bool = False
     ) -> AsyncGenerator[RunEvent, None]:
         """Run a task on this agent and yield its events; with `deltas` the text that models are producing, too."""
-        own = await self._local()
+        own, references = await self._local(), References()
         async with aclosing(own.stream(Task.of(task), "", deltas=deltas, timeout_s=None)) as batches:
             async for events in batches:
                 for event in events:
-                    yield event
+                    yield references.whole(event)
 
     async def get_task(self, task_id: str) -> Task:
         """A task of this process as it is now.

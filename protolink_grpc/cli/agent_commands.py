@@ -163,7 +163,7 @@ class EventPrinter:
             self.end()
             output.line(event_line(event), word=str(event.state or ""))
         if self._agent and isinstance(event.payload, ApprovalRequired):
-            show_question(self._settings, self._agent, event.payload.request)
+            show_question(self._settings, self._agent, event.payload)
 
     def _grow(self, delta: TextDelta) -> None:
         if delta.call_id != self._call_id or not delta.offset:

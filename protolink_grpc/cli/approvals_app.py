@@ -10,14 +10,14 @@ from protolink_grpc.cli.settings import Settings, with_settings
 approvals_app = typer.Typer(help="Approvals that actions of an agent wait for.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
-RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST_ID", help="Id of the approval.")]
+ApprovalArgument = Annotated[str, typer.Argument(metavar="APPROVAL_ID", help="Id of the approval.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")]
-FingerprintOption = Annotated[
+EtagOption = Annotated[
     str,
     typer.Option(
-        "--fingerprint",
-        metavar="HEX",
-        help="Fingerprint of the action as shown; if the action has changed, the answer is refused.",
+        "--etag",
+        metavar="ETAG",
+        help="Etag of the approval as shown; if something else is asked now, the answer is refused. Without it: what is asked now.",
     ),
 ]
 
@@ -57,11 +57,11 @@ def approvals_list(
 
 @approvals_app.command("show")
 @with_settings
-def approvals_show(settings: Settings, agent: AgentArgument, request_id: RequestArgument) -> None:
+def approvals_show(settings: Settings, agent: AgentArgument, approval_id: ApprovalArgument) -> None:
     """Show an approval with arguments and preview."""
     from protolink_grpc.cli import approvals_commands
 
-    approvals_commands.show(settings, agent, request_id)
+    approvals_commands.show(settings, agent, approval_id)
 
 
 @approvals_app.command("approve")
@@ -69,21 +69,19 @@ def approvals_show(settings: Settings, agent: AgentArgument, request_id: Request
 def approvals_approve(
     settings: Settings,
     agent: AgentArgument,
-    request_id: RequestArgument,
+    approval_id: ApprovalArgument,
     *,
     reason: ReasonOption = "",
     edit: Annotated[
         str | None,
         typer.Option("--edit", metavar="JSON", help="Run with these arguments instead, where the policy allows edits."),
     ] = None,
-    fingerprint: FingerprintOption = "",
+    etag: EtagOption = "",
 ) -> None:
     """Approve a pending action."""
     from protolink_grpc.cli import approvals_commands
 
-    approvals_commands.respond(
-        settings, agent, request_id, approved=True, reason=reason, edit=edit, fingerprint=fingerprint
-    )
+    approvals_commands.respond(settings, agent, approval_id, approved=True, reason=reason, edit=edit, etag=etag)
 
 
 @approvals_app.command("deny")
@@ -91,12 +89,12 @@ def approvals_approve(
 def approvals_deny(
     settings: Settings,
     agent: AgentArgument,
-    request_id: RequestArgument,
+    approval_id: ApprovalArgument,
     *,
     reason: ReasonOption = "",
-    fingerprint: FingerprintOption = "",
+    etag: EtagOption = "",
 ) -> None:
     """Deny a pending action."""
     from protolink_grpc.cli import approvals_commands
 
-    approvals_commands.respond(settings, agent, request_id, approved=False, reason=reason, fingerprint=fingerprint)
+    approvals_commands.respond(settings, agent, approval_id, approved=False, reason=reason, etag=etag)

@@ -9,6 +9,7 @@ from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
 from protolink_grpc.cli.describe import part_text
 from protolink_grpc.cli.failure import CommandError, usage
 from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList
 from protolink_grpc.errors import ApprovalNotFoundError, InvalidArgumentError
 from protolink_grpc.models.action import Approval, ApprovalState
@@ -34,12 +35,12 @@ def list_approvals(  # noqa: PLR0917 -- one per option
         found = [approval.to_dict() for approval in page.approvals]
         output.document({"approvals": found, "next_page_token": page.next_page_token})
         return
-    heads = ("REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON")
+    heads = ("APPROVAL", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON")
     output.columns(heads, [_row(approval) for approval in page.approvals])
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
     elif any(each.state is ApprovalState.PENDING for each in page.approvals):
-        output.note("hint", f"look at one with: {settings.command('approvals show', agent, 'REQUEST')}")
+        output.note("hint", f"look at one with: {settings.command('approvals show', agent, 'APPROVAL')}")
 
 
 def _row(approval: Approval) -> tuple[str, ...]:
@@ -55,19 +56,27 @@ def _row(approval: Approval) -> tuple[str, ...]:
     )
 
 
-def show(settings: Settings, agent: str, request_id: str) -> None:
-    """Print one approval: fields, then what it would run with and what it shows beforehand."""
-
-    async def work() -> Approval:
-        client, url, token = agent_client(settings, QUICK_S), await url_of(settings, agent), ""
+async def _found(client: AgentClient, url: str, approval_id: str) -> Approval:
+    """The approval with that id, as it is now. Raises ApprovalNotFoundError."""
+    # Those that wait first: they are few, and one of them is usually meant.
+    for states in ([ApprovalState.PENDING], [each for each in ApprovalState if each is not ApprovalState.PENDING]):
+        token = ""
         while True:
-            page = await client.list_approvals(url, states=list(ApprovalState), page_size=1000, page_token=token)
+            page = await client.list_approvals(url, states=states, page_size=1000, page_token=token)
             for approval in page.approvals:
-                if approval.request.request_id == request_id:
+                if approval.approval_id == approval_id:
                     return approval
             token = page.next_page_token
             if not token:
-                raise ApprovalNotFoundError(f"approval {request_id} does not exist", request_id=request_id)
+                break
+    raise ApprovalNotFoundError(f"approval {approval_id} does not exist", approval_id=approval_id)
+
+
+def show(settings: Settings, agent: str, approval_id: str) -> None:
+    """Print one approval: fields, then what it would run with and what it shows beforehand."""
+
+    async def work() -> Approval:
+        return await _found(agent_client(settings, QUICK_S), await url_of(settings, agent), approval_id)
 
     approval = run(work(), agent)
     if settings.json:
@@ -75,9 +84,9 @@ def show(settings: Settings, agent: str, request_id: str) -> None:
         return
     show_approval(approval)
     if approval.state is ApprovalState.PENDING:
-        seen = ("--fingerprint", approval.fingerprint)
+        seen = ("--etag", approval.etag)
         for verb in ("approve", "deny"):
-            output.note("hint", f"{verb} it with: {settings.command(f'approvals {verb}', agent, request_id, *seen)}")
+            output.note("hint", f"{verb} it with: {settings.command(f'approvals {verb}', agent, approval_id, *seen)}")
 
 
 def show_approval(approval: Approval) -> None:
@@ -98,7 +107,7 @@ def show_approval(approval: Approval) -> None:
         ("Asked", f"{request.created_at} ({_when(request.created_at)})"),
         ("Expires", f"{request.expires_at} ({_expiry(approval)})" if request.expires_at else ""),
         ("Editable", "yes, --edit takes all the arguments to run with" if request.editable else ""),
-        ("Fingerprint", approval.fingerprint),
+        ("Etag", approval.etag),
     ]
     if decision is not None:
         fields += [
@@ -119,14 +128,17 @@ def show_approval(approval: Approval) -> None:
 def respond(
     settings: Settings,
     agent: str,
-    request_id: str,
+    approval_id: str,
     *,
     approved: bool,
     reason: str = "",
     edit: str | None = None,
-    fingerprint: str = "",
+    etag: str = "",
 ) -> None:
     """Answer one and print it as it is then.
+
+    Args:
+        etag: That of the approval as it was shown; empty approves what is asked now.
 
     Raises:
         CommandError: It had been decided otherwise before.
@@ -134,13 +146,12 @@ def respond(
     edited = None if edit is None else _arguments(edit)
 
     async def work() -> ApprovalAnswer:
-        return await agent_client(settings, QUICK_S).respond_approval(
-            await url_of(settings, agent),
-            request_id,
-            approved,
-            reason=reason,
-            edited_arguments=edited,
-            fingerprint=fingerprint,
+        client, url = agent_client(settings, QUICK_S), await url_of(settings, agent)
+        seen = etag
+        if approved and not seen:
+            seen = (await _found(client, url, approval_id)).etag
+        return await client.respond_approval(
+            url, approval_id, approved, reason=reason, edited_arguments=edited, etag=seen
         )
 
     answer = run(work(), agent)
@@ -153,9 +164,9 @@ def respond(
         return
     if approval.state is not (ApprovalState.APPROVED if approved else ApprovalState.DENIED):
         raise CommandError(
-            f"approval {request_id} was {approval.state} before; your answer changes nothing",
+            f"approval {approval_id} was {approval.state} before; your answer changes nothing",
             code="ALREADY_DECIDED",
-            metadata={"request_id": request_id, "state": str(approval.state)},
+            metadata={"approval_id": approval_id, "state": str(approval.state)},
         )
     output.note("note", f"it was {approval.state} before; your answer changes nothing")
 

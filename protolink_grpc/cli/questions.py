@@ -11,9 +11,9 @@ from protolink_grpc.cli.approvals_commands import ARGUMENTS_KEY, time_left
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import PermissionDeniedError, ProtolinkError
-from protolink_grpc.models.action import ApprovalRequest
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.references import References
 from protolink_grpc.runtime.submission import StopAt
 
 WIDTH = 80
@@ -54,31 +54,31 @@ async def _watch(settings: Settings, agent: str, client: AgentClient, url: str, 
 
 async def _show_all(settings: Settings, agent: str, client: AgentClient, url: str, task_id: str) -> None:
     """The approvals that wait now, then those that come."""
-    waiting: dict[str, ApprovalRequest] = {}
-    last = 0
+    waiting: dict[str, ApprovalRequired] = {}
+    last, references = 0, References()  # one log, in two pieces
     for stop_at in (StopAt.CURRENT, StopAt.TERMINAL):
         watch = client.subscribe(task_id, agent_url=url, after=last, stop_at=stop_at)
         async with aclosing(cast(Any, watch)) as events:
             async for event in events:
                 last = event.sequence
-                match event.payload:
-                    case ApprovalRequired(request=request) if stop_at is StopAt.TERMINAL:
-                        show_question(settings, agent, request)
-                    case ApprovalRequired(request=request):
-                        waiting[request.request_id] = request
+                match references.whole(event).payload:
+                    case ApprovalRequired() as required if stop_at is StopAt.TERMINAL:
+                        show_question(settings, agent, required)
+                    case ApprovalRequired(request=request) as required:
+                        waiting[request.request_id] = required
                     case ApprovalDecided(decision=decision):
                         waiting.pop(decision.request_id, None)
         if stop_at is StopAt.CURRENT:
-            for request in waiting.values():
-                show_question(settings, agent, request)
+            for required in waiting.values():
+                show_question(settings, agent, required)
 
 
-def show_question(settings: Settings, agent: str, request: ApprovalRequest) -> None:
+def show_question(settings: Settings, agent: str, required: ApprovalRequired) -> None:
     """What is to be approved, with its arguments, and the commands that answer it.
 
     Every text of the agent stays on its own line, so that none can pass for a hint.
     """
-    action = request.action
+    request, action = required.request, required.request.action
     output.note("note", f"task {request.task_id} waits for an approval of {output.one_line(action.name, WIDTH)}")
     fields = [
         ("action", f"{action.kind} {action.name}"),
@@ -90,7 +90,7 @@ def show_question(settings: Settings, agent: str, request: ApprovalRequest) -> N
     for label, value in fields:
         if value:
             output.note(f"  {label}", output.one_line(value, 2000))
-    seen = ("--fingerprint", action.fingerprint)
+    seen = ("--etag", required.etag or action.fingerprint)
     for verb, meaning in (("approve", "approve"), ("deny", "refuse")):
         command = settings.command(f"approvals {verb}", agent, request.request_id, *seen)
         output.note("hint", f"{meaning} it with:\n{wrapped(command)}")

@@ -46,6 +46,7 @@ from protolink_grpc.models.ids import new_request_id, new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
+from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
@@ -370,7 +371,7 @@ class AgentClient:
                 return agent.watch(watched, seen, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
             return agent.stream(news, request, target=aim, expected=expected_sequence, deltas=deltas, timeout_s=None)
 
-        pauses, texts = Pauses(self.outage_s, streams=True), TextsRead()
+        pauses, texts, references = Pauses(self.outage_s, streams=True), TextsRead(), References()
         while True:
             pauses.begin()
             texts.reopened()
@@ -385,7 +386,7 @@ class AgentClient:
                             settled = event.state in _SETTLED
                             if event.state in TERMINAL:
                                 self._known.pop(key, None)
-                            yield event
+                            yield references.whole(event)
                 return
             except ProtolinkError as error:
                 if isinstance(error, TaskNotFoundError):
@@ -417,7 +418,7 @@ class AgentClient:
         agent = self._agent(agent_url)
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
         ended = False
-        pauses, texts = Pauses(self.outage_s, streams=True), TextsRead()
+        pauses, texts, references = Pauses(self.outage_s, streams=True), TextsRead(), References()
         while True:
             pauses.begin()
             texts.reopened()
@@ -427,7 +428,7 @@ class AgentClient:
                         pauses.reset()
                         for event in filter(None, map(texts.news, events)):
                             after, ended = event.sequence or after, event.state in ends
-                            yield event
+                            yield references.whole(event)
                 return
             except ProtolinkError as error:
                 if not is_cut(error):
@@ -555,33 +556,36 @@ class AgentClient:
     async def respond_approval(
         self,
         agent_url: str | None,
-        answer: ApprovalDecision | str,
+        answer: ApprovalDecision | Approval | str,
         approved: bool | None = None,
         *,
         reason: str = "",
         edited_arguments: dict[str, Any] | None = None,
-        fingerprint: str = "",
+        etag: str = "",
+        request_id: str | None = None,
     ) -> ApprovalAnswer:
         """Answer an approval.
 
         Args:
-            answer: The decision; or the id of the request, and the decision in the arguments that follow.
+            answer: The decision; or the approval as it was shown, or its id, and the decision in the arguments that follow. An
+                approval brings its etag along.
             approved: Whether the action may run. Never guessed.
             edited_arguments: What to run with instead of what was asked, all of it, where policy allows it.
-            fingerprint: That of the action as the approver saw it (`Approval.fingerprint`): another action is then not approved.
+            etag: `Approval.etag` as the approver saw it, required to approve: nothing else is then approved.
+            request_id: Give the same one to repeat an answer safely from another process.
 
         Raises:
             ApprovalNotFoundError, ApprovalChangedError, PermissionDeniedError, InvalidArgumentError: As the agent answers.
         """
+        if isinstance(answer, Approval):
+            etag, answer = etag or answer.etag, answer.approval_id
         if isinstance(answer, str):
             if approved is None:
                 raise InvalidArgumentError("must be true or false", field="approved")
-            answer = ApprovalDecision(
-                approved, answer, reason, edited_arguments=edited_arguments, fingerprint=fingerprint
-            )
-        elif approved is not None or reason or edited_arguments is not None or fingerprint:
+            answer = ApprovalDecision(approved, answer, reason, edited_arguments=edited_arguments, fingerprint=etag)
+        elif approved is not None or reason or edited_arguments is not None or etag:
             raise InvalidArgumentError("the decision says it already", field="answer")
-        return await self._agent(agent_url).respond(answer, self.timeout)
+        return await self._agent(agent_url).respond(answer, request_id or new_request_id(), self.timeout)
 
     async def describe_state(
         self,

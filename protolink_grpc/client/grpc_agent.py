@@ -35,7 +35,7 @@ from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
-from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_to_pb, approval_from_pb
+from protolink_grpc.wire.actions import APPROVAL_STATES, answer_to_pb, approval_from_pb
 from protolink_grpc.wire.address import Address, Endpoint
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
@@ -279,9 +279,9 @@ class RpcAgent:
                 yield ApprovalChanges(approvals, position_from_pb(response.position))
         raise self._ended_early(task_id)  # it does not end by itself
 
-    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
-        request = control.RespondApprovalRequest(decision=approval_decision_to_pb(decision))
-        async with typed_errors(self.address, request_id=decision.request_id):
+    async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
+        request = answer_to_pb(decision, request_id)
+        async with typed_errors(self.address, approval_id=decision.request_id):
             response = await self._ask(self._control.RespondApproval, request, timeout_s)
         return ApprovalAnswer(approval_from_pb(response.approval), response.already_decided)
 

@@ -328,9 +328,11 @@ class LocalAgent:
 
         return self._batches(open_watch, None, task_id)
 
-    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
+    async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
         copy = ApprovalDecision.from_dict(decision.to_dict())
-        answered = await self._on_its_loop(lambda service: service.respond(copy, self._principal), timeout_s)
+        answered = await self._on_its_loop(
+            lambda service: service.respond(copy, self._principal, request_id), timeout_s
+        )
         return ApprovalAnswer(*answered)
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:

@@ -52,7 +52,7 @@ class WithoutControl:
     def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
         raise self.lacks("it lists no approvals")
 
-    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer:
+    async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
         raise self.lacks("it asks for no approvals over this way")
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:

@@ -105,7 +105,8 @@ class AgentPort(Protocol):
     All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. `target` says whether a task is to be
     begun or continued, and `expected` with which sequence a task that is continued has to end, 0 for any. Agents that are not ours
     name or forget tasks themselves: what is to be created is not looked up there, and they number nothing. With `deltas` a stream
-    shows live text too, as events without a sequence; each stream tells a text from its beginning.
+    shows live text too, as events without a sequence; each stream tells a text from its beginning. Events are as they are in the
+    log: `models.references` puts back what they refer to.
     """
 
     @property
@@ -165,7 +166,7 @@ class AgentPort(Protocol):
         """What changed after a revision, or what waits, then what changes: see watch.proto."""
         ...
 
-    async def respond(self, decision: ApprovalDecision, timeout_s: float | None) -> ApprovalAnswer: ...
+    async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer: ...
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult: ...
 

@@ -11,6 +11,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.references import References
 from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM, chunk_of
 
 _REASONS = {TaskState.CANCELED: "cancel_reason", TaskState.FAILED: "error", TaskState.REJECTED: "error"}
@@ -24,9 +25,10 @@ class StreamEvents:
     together without looking at the end of the call, so what live text has not shown by then is a piece, too.
     """
 
-    __slots__ = ("_answered", "_calls", "_may_end", "_step")
+    __slots__ = ("_answered", "_calls", "_may_end", "_references", "_step")
 
     def __init__(self) -> None:
+        self._references = References()
         self._step: int | None = None
         self._answered = ""  # the call that was answered last
         self._may_end = False  # nothing has followed from that answer yet
@@ -34,6 +36,7 @@ class StreamEvents:
 
     def of(self, event: ev.RunEvent) -> list[Fields]:
         """The JSON of what an event says; nothing for what the reader said itself, the task that it has submitted."""
+        event = self._references.whole(event)
         payload = event.payload
         match payload:
             case ev.TaskSubmitted():

@@ -27,6 +27,7 @@ class RunAction:
         payload: Its validated arguments and target.
         capabilities: Authority that it needs.
         artifacts: Previews to look at before deciding; they perform nothing.
+        call_id: Tool call of a model or a caller that asked for it; empty means that the agent's own code did.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class RunAction:
     metadata: dict[str, Any] = field(default_factory=dict)
     action_id: str = field(default_factory=new_action_id)
     created_at: str = field(default_factory=utc_now)
+    call_id: str = ""
 
     def __post_init__(self) -> None:
         for name, value in (("kind", self.kind), ("name", self.name)):
@@ -46,8 +48,14 @@ class RunAction:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the whole action as hex, computed at each reading: equal only when every field is equal."""
-        return hashlib.sha256(canonical_json(self.to_dict()).encode()).hexdigest()
+        """SHA-256 over what will run, as hex, computed at each reading: equal only when every field but `call_id` is equal."""
+        return hashlib.sha256(canonical_json(self._prepared()).encode()).hexdigest()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it is called with: `payload["arguments"]`, or the payload itself where that has none."""
+        arguments = self.payload.get("arguments")
+        return arguments if isinstance(arguments, dict) else self.payload
 
     def with_artifacts(self, artifacts: Iterable[Artifact]) -> Self:
         """A copy with these artifacts added; copies of them, stamped with this action's id."""
@@ -63,6 +71,13 @@ class RunAction:
         return replace(self, payload=plain(payload))
 
     def to_dict(self) -> dict[str, Any]:
+        """The JSON form, which names `call_id` only where there is one."""
+        found = self._prepared()
+        if self.call_id:
+            found["call_id"] = self.call_id
+        return found
+
+    def _prepared(self) -> dict[str, Any]:
         return {
             "action_id": self.action_id,
             "kind": self.kind,
@@ -88,6 +103,7 @@ class RunAction:
             metadata=reader.mapping(source, "metadata"),
             action_id=reader.text(source, "action_id") or new_action_id(),
             created_at=reader.moment(source, "created_at"),
+            call_id=reader.text(source, "call_id"),
         )
 
 
@@ -130,7 +146,7 @@ class PolicyDecision:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A question to whoever may approve `action`; `request_id` is repeated by the answer.
+    """A question to whoever may approve `action`; `request_id` is the id of the approval, which the answer repeats.
 
     Args:
         task_id: The task that waits.
@@ -199,7 +215,7 @@ class ApprovalDecision:
 
     Args:
         edited_arguments: What to run with instead of what was asked; None leaves it unchanged, {} runs without arguments.
-        fingerprint: That of the action as the approver saw it; empty skips the comparison.
+        fingerprint: `Approval.etag` as the approver saw it. Empty means that nothing is compared.
     """
 
     approved: bool
@@ -259,12 +275,21 @@ class Approval:
     decision: ApprovalDecision | None = None
     fingerprint: str = ""
 
+    @property
+    def approval_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def etag(self) -> str:
+        """Version of what is asked; an answer that approves sends it back."""
+        return self.fingerprint or self.request.action.fingerprint
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "request": self.request.to_dict(),
             "state": str(self.state),
             "decision": None if self.decision is None else self.decision.to_dict(),
-            "fingerprint": self.fingerprint or self.request.action.fingerprint,
+            "fingerprint": self.etag,
         }
 
     @classmethod

@@ -33,6 +33,10 @@ from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task
 
 EVENT_VERSION = "1.0"
+
+UNKNOWN_ACTION = "unknown"
+"""Kind and name of an action that an event only refers to."""
+
 Severity = Literal["info", "warning", "error"]
 
 
@@ -185,11 +189,16 @@ class CancelRequested:
 
 @dataclass(slots=True)
 class ActionRequested:
-    """A prepared action. `position` says where in the work it stands: the same in every run that comes to this point again."""
+    """A prepared action. `position` says where in the work it stands: the same in every run that comes to this point again.
+
+    `abridged`: it is written without the payload of its action, which is in the tool call that `action.call_id` names, and read so.
+    `models.references` puts it back for those who read a log from its beginning.
+    """
 
     action: RunAction
     delegation_id: str = ""
     position: str = ""
+    abridged: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -199,16 +208,29 @@ class ActionPolicyEvaluated:
 
 @dataclass(slots=True)
 class ApprovalRequired:
+    """A question. `etag` is that of its approval; empty means the fingerprint of the action.
+
+    `abridged`: action and verdict are only named, by `RunEvent.action_id`; the action has the kind and the name `UNKNOWN_ACTION`.
+    `models.references` puts them back for those who read a log from its beginning.
+    """
+
     request: ApprovalRequest
+    etag: str = field(default="", compare=False, repr=False)
+    abridged: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class ApprovalDecided:
+    """An answer. `request_id` is that of the request that brought it, so that a repetition is known; JSON does not show it."""
+
     decision: ApprovalDecision
+    request_id: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class ActionStarted:
+    """The beginning of a side effect. `arguments` None means those of the action as it was requested."""
+
     kind: str
     name: str
     arguments: dict[str, Any] | None = None

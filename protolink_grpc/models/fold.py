@@ -35,6 +35,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import copied
+from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class TaskFold:
         run_id: The latest run; `run_ids` are all of them, oldest first.
         context: The envelope as the caller sent it; see `run_context`.
         suspended: The latest thing that the run did was to ask for an approval: nothing is under way.
+        references: What later events of the log can refer to.
         stalled: Recovered runs in a row, up to the latest, that have written nothing new; what begins again is not new.
         restarted: Recovered runs in a row, up to the latest, that have done nothing that a further one would find done.
     """
@@ -112,6 +114,7 @@ class TaskFold:
         "metadata",
         "pending_approvals",
         "principal",
+        "references",
         "restarted",
         "run_id",
         "run_ids",
@@ -162,6 +165,7 @@ class TaskFold:
         self.turn_artifact = 0
         self.turn_change = 0
         self.turn_sequence = 0
+        self.references = References()
         self.suspended = False
         self.stalled = 0
         self.restarted = 0
@@ -185,8 +189,16 @@ class TaskFold:
         at = self._artifact_at.get(artifact_id)
         return None if at is None else self.artifacts[at]
 
-    def apply(self, payload: Payload | dict[str, Any] | None, sequence: int, micros: int, run_id: str) -> None:
+    def apply(
+        self,
+        payload: Payload | dict[str, Any] | None,
+        sequence: int,
+        micros: int,
+        run_id: str,
+        action_id: str = "",
+    ) -> None:
         """Take in the next event. Kinds that do not bear on the task's state only move the sequence."""
+        payload = self.references.resolve(payload, action_id)
         self.sequence = sequence
         self.update_micros = micros
         if run_id and run_id != self.run_id:

@@ -17,6 +17,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
+from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports.records import ReportedAction, ReportedApproval, ReportedCall, ReportedStep, ReportTotals
 from protolink_grpc.reports.report import RunReport
@@ -37,6 +38,7 @@ class ReportBuilder:
     def __init__(self, run_id: str = "", *, max_bytes: int | None = None) -> None:
         self._run_id = run_id
         self._room = max_bytes
+        self._references = References()
         self._omitted = 0
         self._first: RunEvent | None = None
         self._last: RunEvent | None = None
@@ -80,9 +82,10 @@ class ReportBuilder:
 
     def add(self, event: RunEvent, size: int = 0) -> None:
         """Take the next event. Text deltas are skipped: the whole text is in the end of their call."""
-        payload = event.payload
-        if isinstance(payload, ev.TextDelta):
+        if isinstance(event.payload, ev.TextDelta):
             return
+        event = self._references.whole(event)
+        payload = event.payload
         wanted = not self._run_id or event.run_id == self._run_id
         self._read_task(event, wanted)
         if wanted:

@@ -5,6 +5,7 @@ from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.references import References
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.reports.report import hidden, json_text
@@ -42,11 +43,12 @@ class RunExport:
             raise InvalidArgumentError(f"must be one of {', '.join(FORMATS)}", field="format")
         self._read = made()
         self._redaction = redaction_policy
+        self._references = References()
 
     def lines(self, events: Iterable[RunEvent]) -> Iterator[str]:
         """The lines of the next events."""
         for event in events:
-            for record in self._read(event):
+            for record in self._read(self._references.whole(event)):
                 yield json_text(hidden(record, self._redaction))
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:

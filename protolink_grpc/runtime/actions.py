@@ -119,7 +119,7 @@ class Actions:
         return await self.gate.perform(scene, prepare, position=position)
 
     async def _prepared(self, tool: Tool, arguments: dict[str, Any], scene: Scene, call_id: str) -> Prepared:
-        action, checked = await _built(tool, tool.check(arguments), scene.context)
+        action, checked = await _built(tool, tool.check(arguments), scene.context, call_id)
 
         async def execute(action: RunAction) -> Done:
             context = self._tool_context(action, scene, call_id)
@@ -166,7 +166,9 @@ class Actions:
             progress=progress,
         )
 
-    async def delegate(self, scene: Scene, agent: str, arguments: Mapping[str, Any], *, position: str) -> Outcome:
+    async def delegate(
+        self, scene: Scene, agent: str, arguments: Mapping[str, Any], *, position: str, call_id: str = ""
+    ) -> Outcome:
         """Have another agent do something: one of its tools, or an inference. Its output is the result.
 
         Args:
@@ -178,7 +180,7 @@ class Actions:
 
         async def prepare() -> Prepared:
             asked = plain(dict(arguments))
-            action = RunAction(AGENT_CALL, agent, {"agent": agent, **asked}, frozenset({DELEGATE}))
+            action = RunAction(AGENT_CALL, agent, {"agent": agent, **asked}, frozenset({DELEGATE}), call_id=call_id)
 
             async def execute(action: RunAction) -> Done:
                 # Named after the action: whoever repeats it after a crash finds the task that it began.
@@ -323,14 +325,17 @@ def _is_lost(answer: Task) -> bool:
     return answer.state is TaskState.FAILED and str(answer.metadata.get("error", "")).startswith(LOST)
 
 
-async def _built(tool: Tool, checked: CheckedArguments, context: RunContext) -> tuple[RunAction, CheckedArguments]:
+async def _built(
+    tool: Tool, checked: CheckedArguments, context: RunContext, call_id: str
+) -> tuple[RunAction, CheckedArguments]:
     """The action of a tool call, and its arguments: the tool's own builder may show more of it and choose other arguments, and can
     drop none of its capabilities.
     """
     arguments = checked.shown
     if tool.action_builder is None:
         payload = {"arguments": arguments}
-        return RunAction(TOOL_CALL, tool.name, payload, tool.capabilities, description=tool.description[:200]), checked
+        text = tool.description[:200]
+        return RunAction(TOOL_CALL, tool.name, payload, tool.capabilities, description=text, call_id=call_id), checked
     try:
         built: Any = tool.action_builder(plain(arguments), context.copy())
         if inspect.isawaitable(built):
@@ -356,6 +361,7 @@ async def _built(tool: Tool, checked: CheckedArguments, context: RunContext) -> 
         capabilities=built.capabilities | tool.capabilities,
         artifacts=tuple(replace(each, action_id=built.action_id) for each in built.artifacts),
         metadata=metadata,
+        call_id=call_id,
     )
     return action, checked
 

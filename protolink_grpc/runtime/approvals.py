@@ -1,13 +1,16 @@
 """Approvals seen from outside a run: who may answer them, listing, watching and answering. Runs that wait live elsewhere.
 
-An approval is two facts in its task's log, the question and the answer; the store's index says where they are. Answering is an
-append like any other, so it works wherever the run waits: in this process, in another one on the same store, or nowhere, because
-its process died; a run that takes over finds the answer in the log.
+An approval is two facts in its task's log, the question and the answer. The log only refers to the action that waits; the store's
+index has the whole question beside it, written in the same step. Answering is an append like any other, so it works wherever the
+run waits: in this process, in another one on the same store, or nowhere, because its process died; a run that takes over finds the
+answer in the log.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from plgrpc.v1 import approval_pb2
 
 from protolink_grpc.errors import (
     ApprovalChangedError,
@@ -31,6 +34,7 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import ApprovalDecided
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef
 from protolink_grpc.models.watch import WatchPosition
@@ -39,8 +43,8 @@ from protolink_grpc.runtime.asking import decided, expired, seconds_left
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
-from protolink_grpc.wire.actions import approval_decision_from_pb, approval_request_from_pb
-from protolink_grpc.wire.events import unframe
+from protolink_grpc.wire.actions import approval_from_pb
+from protolink_grpc.wire.events import event_from_frame
 
 log = get_logger(__name__)
 
@@ -124,6 +128,7 @@ class _Known:
     approval: Approval
     row: ApprovalRow
     size: int
+    request_id: str = ""  # of the request that brought the answer
 
 
 class ApprovalDesk:
@@ -258,21 +263,24 @@ class ApprovalDesk:
             return known
         return known if self._setting.entitles(principal, row.principal, known.approval.request) else None
 
+    async def question(self, approval_id: str) -> ApprovalRequest | None:
+        """What an approval asks, as it was asked; None for an unknown one."""
+        record = await self._store.approval_record(self._agent_name, approval_id)
+        return approval_from_pb(approval_pb2.Approval.FromString(record)).request if record else None
+
     async def _read(self, row: ApprovalRow) -> _Known | None:
-        """What the log says; None where the store has forgotten the task."""
-        asked = await self._store.read(row.task_id, row.ask_sequence - 1, 1)
-        if not asked:
+        """What the store has; None where it has forgotten the task."""
+        record = await self._store.approval_record(self._agent_name, row.request_id)
+        if not record:
             return None
-        event = unframe(asked[0])
-        pb, size = event.approval_required.request, len(asked[0])
-        request = approval_request_from_pb(pb)
-        if not request.task_id or not request.run_id:
-            request = replace(request, task_id=row.task_id, run_id=request.run_id or event.run_id)
-        decision = None
+        asked, size = approval_from_pb(approval_pb2.Approval.FromString(record)), len(record)
+        decision, request_id = None, ""
         if row.answer_sequence and row.state is not ApprovalState.WITHDRAWN:
             for frame in await self._store.read(row.task_id, row.answer_sequence - 1, 1):
-                decision, size = approval_decision_from_pb(unframe(frame).approval_decided.decision), size + len(frame)
-        return _Known(Approval(request, row.state, decision, pb.action.fingerprint), row, size)
+                answered, size = event_from_frame(frame).payload, size + len(frame)
+                if isinstance(answered, ApprovalDecided):
+                    decision, request_id = answered.decision, answered.request_id
+        return _Known(replace(asked, state=row.state, decision=decision), row, size, request_id)
 
     def _shown(self, approval: Approval) -> Approval:
         """With secrets struck out; the fingerprint stays that of the action itself."""
@@ -298,8 +306,15 @@ class ApprovalDesk:
 
     # -- answering -------------------------------------------------------------------------------------------------------
 
-    async def respond(self, decision: ApprovalDecision, principal: str) -> tuple[Approval, bool]:
-        """Record an answer. Returns the approval as it is then, and whether it had been decided before, so that nothing changed."""
+    async def respond(
+        self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
+    ) -> tuple[Approval, bool]:
+        """Record an answer. Returns the approval as it is then, and whether it had been decided before, so that nothing changed.
+
+        Args:
+            request_id: When the principal gives the same answer under it again, the first one counts.
+            any_etag: The answer need not say what the approver has seen: it came in a form that cannot.
+        """
         if not self._remote:
             raise UnimplementedError(
                 f"approvals of agent {self._agent_name} cannot be answered from outside: it was given no approvals setting",
@@ -308,26 +323,41 @@ class ApprovalDesk:
         known = await self._find(decision.request_id, principal)
         if not self._setting.entitles(principal, known.row.principal, known.approval.request):
             raise PermissionDeniedError(
-                f"{principal} may not answer approval {decision.request_id}", request_id=decision.request_id
+                f"{principal} may not answer approval {decision.request_id}", approval_id=decision.request_id
             )
         if known.approval.state is not ApprovalState.PENDING:
-            return self._shown(known.approval), True
+            return self._answered(known, decision, principal, request_id)
         now = self._clock.micros()
         request = known.approval.request
         if seconds_left(request, now) == 0:
             await self._record(known, expired(request))
             return self._shown((await self._find(decision.request_id, principal)).approval), True
+        if decision.approved and not decision.fingerprint and not any_etag:
+            raise InvalidArgumentError("must be that of the approval as it was shown", field=ETAG)
         self._check(decision, known.approval)
         metadata = {key: value for key, value in decision.metadata.items() if key != EXPIRED_KEY}
         answer = replace(decision, decided_by=principal, decided_at=iso_from_micros(now), metadata=metadata)
-        done = await self._record(known, answer)
-        return self._shown((await self._find(decision.request_id, principal)).approval), not done
+        done = await self._record(known, answer, request_id)
+        known = await self._find(decision.request_id, principal)
+        return (self._shown(known.approval), False) if done else self._answered(known, decision, principal, request_id)
+
+    def _answered(
+        self, known: _Known, decision: ApprovalDecision, principal: str, request_id: str
+    ) -> tuple[Approval, bool]:
+        """What an answer to an approval gets that has one, or is withdrawn."""
+        first = known.approval.decision
+        is_repeated = bool(request_id) and known.request_id == request_id
+        if first is None or not is_repeated or first.decided_by != principal:
+            return self._shown(known.approval), True
+        if (first.approved, first.edited_arguments) != (decision.approved, decision.edited_arguments):
+            raise InvalidArgumentError("was used for another answer to this approval", field="request_id")
+        return self._shown(known.approval), False
 
     async def _find(self, request_id: str, principal: str) -> _Known:
         row = await self._store.approval(self._agent_name, request_id)
         known = await self._visible(row, principal) if row is not None else None
         if known is None:
-            raise ApprovalNotFoundError(f"approval {request_id} does not exist", request_id=request_id)
+            raise ApprovalNotFoundError(f"approval {request_id} does not exist", approval_id=request_id)
         return known
 
     def _check(self, decision: ApprovalDecision, approval: Approval) -> None:
@@ -335,8 +365,8 @@ class ApprovalDesk:
         if decision.fingerprint and decision.fingerprint != approval.fingerprint:
             raise ApprovalChangedError(
                 f"the answer is about another action than the one that approval {request.request_id} asks for",
-                request_id=request.request_id,
-                fingerprint=approval.fingerprint,
+                approval_id=request.request_id,
+                etag=approval.fingerprint,
             )
         if decision.edited_arguments is None:
             return
@@ -350,9 +380,9 @@ class ApprovalDesk:
             except InvalidArgumentError as error:
                 raise error.within(EDITED) from None
 
-    async def _record(self, known: _Known, answer: ApprovalDecision) -> bool:
+    async def _record(self, known: _Known, answer: ApprovalDecision, request_id: str = "") -> bool:
         """Append an answer; false when somebody else's, or the end of the task, came first."""
-        fact = decided(known.approval.request, answer)
+        fact = decided(known.approval.request, answer, request_id)
         try:
             try:
                 await (await self._live_of(known.row.task_id)).record([fact])
@@ -364,7 +394,8 @@ class ApprovalDesk:
         return True
 
 
-EDITED = "decision.edited_arguments"
+EDITED = "edited_arguments"
+ETAG = "etag"
 
 
 def _clean_artifact(artifact: Artifact, clean: Callable[[Any], Any]) -> Artifact:

@@ -74,9 +74,11 @@ def said_about(decision: ApprovalDecision) -> str:
     return f"{verdict}{by}: {decision.reason}" if decision.reason else f"{verdict}{by}"
 
 
-def decided(request: ApprovalRequest, decision: ApprovalDecision) -> RunEvent:
+def decided(request: ApprovalRequest, decision: ApprovalDecision, request_id: str = "") -> RunEvent:
     """The answer as the fact that it is, wherever it was given."""
-    return RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id, summary=said_about(decision))
+    return RunEvent(
+        payload=ApprovalDecided(decision, request_id), action_id=request.action.action_id, summary=said_about(decision)
+    )
 
 
 def seconds_left(request: ApprovalRequest, now_micros: int) -> float | None:

@@ -12,6 +12,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
 from protolink_grpc.runtime.asking import ApprovalHandler, decided, first_answer, seconds_left
@@ -42,6 +43,7 @@ class Detached:
         tell: Callable[[RunEvent], Any] | None = None,
     ) -> None:
         self._tell = tell
+        self._references = References()
         self.context = context
         self.budget = budget
         self.principal = principal
@@ -53,7 +55,7 @@ class Detached:
 
     async def emit(self, item: Any) -> None:
         if self._tell is not None:
-            told = self._tell(item if isinstance(item, RunEvent) else RunEvent(payload=item))
+            told = self._tell(self._references.whole(item if isinstance(item, RunEvent) else RunEvent(payload=item)))
             if inspect.isawaitable(told):
                 await told
 

@@ -47,6 +47,7 @@ from protolink_grpc.models.events import (
     RunEvent,
     Severity,
 )
+from protolink_grpc.models.json_value import canonical_json
 from protolink_grpc.models.payload import copied
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
@@ -195,11 +196,13 @@ class Passage:
     delegation_id: str
     action: RunAction = field(init=False)
     approval: ApprovalDecision | None = field(default=None, init=False)
+    _requested: dict[str, Any] = field(init=False)  # the arguments that the log has
 
     def __post_init__(self) -> None:
         # The identity that the log knows; what will run is prepared anew.
         known = self.record.action.action_id if self.record is not None else ""
         self.action = _renamed(self.prepared.action, known) if known else self.prepared.action
+        self._requested = self.action.arguments if self.record is None else self.record.action.arguments
 
     async def request(self, position: str) -> None:
         if self.record is None:
@@ -238,7 +241,7 @@ class Passage:
         Args:
             begun: What it was begun with, which somebody may have edited: that is what is repeated.
         """
-        if begun is not None and begun != _arguments(self.action):
+        if begun is not None and begun != self.action.arguments:
             await self._edit(begun, None)
         reason = "it was under way when the process that ran it ended; approve to run it again"
         try:
@@ -343,7 +346,7 @@ class Passage:
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
         scene, action = self.scene, self.action
-        await self._emit(ActionStarted(*self._what, _arguments(action), self.delegation_id), summary=self._named)
+        await self._emit(ActionStarted(*self._what, self._other_arguments(), self.delegation_id), summary=self._named)
         if not self.prepared.silent:
             await scene.flush()
         scene.token.raise_if_cancelled()
@@ -372,6 +375,11 @@ class Passage:
         await self._end(ended, self._named if exception is None else str(exception))
         scene.token.raise_if_cancelled()
         return Outcome(action.action_id, done.result, error, exception, rejected)
+
+    def _other_arguments(self) -> dict[str, Any] | None:
+        """What it runs with where the log does not have that yet, for instance because somebody has edited it."""
+        now, asked = self.action.arguments, self._requested
+        return None if now is asked or canonical_json(now) == canonical_json(asked) else now
 
     @property
     def _named(self) -> str:
@@ -455,8 +463,3 @@ def _renamed(action: RunAction, action_id: str) -> RunAction:
 
 def _is_asked(record: ActionRecord | None) -> bool:
     return record is not None and bool(record.requests)
-
-
-def _arguments(action: RunAction) -> dict[str, Any]:
-    arguments = action.payload.get("arguments")
-    return arguments if isinstance(arguments, dict) else action.payload

@@ -60,7 +60,9 @@ class RunSurroundings:
                     run, call.name, call.arguments, position=call.position, call_id=call.call_id
                 )
             else:
-                outcome = await self._actions.delegate(run, call.name, call.arguments, position=call.position)
+                outcome = await self._actions.delegate(
+                    run, call.name, call.arguments, position=call.position, call_id=call.call_id
+                )
         except ToolRejectedError as error:
             # It could not even be prepared: the model may correct the call.
             return Observation("rejected", None, error_value(error))

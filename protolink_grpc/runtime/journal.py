@@ -31,6 +31,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task
 from protolink_grpc.store.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame
@@ -108,9 +109,9 @@ class Journal:
     @classmethod
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
         """The journal of the turn that `fold` is in."""
-        journal, after = cls(fold.usage), fold.turn_sequence
+        journal, references, after = cls(fold.usage), References(), fold.turn_sequence
         while frames := await store.read(fold.task_id, after, 1024):
-            journal.take(event_from_frame(frame) for frame in frames)
+            journal.take(references.whole(event_from_frame(frame)) for frame in frames)
             after += len(frames)
         return journal
 

@@ -6,6 +6,7 @@ checked against the lifecycle, written, and only then taken into the fold, so th
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -17,8 +18,10 @@ from protolink_grpc.errors import (
     SequenceConflictError,
     TaskNotFoundError,
 )
-from protolink_grpc.models.action import ApprovalDecision, ApprovalState
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import (
+    ActionRequested,
     ApprovalDecided,
     ApprovalRequired,
     Payload,
@@ -33,6 +36,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.store.port import Append, ApprovalRow, RequestRecord, TaskHead, TaskStore
+from protolink_grpc.wire.actions import approval_to_pb
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
 Fact = Payload | RunEvent
@@ -125,7 +129,7 @@ class LiveTask:
         fold = self.fold
         while (answer := fold.decided.get(request_id)) is None:
             if request_id not in fold.asked:
-                raise ApprovalNotFoundError(f"no approval {request_id} waits for an answer", request_id=request_id)
+                raise ApprovalNotFoundError(f"no approval {request_id} waits for an answer", approval_id=request_id)
             await self._store.wait(fold.task_id, fold.sequence)
             await self.refresh()
         return answer
@@ -191,6 +195,7 @@ class LiveTask:
         expected = sequence = fold.sequence
         state, frames, asks, size = fold.state, [], False, 0
         payloads: list[Payload | dict[str, Any]] = []
+        action_ids: list[str] = []
         encoder = self._encoder_of(run_id)
         for fact in facts:
             if state in TERMINAL:
@@ -209,7 +214,10 @@ class LiveTask:
                 state = payload.new_state
             elif isinstance(payload, (ApprovalRequired, ApprovalDecided)):
                 asks = True
-            frame = encoder.frame(payload, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope)
+            written = payload
+            if isinstance(payload, ActionRequested):
+                written = fold.references.abridged(payload, payloads)
+            frame = encoder.frame(written, sequence, micros, type=kind, final=state in TERMINAL, envelope=envelope)
             if len(frame) > MAX_EVENT_BYTES:
                 raise MessageTooLargeError(
                     f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
@@ -217,10 +225,11 @@ class LiveTask:
                 )
             size += len(frame)
             payloads.append(payload)
+            action_ids.append(fact.action_id if isinstance(fact, RunEvent) else "")
             frames.append(frame)
         messages, artifacts, reason = _counts(fold, payloads)
         asks = asks or (state in TERMINAL and bool(fold.asked))
-        approvals = approval_rows(fold, self.agent_name, payloads, micros) if asks else ()
+        approvals = approval_rows(fold, self.agent_name, payloads, micros, run_id) if asks else ()
         epoch = self.epoch + 1 if claim else self.epoch
         worker = self._store.worker if claim else self.worker
         head = TaskHead(
@@ -244,9 +253,9 @@ class LiveTask:
             return known
         self.epoch, self.worker = epoch, worker
         self.size += size
-        for payload in payloads:
+        for payload, action_id in zip(payloads, action_ids, strict=True):
             expected += 1
-            fold.apply(payload, expected, micros, run_id)
+            fold.apply(payload, expected, micros, run_id, action_id)
         return None
 
     def _encoder_of(self, run_id: str) -> EventEncoder:
@@ -280,8 +289,15 @@ def _check(state: TaskState, payload: TaskStatusChanged) -> None:
         )
 
 
+def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
+    """An approval as it is asked for, with its whole action: what the log only refers to."""
+    asked = required.request
+    request = replace(asked, task_id=task_id, run_id=asked.run_id or run_id, created_at=iso_from_micros(micros))
+    return approval_to_pb(Approval(request, fingerprint=required.etag)).SerializeToString()
+
+
 def approval_rows(
-    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int
+    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int, run_id: str = ""
 ) -> list[ApprovalRow]:
     """What the payloads, appended at `micros`, make of the approvals that they ask for, answer or withdraw.
 
@@ -290,11 +306,20 @@ def approval_rows(
         InvalidArgumentError: One asks under the id of an earlier question, or under none.
     """
     asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
+    records: dict[str, bytes] = {}
 
     def put(request_id: str, state: ApprovalState, answered: int) -> None:
         ask, since = asked[request_id]
         rows[request_id] = ApprovalRow(
-            request_id, agent_name, fold.principal, fold.task_id, state, since, ask, answered
+            request_id,
+            agent_name,
+            fold.principal,
+            fold.task_id,
+            state,
+            since,
+            ask,
+            answered,
+            record=records.get(request_id, b""),
         )
 
     for payload in payloads:
@@ -304,11 +329,12 @@ def approval_rows(
                 if not request.request_id.strip() or request.request_id in {*asked, *rows, *fold.decided}:
                     raise InvalidArgumentError("must be new and not empty", field="request.request_id")
                 asked[request.request_id] = (sequence, micros)
+                records[request.request_id] = _record_of(payload, fold.task_id, run_id, micros)
                 put(request.request_id, ApprovalState.PENDING, 0)
             case ApprovalDecided(decision=decision):
                 if decision.request_id not in asked:
                     raise InvalidTransitionError(
-                        f"no approval {decision.request_id} waits for an answer", request_id=decision.request_id
+                        f"no approval {decision.request_id} waits for an answer", approval_id=decision.request_id
                     )
                 put(decision.request_id, decision.state, sequence)
                 del asked[decision.request_id]

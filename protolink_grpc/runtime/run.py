@@ -36,6 +36,7 @@ from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
@@ -419,14 +420,14 @@ class Run:
             StoreError: The log cannot be read, or a fact could not be recorded.
         """
         live, store = self._live, self._live.store
-        after, growth = live.fold.sequence, None
+        after, growth, references = live.fold.sequence, None, References()
         try:
             while True:
                 if work.done():
                     await self.flush()
                 for frame in await store.read(live.fold.task_id, after, 4 * GROUP):
                     after += 1
-                    yield event_from_frame(frame)
+                    yield references.whole(event_from_frame(frame))
                 if after < live.fold.sequence:
                     continue
                 if work.done():

@@ -25,7 +25,7 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.logs import get_logger
-from protolink_grpc.models.action import Approval, ApprovalDecision
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import CancelRequested, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
@@ -781,10 +781,21 @@ class TaskService:
                 async for batch in batches:
                     yield batch
 
-    async def respond(self, decision: ApprovalDecision, principal: str) -> tuple[Approval, bool]:
+    async def question(self, approval_id: str) -> ApprovalRequest | None:
+        """What an approval of this agent asks, as it was asked; None for an unknown one. For edges that know who may see it."""
+        return await self._desk.question(approval_id)
+
+    async def respond(
+        self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
+    ) -> tuple[Approval, bool]:
         """Answer an approval, wherever its run waits.
 
         Who decided, and when, is set here.
+
+        Args:
+            decision: One that approves has the approval's etag as its fingerprint.
+            request_id: When the principal gives the same answer under it again, the first one counts.
+            any_etag: An approval without an etag counts, too: it came over a protocol that has none.
 
         Returns:
             The approval as it is then, and whether it had been decided before: then nothing was changed.
@@ -792,12 +803,13 @@ class TaskService:
         Raises:
             ApprovalNotFoundError: There is none, or not for this principal's eyes.
             PermissionDeniedError: It is not this principal's to answer.
-            ApprovalChangedError: The fingerprint is that of another action.
-            InvalidArgumentError: The arguments must not be edited, or not so.
+            ApprovalChangedError: The etag is that of something else.
+            InvalidArgumentError: It approves without an etag; the arguments must not be edited, or not so; the request id brought
+                another answer to this approval.
             UnimplementedError: The agent takes no answers from outside.
             StoreError: The store refused; nothing was recorded.
         """
-        return await self._desk.respond(decision, principal)
+        return await self._desk.respond(decision, principal, request_id, any_etag=any_etag)
 
     def _look_at(self, task_id: str) -> None:
         """Another process appended to a task that runs here: it may be a wish to cancel."""

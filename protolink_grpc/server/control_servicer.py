@@ -19,7 +19,7 @@ from protolink_grpc.server.convert import required_id
 from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
-from protolink_grpc.wire.actions import APPROVAL_STATES, approval_decision_from_pb, approval_to_pb
+from protolink_grpc.wire.actions import APPROVAL_STATES, answer_from_pb, approval_to_pb
 from protolink_grpc.wire.pages import (
     PAGE_BYTES,
     cursor_from_token,
@@ -107,9 +107,10 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
                 )
 
     async def RespondApproval(self, request: pb.RespondApprovalRequest, context: Context) -> pb.RespondApprovalResponse:
-        decision = approval_decision_from_pb(request.decision, "decision")
-        check_id(decision.request_id, "decision.request_id")
-        approval, already_decided = await self._service.respond(decision, caller())
+        decision = answer_from_pb(request)
+        check_id(decision.request_id, "approval_id")
+        request_id = check_id(request.request_id, "request_id")
+        approval, already_decided = await self._service.respond(decision, caller(), request_id)
         return pb.RespondApprovalResponse(approval=approval_to_pb(approval), already_decided=already_decided)
 
     async def GetRunReport(self, request: pb.GetRunReportRequest, context: Context) -> pb.GetRunReportResponse:

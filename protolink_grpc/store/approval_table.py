@@ -17,8 +17,18 @@ REVISIONS = (
 )
 """Where the file's revisions begin, and the latest one; takes the agent."""
 
+RECORD = "SELECT record FROM approvals WHERE agent_name = ? AND request_id = ?"
+"""What an approval asks; takes the agent and the id."""
+
 CHANGED = f"{_SELECT} AND revision > ? AND (revision > ? OR state = 'pending') ORDER BY revision LIMIT ?"
 """Takes the agent, the revision after which to begin, that up to which only pending ones count, and how many."""
+
+
+_PUT = """
+    INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT(agent_name, request_id) DO UPDATE SET state = excluded.state, answer_sequence = excluded.answer_sequence,
+    revision = excluded.revision
+"""
 
 
 def row_of(found: tuple[Any, ...]) -> ApprovalRow:
@@ -57,10 +67,13 @@ def taken(db: sqlite3.Connection, rows: Sequence[ApprovalRow]) -> InvalidArgumen
 
 
 def put(db: sqlite3.Connection, row: ApprovalRow) -> None:
-    """Insert or replace a row, under the next revision. Inside a transaction that writes: revisions are those of commits."""
+    """Insert a row, or change it and keep its record, under the next revision.
+
+    Inside a transaction that writes: revisions are those of commits.
+    """
     revision = db.execute(REVISIONS, (row.agent_name,)).fetchone()[1] + 1
     db.execute(
-        "INSERT OR REPLACE INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _PUT,
         (
             row.request_id,
             row.agent_name,
@@ -71,5 +84,6 @@ def put(db: sqlite3.Connection, row: ApprovalRow) -> None:
             row.ask_sequence,
             row.answer_sequence,
             revision,
+            row.record,
         ),
     )

@@ -34,7 +34,7 @@ class _Entry:
     head: TaskHead
     events: list[bytes] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
-    approval_ids: list[str] = field(default_factory=list)
+    approval_records: dict[str, bytes] = field(default_factory=dict)
     size: int = 0
     rank: int = 0
 
@@ -174,8 +174,8 @@ class MemoryStore:
         for row in rows:
             revision += 1
             if row.request_id not in known:
-                entry.approval_ids.append(row.request_id)
-            known[row.request_id] = replace(row, revision=revision)
+                entry.approval_records[row.request_id] = row.record
+            known[row.request_id] = replace(row, revision=revision, record=b"")
             known.move_to_end(row.request_id)
         self._revisions[agent_name] = replace(revisions, latest=revision)
         self._approval_waiters.wake(agent_name)
@@ -191,8 +191,9 @@ class MemoryStore:
     def _forget(self, task_id: str) -> None:
         entry = self._entries.pop(task_id)
         head = entry.head
-        if entry.approval_ids:
-            gone = [self._approvals[head.agent_name].pop(request_id).revision for request_id in entry.approval_ids]
+        if entry.approval_records:
+            approvals = self._approvals[head.agent_name]
+            gone = [approvals.pop(request_id).revision for request_id in entry.approval_records]
             # Who has not heard of those changes never will: such a reader begins anew.
             revisions = self._revisions[head.agent_name]
             self._revisions[head.agent_name] = replace(revisions, first=max(revisions.first, *gone))
@@ -253,6 +254,10 @@ class MemoryStore:
 
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
         return self._rows(agent_name).get(request_id)
+
+    async def approval_record(self, agent_name: str, request_id: str) -> bytes:
+        row = self._rows(agent_name).get(request_id)
+        return b"" if row is None else self._entries[row.task_id].approval_records[request_id]
 
     def _rows(self, agent_name: str) -> OrderedDict[str, ApprovalRow]:
         return self._approvals.get(agent_name) or OrderedDict()

@@ -54,7 +54,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRow:
-    """Where an approval stands, and where in its task's log the rest is to be read.
+    """Where an approval stands, what it asks, and where in its task's log its question and answer are.
 
     Args:
         principal: Owner of the task.
@@ -62,6 +62,7 @@ class ApprovalRow:
         ask_sequence: Event that asks.
         answer_sequence: Event that answers, or ends the task; 0 while it is pending.
         revision: Position among all changes of the agent's approvals, ascending. Set by the store.
+        record: The encoded approval as it was asked for, in the append that asks. Empty in other rows: see `approval_record`.
     """
 
     request_id: str
@@ -73,6 +74,7 @@ class ApprovalRow:
     ask_sequence: int
     answer_sequence: int = 0
     revision: int = 0
+    record: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,9 @@ class TaskStore(Protocol):
 
     async def approval(self, agent_name: str, request_id: str) -> ApprovalRow | None:
         """One approval, None for an unknown one."""
+
+    async def approval_record(self, agent_name: str, request_id: str) -> bytes:
+        """What was put as the record of an approval, empty for an unknown one."""
 
     async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
         """One page of approvals."""

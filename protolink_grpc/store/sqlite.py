@@ -381,6 +381,10 @@ class SQLiteStore:
         rows = await self._rows(*approval_table.one(agent_name, request_id))
         return approval_table.row_of(rows[0]) if rows else None
 
+    async def approval_record(self, agent_name: str, request_id: str) -> bytes:
+        rows = await self._rows(approval_table.RECORD, agent_name, request_id)
+        return bytes(rows[0][0]) if rows else b""
+
     async def approvals(self, query: ApprovalQuery) -> ApprovalRows:
         found = await self._rows(*approval_table.page(query))
         rows = [approval_table.row_of(each) for each in found[: query.page_size]]

@@ -37,7 +37,7 @@ MIGRATIONS = (
     CREATE TABLE approvals(
       request_id TEXT NOT NULL, agent_name TEXT NOT NULL, principal TEXT NOT NULL, task_id TEXT NOT NULL, state TEXT NOT NULL,
       create_micros INTEGER NOT NULL, ask_sequence INTEGER NOT NULL, answer_sequence INTEGER NOT NULL,
-      revision INTEGER NOT NULL, PRIMARY KEY(agent_name, request_id)
+      revision INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY(agent_name, request_id)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX approvals_by_state ON approvals(agent_name, state, create_micros, request_id);
     CREATE INDEX approvals_by_task ON approvals(agent_name, task_id);

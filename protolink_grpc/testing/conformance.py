@@ -225,9 +225,7 @@ async def approval(world: World) -> None:
             events.append(event)
             if event.type == "approval.required":
                 (waiting,) = (await world.agent.list_approvals(task_id=task.id)).approvals
-                await world.agent.respond_approval(
-                    None, waiting.request.request_id, approved, fingerprint=waiting.fingerprint
-                )
+                await world.agent.respond_approval(None, waiting, approved)
         expect("the last state of the stream", events[-1].state, TaskState.COMPLETED)
         messages = [
             each for event in events if isinstance(event.payload, TaskMessagesAdded) for each in event.payload.messages

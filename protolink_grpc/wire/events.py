@@ -11,24 +11,24 @@ from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import event_pb2 as pb
-from plgrpc.v1 import task_pb2, usage_pb2
+from plgrpc.v1 import policy_pb2, task_pb2, usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
 from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import ApprovalRequest, PolicyDecision, PolicyEffect, RunAction
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.payload import MARK, Payload, read_value
 from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.wire.actions import (
+    APPROVAL_STATES,
+    EDITS,
     action_from_pb,
     action_to_pb,
     approval_decision_from_pb,
     approval_decision_to_pb,
-    approval_request_from_pb,
-    approval_request_to_pb,
     policy_decision_from_pb,
     policy_decision_to_pb,
 )
@@ -51,6 +51,8 @@ from protolink_grpc.wire.scalars import (
     micros_to_duration,
     tag,
     text_field,
+    timestamp_from_pb,
+    timestamp_to_pb,
     varint,
 )
 from protolink_grpc.wire.tasks import (
@@ -73,7 +75,7 @@ from protolink_grpc.wire.usage import (
     usage_from_pb,
     usage_to_pb,
 )
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, micros_from_duration
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, micros_from_duration, object_from_pb
 from protolink_grpc.wire.values import payload_from_pb as value_from_pb
 from protolink_grpc.wire.values import payload_to_pb as value_to_pb
 
@@ -348,7 +350,8 @@ def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
         payload = payload_from_pb(event)
         if payload is None:
             check_understood(event)
-        fold.apply(payload, event.sequence, micros_from_pb(event.create_time, "create_time"), event.run_id)
+        micros = micros_from_pb(event.create_time, "create_time")
+        fold.apply(payload, event.sequence, micros, event.run_id, event.action_id)
 
 
 def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
@@ -497,7 +500,7 @@ def _action_payload_to_pb(
             return pb.ActionStarted(
                 kind=payload.kind,
                 name=payload.name,
-                arguments_json="" if payload.arguments is None else to_json(payload.arguments),
+                edited_arguments=None if payload.arguments is None else value_to_pb(payload.arguments),
                 delegation_id=payload.delegation_id,
             )
         case ev.ActionEnded():
@@ -513,14 +516,21 @@ def _action_payload_to_pb(
             )
         case ev.ActionRequested():
             return pb.ActionRequested(
-                action=action_to_pb(payload.action), delegation_id=payload.delegation_id, position=payload.position
+                action=action_to_pb(payload.action, abridged=payload.abridged),
+                delegation_id=payload.delegation_id,
+                position=payload.position,
             )
         case ev.ActionPolicyEvaluated():
             return pb.ActionPolicyEvaluated(decision=policy_decision_to_pb(payload.decision))
         case ev.ApprovalRequired():
-            return pb.ApprovalRequired(request=approval_request_to_pb(payload.request))
+            return _required_to_pb(payload)
         case ev.ApprovalDecided():
-            return pb.ApprovalDecided(decision=approval_decision_to_pb(payload.decision))
+            return pb.ApprovalDecided(
+                approval_id=payload.decision.request_id,
+                state=APPROVAL_STATES[payload.decision.state],
+                decision=approval_decision_to_pb(payload.decision),
+                request_id=payload.request_id,
+            )
         case ev.ContextPrepared():
             return pb.ContextPrepared(manifest=context_manifest_to_pb(payload.manifest), step=payload.step)
         case ev.LlmCallStarted():
@@ -587,6 +597,45 @@ def _call_usage_to_pb(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
 
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
+
+
+def _required_to_pb(payload: ev.ApprovalRequired) -> pb.ApprovalRequired:
+    request = payload.request
+    return pb.ApprovalRequired(
+        approval_id=request.request_id,
+        etag=payload.etag or request.action.fingerprint,
+        edit=EDITS[request.editable],
+        expire_time=timestamp_to_pb(request.expires_at) if request.expires_at else None,
+        metadata_json=json_object_to_pb(request.metadata),
+    )
+
+
+def _required_from_pb(event: pb.RunEvent) -> ev.ApprovalRequired:
+    required = event.approval_required
+    field = "approval_required"
+    _require(required.approval_id, f"{field}.approval_id")
+    asked = iso_from_micros(micros_from_pb(event.create_time, "create_time"))
+    request = ApprovalRequest(
+        RunAction(ev.UNKNOWN_ACTION, ev.UNKNOWN_ACTION, action_id=event.action_id, created_at=asked),
+        PolicyDecision(PolicyEffect.REQUIRE_APPROVAL),
+        run_id=event.run_id or None,
+        request_id=required.approval_id,
+        created_at=asked,
+        metadata=json_object_from_pb(required.metadata_json, f"{field}.metadata_json"),
+        task_id=event.task_id,
+        expires_at=(
+            timestamp_from_pb(required.expire_time, f"{field}.expire_time")
+            if required.HasField("expire_time")
+            else None
+        ),
+        editable=required.edit == policy_pb2.APPROVAL_EDIT_ARGUMENTS,
+    )
+    return ev.ApprovalRequired(request, required.etag, abridged=True)
+
+
+def _require(text: str, field: str) -> None:
+    if not text or text.isspace():
+        raise InvalidArgumentError("must be a non-empty string", field=field)
 
 
 def check_understood(event: pb.RunEvent) -> None:
@@ -686,21 +735,23 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
                 action_from_pb(requested.action, "action_requested.action"),
                 requested.delegation_id,
                 requested.position,
+                abridged=bool(requested.action.call_id) and not requested.action.HasField("payload"),
             )
         case "action_policy":
             return ev.ActionPolicyEvaluated(
                 policy_decision_from_pb(event.action_policy.decision, "action_policy.decision")
             )
         case "approval_required":
-            request = approval_request_from_pb(event.approval_required.request, "approval_required.request")
-            return ev.ApprovalRequired(request)
+            return _required_from_pb(event)
         case "approval_decided":
-            decision = approval_decision_from_pb(event.approval_decided.decision, "approval_decided.decision")
-            return ev.ApprovalDecided(decision)
+            decided = event.approval_decided
+            _require(decided.approval_id, "approval_decided.approval_id")
+            decision = approval_decision_from_pb(decided.decision, decided.approval_id, "approval_decided.decision")
+            return ev.ApprovalDecided(decision, decided.request_id)
         case "action_started":
             started = event.action_started
-            text = started.arguments_json
-            arguments = json_object_from_pb(text, "action_started.arguments_json") if text else None
+            edited, field = started.edited_arguments, "action_started.edited_arguments"
+            arguments = object_from_pb(edited, field) if started.HasField("edited_arguments") else None
             return ev.ActionStarted(started.kind, started.name, arguments, started.delegation_id)
         case "action_ended":
             return _ended_from_pb(event.action_ended, event.event_type)
@@ -864,6 +915,17 @@ def turn_of_call(frame: bytes) -> tuple[str, int] | None:
             return event.llm_call_completed.call_id, event.sequence
         case _:
             return None
+
+
+_ASK_TAG: Final = _PAYLOAD_TAGS[ev.ApprovalRequired]
+
+
+def asked_in(frame: bytes) -> str:
+    """The id of the approval that an event asks for; empty for all other events."""
+    if _ASK_TAG not in frame:
+        return ""  # as in `turn_of_call`
+    event = unframe(frame)
+    return event.approval_required.approval_id if event.WhichOneof("payload") == "approval_required" else ""
 
 
 def sequence_of(frame: bytes) -> int:

@@ -284,7 +284,7 @@ async def test_as_many_runs_wait_for_approvals_as_may_wait(channel: object) -> N
         with pytest.raises(ResourceExhaustedError, match="0 runs work and 4 wait") as refused:
             await client.submit_task(None, Task.create_tool_call("book", {}))
         assert refused.value.retry_after_s > 0
-        await client.respond_approval(None, waiting[0].request.request_id, True)
+        await client.respond_approval(None, waiting[0], True)
         await client.wait_task(waiting[0].request.task_id)
         await client.submit_task(None, Task.create_tool_call("book", {}))
 

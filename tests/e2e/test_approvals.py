@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from cut_wire import Wire
-from plgrpc.v1 import action_pb2, control_service_pb2_grpc, watch_pb2
+from plgrpc.v1 import approval_pb2, control_service_pb2_grpc, watch_pb2
 from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc import (
@@ -108,9 +108,7 @@ async def test_a_run_waits_for_an_answer_from_outside_and_goes_on(agent: Agent) 
     assert (request.task_id, request.action.name, approval.state) == (task.id, "book", ApprovalState.PENDING)
     assert request.action.payload["arguments"] == {"nights": 2, "password": "[REDACTED]"}
     assert request.action.artifacts[0].parts[0].content == "a room for 2 nights"
-    answer = await client.respond_approval(
-        None, request.request_id, True, reason="why not", fingerprint=approval.fingerprint
-    )
+    answer = await client.respond_approval(None, request.request_id, True, reason="why not", etag=approval.etag)
     assert not answer.already_decided
     assert answer.approval.state is ApprovalState.APPROVED
     assert answer.approval.decision is not None
@@ -133,9 +131,9 @@ async def test_edited_arguments_are_what_runs(agent: Agent) -> None:
     task = await client.submit_task(None, booking(9))
     (approval,) = await asked(client)
     with pytest.raises(InvalidArgumentError) as refused:
-        await client.respond_approval(None, approval.request.request_id, True, edited_arguments={"nights": "many"})
-    assert refused.value.field.startswith("decision.edited_arguments")
-    answer = await client.respond_approval(None, approval.request.request_id, True, edited_arguments={"nights": 3})
+        await client.respond_approval(None, approval, True, edited_arguments={"nights": "many"})
+    assert refused.value.field.startswith("edited_arguments")
+    answer = await client.respond_approval(None, approval, True, edited_arguments={"nights": 3})
     assert answer.approval.decision is not None
     assert answer.approval.decision.edited_arguments == {"nights": 3}
     assert booked(await client.wait_task(task.id)) == "3 nights"
@@ -161,8 +159,8 @@ async def test_a_second_answer_changes_nothing_and_says_so(agent: Agent) -> None
     client = client_of(agent)
     task = await client.submit_task(None, booking(2))
     (approval,) = await asked(client)
-    first = await client.respond_approval(None, approval.request.request_id, True)
-    again = await client.respond_approval(None, approval.request.request_id, False)
+    first = await client.respond_approval(None, approval, True)
+    again = await client.respond_approval(None, approval, False)
     assert again.already_decided
     assert again.approval == first.approval
     assert booked(await client.wait_task(task.id)) == "2 nights"
@@ -175,9 +173,9 @@ async def test_the_errors_of_an_answer_have_their_types(agent: Agent) -> None:
     request_id = approval.request.request_id
     with pytest.raises(ApprovalNotFoundError) as unknown:
         await client.respond_approval(None, "unknown", True)
-    assert unknown.value.metadata["request_id"] == "unknown"
+    assert unknown.value.metadata["approval_id"] == "unknown"
     with pytest.raises(ApprovalChangedError):
-        await client.respond_approval(None, request_id, True, fingerprint="0" * 64)
+        await client.respond_approval(None, request_id, True, etag="0" * 64)
     with pytest.raises(InvalidArgumentError):
         await client.list_approvals(page_size=1001)
     with pytest.raises(InvalidArgumentError):
@@ -190,7 +188,7 @@ async def test_an_answer_never_has_to_guess(agent: Agent) -> None:
     with pytest.raises(InvalidArgumentError) as missing:
         await client.respond_approval(None, "r")
     assert missing.value.field == "approved"
-    for more in ({"approved": True}, {"reason": "x"}, {"edited_arguments": {}}, {"fingerprint": "f"}):
+    for more in ({"approved": True}, {"reason": "x"}, {"edited_arguments": {}}, {"etag": "f"}):
         with pytest.raises(InvalidArgumentError) as twice:
             await client.respond_approval(None, ApprovalDecision(True, "r"), **more)
         assert twice.value.field == "answer"
@@ -208,7 +206,7 @@ async def test_a_canceled_task_withdraws_its_question(agent: Agent) -> None:
         withdrawn = await anext(approvals)
     assert withdrawn.request == waiting.request
     assert withdrawn.state is ApprovalState.WITHDRAWN
-    answer = await client.respond_approval(None, waiting.request.request_id, True)
+    answer = await client.respond_approval(None, waiting, True)
     assert (answer.already_decided, answer.approval.state) == (True, ApprovalState.WITHDRAWN)
 
 
@@ -218,7 +216,7 @@ async def test_answers_do_not_wait_behind_runs(store: TaskStore) -> None:
         tasks = [await client.submit_task(None, booking(nights)) for nights in range(1, 6)]
         # Each of them waits, though one at a time may work: waiting takes no slot.
         for approval in await asked(client, 5):
-            await client.respond_approval(None, approval.request.request_id, True)
+            await client.respond_approval(None, approval, True)
         ended = [await client.wait_task(task.id) for task in tasks]
         assert [booked(task) for task in ended] == [f"{nights} nights" for nights in range(1, 6)]
 
@@ -233,7 +231,7 @@ def test_code_that_does_not_await_has_the_same_verbs() -> None:
         approval = next(watch)
         watch.close()
         assert client.list_approvals().approvals == [approval]
-        assert not client.respond_approval(None, approval.request.request_id, True).already_decided
+        assert not client.respond_approval(None, approval, True).already_decided
         assert booked(client.wait_task(task.id)) == "2 nights"
     finally:
         agent.stop()
@@ -255,7 +253,9 @@ async def test_only_those_who_may_answer_or_have_asked_know_of_an_approval(store
             await ann.respond_approval(None, request_id, True)
         with pytest.raises(ApprovalNotFoundError):
             await bob.respond_approval(None, request_id, True)
-        answer = await boss.respond_approval(None, ApprovalDecision(True, request_id, decided_by="ann"))
+        answer = await boss.respond_approval(
+            None, ApprovalDecision(True, request_id, decided_by="ann", fingerprint=approval.etag)
+        )
         assert answer.approval.decision is not None
         assert answer.approval.decision.decided_by == "boss"
         assert booked(await ann.wait_task(task.id)) == "2 nights"
@@ -298,9 +298,9 @@ async def test_a_watch_says_where_its_reader_is_and_goes_on_from_there(
         (asked_first,) = await asked(client)
         watch = stub.WatchApprovals(pb.WatchApprovalsRequest(after_revision=begin))
         first = await watch.read()
-        assert [each.request.request_id for each in first.approvals] == [asked_first.request.request_id]
+        assert [each.approval_id for each in first.approvals] == [asked_first.approval_id]
         assert first.position == watch_pb2.WatchPosition(revision=begin + 1, head=begin + 1, caught_up=True)
-        await client.respond_approval(None, asked_first.request.request_id, True)
+        await client.respond_approval(None, asked_first, True)
         second = await watch.read()
         assert second.position == watch_pb2.WatchPosition(revision=begin + 2, head=begin + 2)
         for after, reset in ((0, True), (begin - 1, True), (begin + 3, True), (begin, False), (begin + 2, False)):
@@ -319,16 +319,23 @@ async def test_a_client_of_another_language_gets_what_the_contract_says(
         seen = await next_approvals(watch)
         listed = (await stub.ListApprovals(pb.ListApprovalsRequest())).approvals
         assert seen == list(listed)
-        assert listed[0].state == action_pb2.APPROVAL_STATE_PENDING
-        decision = action_pb2.ApprovalDecision(
-            request_id=listed[0].request.request_id, approved=True, fingerprint=listed[0].request.action.fingerprint
+        assert listed[0].state == approval_pb2.APPROVAL_STATE_PENDING
+        answer = pb.RespondApprovalRequest(
+            approval_id=listed[0].approval_id,
+            verdict=approval_pb2.APPROVAL_VERDICT_APPROVE,
+            etag=listed[0].etag,
+            request_id="once",
         )
-        response = await stub.RespondApproval(pb.RespondApprovalRequest(decision=decision))
-        assert (response.already_decided, response.approval.state) == (False, action_pb2.APPROVAL_STATE_APPROVED)
+        response = await stub.RespondApproval(answer)
+        assert (response.already_decided, response.approval.state) == (False, approval_pb2.APPROVAL_STATE_APPROVED)
         assert await next_approvals(watch) == [response.approval]
+        assert await stub.RespondApproval(answer) == response  # as if the first response had been lost
+        answer.request_id = "another"
+        assert (await stub.RespondApproval(answer)).already_decided
         watch.cancel()
 
 
+NO: Any = {"verdict": approval_pb2.APPROVAL_VERDICT_DENY}
 BAD = [
     (pb.ListApprovalsRequest(states=[17]), "states[0]"),
     (pb.ListApprovalsRequest(page_size=-1), "page_size"),
@@ -336,12 +343,13 @@ BAD = [
     (pb.ListApprovalsRequest(task_id="\n"), "task_id"),
     (pb.WatchApprovalsRequest(task_id="\n"), "task_id"),
     (pb.WatchApprovalsRequest(after_revision=-1), "after_revision"),
-    (pb.RespondApprovalRequest(), "decision.request_id"),
-    (pb.RespondApprovalRequest(decision={"request_id": "x" * 1000}), "decision.request_id"),
-    (
-        pb.RespondApprovalRequest(decision={"request_id": "r", "edited_arguments_json": "[]"}),
-        "decision.edited_arguments_json",
-    ),
+    (pb.RespondApprovalRequest(), "approval_id"),
+    (pb.RespondApprovalRequest(approval_id="x" * 1000, **NO), "approval_id"),
+    (pb.RespondApprovalRequest(approval_id="a"), "verdict"),
+    (pb.RespondApprovalRequest(approval_id="a", verdict=17), "verdict"),
+    (pb.RespondApprovalRequest(approval_id="a", request_id="x" * 129, **NO), "request_id"),
+    (pb.RespondApprovalRequest(approval_id="a", edited_arguments={"json": "[]"}, **NO), "edited_arguments.json"),
+    (pb.RespondApprovalRequest(approval_id="a", edited_arguments={}, **NO), "edited_arguments"),
 ]
 
 
@@ -373,7 +381,7 @@ async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_asked_and_answered_
             assert [await anext(watch), await anext(watch)] == [first, second]
             await between.sever()
             following = asyncio.ensure_future(anext(watch))
-            answer = await direct.respond_approval(None, first.request.request_id, True)
+            answer = await direct.respond_approval(None, first, True)
             await direct.submit_task(None, booking(3))
             (third,) = [each for each in await asked(direct, 2) if each != second]
             await direct.submit_task(None, booking(4))
@@ -384,7 +392,7 @@ async def test_a_watch_goes_on_over_a_cut_and_shows_what_was_asked_and_answered_
             # What waits is not shown again. What was asked for and answered comes, each as it is now.
             seen = [await following, await anext(watch), await anext(watch)]
             assert seen == [answer.approval, third, denied.approval]
-            answer = await direct.respond_approval(None, second.request.request_id, False)
+            answer = await direct.respond_approval(None, second, False)
             assert await anext(watch) == answer.approval
 
 

@@ -121,7 +121,7 @@ def hints(done: Done) -> list[list[str]]:
 
 
 def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:
-    assert guest.plgrpc("list").out.split() == ["REQUEST", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
+    assert guest.plgrpc("list").out.split() == ["APPROVAL", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
     approval = guest.asks()
     done = guest.plgrpc("list")
     assert done.code == 0
@@ -140,7 +140,7 @@ def test_a_list_in_json_is_one_document(guest: Guest) -> None:
 
 def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
     first, second, third = guest.asks(), guest.asks(), guest.asks()
-    guest.client.respond_approval(None, second.request.request_id, False)
+    guest.client.respond_approval(None, second, False)
 
     def listed(*options: str) -> list[str]:
         document = guest.plgrpc("list", "-o", "json", *options).document
@@ -170,7 +170,7 @@ def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
     assert fields["Capabilities"] == "booking.write"
     assert fields["Reason"] == approval.request.policy_decision.reason
     assert fields["Task"] == approval.request.task_id
-    assert fields["Fingerprint"] == approval.fingerprint
+    assert fields["Etag"] == approval.etag
     assert "ago" in fields["Asked"] or "now" in fields["Asked"]
     assert "(in 1 h)" in fields["Expires"]
     assert fields["Editable"].startswith("yes")
@@ -259,7 +259,7 @@ def test_the_same_answer_again_is_no_failure_and_another_one_is(guest: Guest) ->
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--fingerprint", "0" * 64], 1, "APPROVAL_CHANGED"),
+        (["--etag", "0" * 64], 1, "APPROVAL_CHANGED"),
         (["--edit", '{"nights": "two"}'], 1, "INVALID_ARGUMENT"),
         (["--edit", "[1]"], 2, "USAGE"),
         (["--edit", "{"], 2, "USAGE"),
@@ -280,7 +280,7 @@ def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
 def test_what_must_not_be_edited_is_refused(guest: Guest) -> None:
     done = guest.plgrpc("approve", guest.asks("fax", text="x").request.request_id, "--edit", "{}")
     assert done.code == 1
-    assert "decision.edited_arguments" in done.err
+    assert "edited_arguments" in done.err
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "deny"])

@@ -208,7 +208,7 @@ async def test_an_approval_is_watched_and_answered_over_http() -> None:
             assert [each.request.request_id for each in (await client.list_approvals()).approvals] == [
                 asked.request.request_id
             ]
-            await client.respond_approval(None, asked.request.request_id, True)
+            await client.respond_approval(None, asked, True)
             assert await calling == "sent to ann"
 
 

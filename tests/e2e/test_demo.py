@@ -784,7 +784,7 @@ async def coordinator(world: World) -> AsyncIterator[Coordinator]:
 async def approve_everything(client: AgentClient) -> None:
     async with contextlib.aclosing(client.watch_approvals()) as approvals:
         async for approval in approvals:
-            await client.respond_approval(None, approval.request.request_id, True)
+            await client.respond_approval(None, approval, True)
 
 
 def wish(**trip: object) -> Task:
@@ -834,7 +834,7 @@ async def test_a_booking_waits_for_its_approval_through_a_restart(world: World, 
     booked_before = list(world.booked)
     async with world.coordinator(store=SQLiteStore(path)) as agent:
         client = AgentClient(url=agent.card.url)
-        await client.respond_approval(None, approval.request.request_id, True, fingerprint=approval.fingerprint)
+        await client.respond_approval(None, approval, True)
         async with asyncio.timeout(60):
             ended = await client.wait_task(task.id)
 

@@ -266,7 +266,7 @@ async def test_a_clerk_that_is_killed_goes_on_after_its_next_start(clerk: Clerk)
     process.kill()
     process.communicate()
     process = start(clerk.script)
-    await client.respond_approval(None, approval.request.request_id, True, fingerprint=approval.fingerprint)
+    await client.respond_approval(None, approval, True)
     async with asyncio.timeout(60):
         ended = await client.wait_task(task.id)
     events = [event.type async for event in client.subscribe(task.id)]

@@ -164,7 +164,7 @@ async def person(client: AgentClient, folder: Path) -> None:
             uncertain = bool(request.metadata.get("uncertain"))
             happened = f"{action.name} {action.action_id}" in lines(folder / "ran")
             note(folder / "asked", f"{'uncertain' if uncertain else 'new'} {action.name}")
-            await client.respond_approval(None, request.request_id, not (uncertain and happened))
+            await client.respond_approval(None, approval, not (uncertain and happened))
 
 
 async def life(kind: str, folder: Path, death: Any, recovery: Any, *, begins: bool) -> dict[str, Any]:

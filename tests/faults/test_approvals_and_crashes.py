@@ -120,9 +120,7 @@ async def test_a_question_outlives_its_process_and_is_answered_at_the_next_one(s
     await program.kill()
     _, client = await start()
     assert (await client.list_approvals()).approvals == [approval]
-    answer = await client.respond_approval(
-        None, approval.request.request_id, True, fingerprint=approval.fingerprint, edited_arguments={"nights": 3}
-    )
+    answer = await client.respond_approval(None, approval, True, edited_arguments={"nights": 3})
     assert not answer.already_decided
     assert (await ended(client, task.id)).state is TaskState.COMPLETED
     assert ran.read_text() == "3\n"
@@ -134,12 +132,13 @@ async def test_an_answer_given_while_nothing_runs_is_found_by_the_run_that_takes
 ) -> None:
     program, client = await start()
     tasks = [await client.submit_task(None, booking(nights)) for nights in (1, 2)]
-    approvals = {each.request.task_id: each.request.request_id for each in await asked(client, 2)}
+    approvals = {each.request.task_id: each for each in await asked(client, 2)}
     await program.kill()
     service = beside(path)
     await service.store.open()
     for task, approved in zip(tasks, (True, False), strict=True):
-        decision = ApprovalDecision(approved, approvals[task.id], reason="late")
+        shown = approvals[task.id]
+        decision = ApprovalDecision(approved, shown.approval_id, reason="late", fingerprint=shown.etag)
         approval, already = await service.respond(decision, OWNER)
         assert (approval.state, already) == (ApprovalState.APPROVED if approved else ApprovalState.DENIED, False)
     await service.store.close()
@@ -159,7 +158,7 @@ async def test_an_answer_from_another_process_reaches_a_run_that_waits(start: St
     await service.store.open()
     async with asyncio.timeout(PATIENCE_S), aclosing(client.watch_approvals()) as watch:
         assert await anext(watch) == approval
-        await service.respond(ApprovalDecision(True, approval.request.request_id), OWNER)
+        await service.respond(ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER)
         assert (await anext(watch)).state is ApprovalState.APPROVED
     assert (await ended(client, task.id)).state is TaskState.COMPLETED
     await service.store.close()
@@ -192,7 +191,7 @@ async def test_of_answers_that_race_between_processes_exactly_one_counts(start: 
         request_id = approval.request.request_id
         given = await asyncio.gather(
             *(service.respond(ApprovalDecision(False, request_id), OWNER) for service in services),
-            client.respond_approval(None, request_id, True),
+            client.respond_approval(None, approval, True),
         )
         already = [each.already_decided if nth == 3 else each[1] for nth, each in enumerate(given)]
         assert already.count(False) == 1
@@ -216,5 +215,5 @@ async def test_approvals_of_an_agent_are_not_those_of_its_neighbour_on_the_store
     every = ApprovalQuery(page_size=1000)
     assert (await neighbour.approvals(OWNER, every)).approvals == []
     with pytest.raises(ApprovalNotFoundError):
-        await neighbour.respond(ApprovalDecision(True, approval.request.request_id), OWNER)
+        await neighbour.respond(ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER)
     await neighbour.store.close()

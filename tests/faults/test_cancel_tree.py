@@ -301,7 +301,7 @@ async def test_an_approval_that_waits_two_processes_below_is_withdrawn(tree: Tre
         await tree.top.client.cancel_task(None, task.id)
         assert (await anext(approvals)).state is ApprovalState.WITHDRAWN
     assert (await tree.leaf.latest()).state is TaskState.CANCELED
-    answer = await tree.leaf.client.respond_approval(None, asked.request.request_id, True)
+    answer = await tree.leaf.client.respond_approval(None, asked, True)
     assert answer.already_decided
     assert not tree.committed.exists()
 

@@ -116,12 +116,12 @@ async def test_an_approval_is_answered_through_a_process_that_slept(
     pair = await Pair.of(launch, tmp_path / "tasks.db")
     task = await pair.client.submit_task(None, Task.create("pay"))
     async with asyncio.timeout(PATIENCE_S), aclosing(pair.client.watch_approvals()) as approvals:
-        request_id = (await anext(approvals)).request.request_id
+        approval = await anext(approvals)
     pair.sleeper.process.send_signal(signal.SIGSTOP)
     async with asyncio.timeout(PATIENCE_S):
         async for event in pair.other.subscribe(task.id):
             if event.state is TaskState.WORKING and event.payload.attempt == 2:
                 break
-    await pair.wake(pair.client.respond_approval(None, request_id, True))
+    await pair.wake(pair.client.respond_approval(None, approval, True))
     async with asyncio.timeout(PATIENCE_S):
         assert (await pair.other.wait_task(task.id)).get_output() == "paid"

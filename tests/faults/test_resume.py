@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from protolink_grpc import AgentClient, Message, Part, Task, TaskState
+from protolink_grpc.models.action import Approval
 
 PATIENCE_S = 30.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -286,14 +287,14 @@ def trip() -> Task:
     return Task.create(Message(role="user", parts=[Part.tool_call("look", {}), Part.tool_call("book", {})]))
 
 
-async def question(client: AgentClient) -> str:
+async def question(client: AgentClient) -> Approval:
     async with asyncio.timeout(PATIENCE_S), aclosing(client.watch_approvals()) as approvals:
-        return (await anext(approvals)).request.request_id
+        return await anext(approvals)
 
 
-async def finish(client: AgentClient, task_id: str, request_id: str, ran: Path) -> None:
+async def finish(client: AgentClient, task_id: str, approval: Approval, ran: Path) -> None:
     """Answer, and see that the run goes on from there."""
-    assert not (await client.respond_approval(None, request_id, True)).already_decided
+    assert not (await client.respond_approval(None, approval, True)).already_decided
     async with asyncio.timeout(PATIENCE_S):
         task = await client.wait_task(task_id)
     assert (task.state, task.get_output()) == (TaskState.COMPLETED, "book")

@@ -16,7 +16,7 @@ import grpc.aio
 import httpx
 import pytest
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_input_pb2
+from plgrpc.v1 import agent_service_pb2_grpc, approval_pb2, control_service_pb2_grpc, task_input_pb2
 from plgrpc.v1 import control_service_pb2 as control_pb
 
 from protolink_grpc import (
@@ -171,6 +171,7 @@ class Desk:
     held: str = ""
     unpaid: str = ""
     approval: str = ""
+    etag: str = ""
     ids: dict[str, str] = field(default_factory=dict)
 
     # gRPC
@@ -197,7 +198,9 @@ class Desk:
             "list": lambda: self.stub.ListTasks(pb.ListTasksRequest()),
             "cancel": lambda: self.stub.CancelTask(pb.CancelTaskRequest(task_id=self.held)),
             "approve": lambda: control.RespondApproval(
-                control_pb.RespondApprovalRequest(decision={"request_id": self.approval, "approved": True})
+                control_pb.RespondApprovalRequest(
+                    approval_id=self.approval, verdict=approval_pb2.APPROVAL_VERDICT_APPROVE, etag=self.etag
+                )
             ),
             "approvals": lambda: control.ListApprovals(control_pb.ListApprovalsRequest()),
         }
@@ -295,7 +298,7 @@ async def furnish(agent: Clerk, http: httpx.AsyncClient, channel: grpc.aio.Chann
     desk.held = (await client.submit_task(None, Task.create("hold"))).id
     desk.unpaid = (await client.submit_task(None, Task.create("pay"))).id
     async for approval in client.watch_approvals():
-        desk.approval = approval.request.request_id
+        desk.approval, desk.etag = approval.approval_id, approval.etag
         break
     return desk
 

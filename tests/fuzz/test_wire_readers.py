@@ -1,6 +1,7 @@
 """Contexts and actions from peers who send anything: what cannot be read is the sender's mistake, never a crash."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,13 +9,22 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import action_pb2, context_pb2, policy_pb2, usage_pb2
+from plgrpc.v1 import action_pb2, approval_pb2, context_pb2, control_service_pb2, policy_pb2, usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import RunContext
+from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.wire import actions, context, usage
 
 Convert = Callable[..., Any]
+
+
+def _answer(pb: control_service_pb2.RespondApprovalRequest, field: str = "sent") -> ApprovalDecision:
+    try:
+        return replace(actions.answer_from_pb(pb), decided_at="")  # now
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
+
 
 READERS: dict[type[Message], tuple[Convert, Convert]] = {
     context_pb2.RunContext: (context.context_from_pb, context.context_to_pb),
@@ -25,9 +35,12 @@ READERS: dict[type[Message], tuple[Convert, Convert]] = {
     context_pb2.ContextManifest: (context.context_manifest_from_pb, context.context_manifest_to_pb),
     action_pb2.RunAction: (actions.action_from_pb, actions.action_to_pb),
     action_pb2.PolicyDecision: (actions.policy_decision_from_pb, actions.policy_decision_to_pb),
-    action_pb2.ApprovalRequest: (actions.approval_request_from_pb, actions.approval_request_to_pb),
-    action_pb2.ApprovalDecision: (actions.approval_decision_from_pb, actions.approval_decision_to_pb),
-    action_pb2.Approval: (actions.approval_from_pb, actions.approval_to_pb),
+    approval_pb2.ApprovalDecision: (
+        lambda pb, field="decision": actions.approval_decision_from_pb(pb, "approval", field),
+        actions.approval_decision_to_pb,
+    ),
+    control_service_pb2.RespondApprovalRequest: (_answer, lambda answer: actions.answer_to_pb(answer, "request")),
+    approval_pb2.Approval: (actions.approval_from_pb, actions.approval_to_pb),
 }
 each_message = pytest.mark.parametrize("message", READERS, ids=lambda each: each.DESCRIPTOR.name)
 # Messages are built field by field from their descriptors, which hypothesis finds slow; a shared machine's pauses are no failure.
@@ -40,11 +53,12 @@ SEEDS: dict[type[Message], Message] = {
     usage_pb2.BudgetDecision: usage_pb2.BudgetDecision(effect=usage_pb2.BUDGET_EFFECT_DENY),
     action_pb2.RunAction: ACTION,
     action_pb2.PolicyDecision: VERDICT,
-    action_pb2.ApprovalRequest: action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
-    action_pb2.ApprovalDecision: action_pb2.ApprovalDecision(request_id="request"),
-    action_pb2.Approval: action_pb2.Approval(
-        request=action_pb2.ApprovalRequest(action=ACTION, policy_decision=VERDICT),
-        state=action_pb2.APPROVAL_STATE_PENDING,
+    approval_pb2.ApprovalDecision: approval_pb2.ApprovalDecision(),
+    control_service_pb2.RespondApprovalRequest: control_service_pb2.RespondApprovalRequest(
+        approval_id="approval", verdict=approval_pb2.APPROVAL_VERDICT_APPROVE
+    ),
+    approval_pb2.Approval: approval_pb2.Approval(
+        action=ACTION, policy_decision=VERDICT, state=approval_pb2.APPROVAL_STATE_PENDING
     ),
 }
 

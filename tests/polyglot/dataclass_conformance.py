@@ -205,10 +205,9 @@ def approval(world: World) -> None:
 def respond(world: World, task_id: str, *, approved: bool) -> None:
     with typed_errors():
         (waiting,) = world.agent.control.list_approvals(v1.ListApprovalsRequest(task_id=task_id)).approvals
-        if waiting.request is None:
-            raise AssertionError("the approval has no request")
-        decision = v1.ApprovalDecision(request_id=waiting.request.request_id, approved=approved)
-        world.agent.control.respond_approval(v1.RespondApprovalRequest(decision=decision))
+        verdict = v1.ApprovalVerdict.APPROVE if approved else v1.ApprovalVerdict.DENY
+        answer = v1.RespondApprovalRequest(approval_id=waiting.approval_id, verdict=verdict, etag=waiting.etag)
+        world.agent.control.respond_approval(answer)
 
 
 def registry(world: World) -> None:

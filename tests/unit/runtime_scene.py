@@ -10,6 +10,7 @@ from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import ApprovalDecided, Payload, RunEvent
+from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions import Actions
 from protolink_grpc.runtime.cancellation import CancellationToken
@@ -71,8 +72,9 @@ class Scene:
         return [event.type for event in self.log]
 
     def payload(self, kind: str) -> Any:
-        """The payload of the only event of that type."""
-        (event,) = (each for each in self.log if each.type == kind)
+        """The payload of the only event of that type, as a reader of the whole log sees it."""
+        references = References()
+        (event,) = [each for each in map(references.whole, self.log) if each.type == kind]
         return event.payload
 
     def recorded(self, position: str) -> ActionRecord | None:

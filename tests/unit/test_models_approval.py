@@ -112,7 +112,8 @@ def test_a_task_that_waits_for_input_withdraws_nothing(fold: TaskFold) -> None:
 
 def test_a_row_says_where_the_question_and_the_answer_are(fold: TaskFold) -> None:
     asked = ApprovalRow("r1", "agent", "ada", "task", ApprovalState.PENDING, 2_000_000, 3)
-    assert grown(fold, asks("r1")) == [asked]
+    (row,) = grown(fold, asks("r1"))
+    assert replace(row, record=b"") == asked
     assert grown(fold, ev.TaskProgress(), answers("r1")) == [
         replace(asked, state=ApprovalState.APPROVED, answer_sequence=5)
     ]

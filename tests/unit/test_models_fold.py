@@ -17,6 +17,7 @@ from protolink_grpc.models import Artifact, FileContent, Message, Part, RunConte
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message, copy_part
 from protolink_grpc.models.json_value import normalize
+from protolink_grpc.models.references import References
 
 SUBMITTED, WORKING, INPUT_REQUIRED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.INPUT_REQUIRED
 
@@ -225,7 +226,8 @@ def mutable(value: Any, found: dict[int, Any] | None = None) -> dict[int, Any]:
 
 
 def insides(fold: TaskFold) -> list[Any]:
-    return [getattr(fold, name) for name in TaskFold.__slots__]
+    facts = [getattr(fold, name) for name in TaskFold.__slots__ if name != "references"]
+    return [*facts, *(getattr(fold.references, name) for name in References.__slots__)]
 
 
 def test_a_task_shares_nothing_with_its_fold() -> None:

@@ -143,6 +143,16 @@ def answer(request_id: str, approved: bool = True, **more: Any) -> ApprovalDecis
     return ApprovalDecision(approved, request_id, **more)
 
 
+async def respond(
+    service: TaskService, given: ApprovalDecision, who: str, request_id: str = ""
+) -> tuple[Approval, bool]:
+    """Answer as one who has seen what is asked, where the answer does not say otherwise."""
+    asked = await service.question(given.request_id)
+    if given.approved and not given.fingerprint and asked is not None:
+        given = replace(given, fingerprint=asked.action.fingerprint)
+    return await service.respond(given, who, request_id)
+
+
 async def outcome(service: TaskService, task_id: str, principal: str = "ada") -> str:
     """What a task says when it has ended."""
     async with aclosing(service.watch(task_id, principal)) as batches:
@@ -170,13 +180,13 @@ async def test_an_answer_lets_the_run_go_on_and_is_signed_by_the_server(opened: 
     task_id = await ask(service, "one two")
     given = answer("r-one", reason="fine", decided_by="somebody else", decided_at="2001-01-01T00:00:00+00:00")
     before = office.clock.micros()
-    approval, already = await service.respond(given, "ada")
+    approval, already = await respond(service, given, "ada")
     decision = approval.decision
     assert decision is not None
     assert not already
     assert (approval.state, decision.decided_by, decision.reason) == (ApprovalState.APPROVED, "ada", "fine")
     assert decision.decided_at >= iso_from_micros(before)
-    approval, _ = await service.respond(answer("r-two", False), "ada")
+    approval, _ = await respond(service, answer("r-two", False), "ada")
     assert approval.state is ApprovalState.DENIED
     assert await outcome(service, task_id) == "yes no"
 
@@ -184,7 +194,7 @@ async def test_an_answer_lets_the_run_go_on_and_is_signed_by_the_server(opened: 
 async def test_an_answer_is_in_the_log_under_the_action_that_it_is_about(opened: Open, office: Office) -> None:
     service = await opened()
     task_id = await ask(service, "one")
-    await service.respond(answer("r-one", reason="fine"), "ada")
+    await respond(service, answer("r-one", reason="fine"), "ada")
     events = [event_from_frame(frame) for frame in await service.store.read(task_id, 0, 100)]
     (event,) = [each for each in events if each.type == "approval.decided"]
     assert (event.action_id, event.summary) == (office.requests["r-one"].action.action_id, "approved by ada: fine")
@@ -193,18 +203,18 @@ async def test_an_answer_is_in_the_log_under_the_action_that_it_is_about(opened:
 async def test_a_second_answer_changes_nothing_and_says_so(opened: Open) -> None:
     service = await opened()
     task_id = await ask(service, "one")
-    first, _ = await service.respond(answer("r-one"), "ada")
+    first, _ = await respond(service, answer("r-one"), "ada")
     for again in (answer("r-one", False), answer("r-one"), answer("r-one", fingerprint="of another")):
-        assert await service.respond(again, "ada") == (first, True)
+        assert await respond(service, again, "ada") == (first, True)
     assert await outcome(service, task_id) == "yes"
-    assert await service.respond(answer("r-one", False), "ada") == (first, True)  # and after the end
+    assert await respond(service, answer("r-one", False), "ada") == (first, True)  # and after the end
     assert len(await decisions(service, task_id)) == 1
 
 
 async def test_of_answers_that_race_exactly_one_counts(opened: Open) -> None:
     service = await opened()
     task_id = await ask(service, "one")
-    given = await asyncio.gather(*(service.respond(answer("r-one", bool(nth % 2)), "ada") for nth in range(10)))
+    given = await asyncio.gather(*(respond(service, answer("r-one", bool(nth % 2)), "ada") for nth in range(10)))
     assert [already for _, already in given].count(False) == 1
     assert len({approval.state for approval, _ in given}) == 1
     assert len(await decisions(service, task_id)) == 1
@@ -213,7 +223,7 @@ async def test_of_answers_that_race_exactly_one_counts(opened: Open) -> None:
 async def test_nobody_can_say_that_time_has_answered(opened: Open) -> None:
     service = await opened()
     await ask(service, "one")
-    approval, _ = await service.respond(answer("r-one", False, metadata={"expired": True, "via": "phone"}), "ada")
+    approval, _ = await respond(service, answer("r-one", False, metadata={"expired": True, "via": "phone"}), "ada")
     assert approval.state is ApprovalState.DENIED
     assert approval.decision is not None
     assert approval.decision.metadata == {"via": "phone"}
@@ -223,26 +233,26 @@ async def test_an_answer_about_another_action_is_refused(opened: Open, office: O
     service = await opened()
     await ask(service, "one")
     with pytest.raises(ApprovalChangedError) as refused:
-        await service.respond(answer("r-one", fingerprint="0" * 64), "ada")
-    assert refused.value.metadata["request_id"] == "r-one"
+        await respond(service, answer("r-one", fingerprint="0" * 64), "ada")
+    assert refused.value.metadata["approval_id"] == "r-one"
     seen = (await service.approvals("ada")).approvals[0]
     assert seen.state is ApprovalState.PENDING
     assert seen.fingerprint == office.requests["r-one"].action.fingerprint
-    assert (await service.respond(answer("r-one", fingerprint=seen.fingerprint), "ada"))[1] is False
+    assert (await respond(service, answer("r-one", fingerprint=seen.fingerprint), "ada"))[1] is False
 
 
 async def test_an_unknown_approval_does_not_exist(opened: Open) -> None:
     service = await opened()
     with pytest.raises(ApprovalNotFoundError):
-        await service.respond(answer("r-none"), "ada")
+        await respond(service, answer("r-none"), "ada")
 
 
 async def test_an_answer_after_the_end_of_the_task_finds_it_withdrawn(opened: Open) -> None:
     service = await opened()
     task_id = await ask(service, "one two")
-    await service.respond(answer("r-one"), "ada")
+    await respond(service, answer("r-one"), "ada")
     await service.cancel(task_id, "ada")
-    approval, already = await service.respond(answer("r-two"), "ada")
+    approval, already = await respond(service, answer("r-two"), "ada")
     assert (approval.state, approval.decision, already) == (ApprovalState.WITHDRAWN, None, True)
     assert (await service.approvals("ada", ApprovalQuery(states=frozenset({ApprovalState.PENDING})))).approvals == []
     withdrawn = ApprovalQuery(states=frozenset({ApprovalState.WITHDRAWN}))
@@ -253,9 +263,9 @@ async def test_an_answer_that_comes_too_late_finds_it_expired(opened: Open, offi
     office.asked = {"expires_at": iso_from_micros(office.clock.micros() + 3_600_000_000)}
     service = await opened()
     task_id = await ask(service, "one two")
-    assert (await service.respond(answer("r-one"), "ada"))[1] is False
+    assert (await respond(service, answer("r-one"), "ada"))[1] is False
     office.clock.ahead_s = 3_601
-    approval, already = await service.respond(answer("r-two", fingerprint="of another"), "ada")
+    approval, already = await respond(service, answer("r-two", fingerprint="of another"), "ada")
     assert (approval.state, already) == (ApprovalState.EXPIRED, True)
     assert approval.decision is not None
     assert not approval.decision.approved
@@ -267,8 +277,8 @@ async def test_arguments_are_edited_where_policy_lets_them(opened: Open, office:
     seen: list[tuple[str, dict[str, Any]]] = []
     service = await opened(check_edit=lambda action, arguments: seen.append((action.name, arguments)))
     task_id = await ask(service, "one two")
-    await service.respond(answer("r-one", edited_arguments={"word": "uno"}), "ada")
-    await service.respond(answer("r-two", edited_arguments={}), "ada")
+    await respond(service, answer("r-one", edited_arguments={"word": "uno"}), "ada")
+    await respond(service, answer("r-two", edited_arguments={}), "ada")
     assert [each.edited_arguments for each in await decisions(service, task_id)] == [{"word": "uno"}, {}]
     assert seen == [("say", {"word": "uno"}), ("say", {})]
 
@@ -277,8 +287,8 @@ async def test_arguments_that_must_not_be_edited_are_refused(opened: Open) -> No
     service = await opened()
     await ask(service, "one")
     with pytest.raises(InvalidArgumentError) as refused:
-        await service.respond(answer("r-one", edited_arguments={}), "ada")
-    assert refused.value.field == "decision.edited_arguments"
+        await respond(service, answer("r-one", edited_arguments={}), "ada")
+    assert refused.value.field == "edited_arguments"
     assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
 
 
@@ -291,8 +301,8 @@ async def test_edited_arguments_are_checked_before_they_are_recorded(opened: Ope
     service = await opened(check_edit=check)
     await ask(service, "one")
     with pytest.raises(InvalidArgumentError) as refused:
-        await service.respond(answer("r-one", edited_arguments={"nights": "two"}), "ada")
-    assert refused.value.field == "decision.edited_arguments.nights"
+        await respond(service, answer("r-one", edited_arguments={"nights": "two"}), "ada")
+    assert refused.value.field == "edited_arguments.nights"
     assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
 
 
@@ -301,8 +311,8 @@ async def test_a_denial_takes_no_arguments(opened: Open, office: Office) -> None
     service = await opened()
     await ask(service, "one")
     with pytest.raises(InvalidArgumentError) as refused:
-        await service.respond(answer("r-one", False, edited_arguments={}), "ada")
-    assert refused.value.field == "decision.edited_arguments"
+        await respond(service, answer("r-one", False, edited_arguments={}), "ada")
+    assert refused.value.field == "edited_arguments"
 
 
 @pytest.mark.parametrize("setting", [None, Approvals(remote=False)])
@@ -312,7 +322,7 @@ async def test_without_remote_approvals_they_are_shown_and_not_answered(
     service = await opened(setting)
     await ask(service, "one")
     with pytest.raises(UnimplementedError):
-        await service.respond(answer("r-one"), "ada")
+        await respond(service, answer("r-one"), "ada")
     assert names((await service.approvals("ada")).approvals) == ["r-one"]
 
 
@@ -352,9 +362,9 @@ async def test_approvals_are_shown_to_who_owns_them_or_may_answer_and_answered_b
         if principal not in entitled:
             expected = PermissionDeniedError if principal in seen else ApprovalNotFoundError
             with pytest.raises(expected):
-                await service.respond(answer("r-one"), principal)
+                await respond(service, answer("r-one"), principal)
     for nth, principal in enumerate(sorted(entitled)):
-        approval, already = await service.respond(answer("r-one"), principal)
+        approval, already = await respond(service, answer("r-one"), principal)
         assert already is (nth > 0)
         assert approval.decision is not None
         assert approval.decision.decided_by == sorted(entitled)[0]
@@ -366,7 +376,7 @@ async def test_a_stranger_cannot_tell_an_approval_of_others_from_none(opened: Op
     said = []
     for request_id in ("r-one", "r-two"):
         with pytest.raises(ApprovalNotFoundError) as refused:
-            await service.respond(answer(request_id), "bob")
+            await respond(service, answer(request_id), "bob")
         said.append(str(refused.value).replace(request_id, "ID"))
     assert said[0] == said[1]
 
@@ -401,7 +411,7 @@ async def test_a_listed_approval_says_everything_but_secrets(opened: Open, offic
     assert (request.request_id, request.task_id, request.run_id) == ("r-one", real.task_id, real.run_id)
     assert shown.fingerprint == real.action.fingerprint != request.action.fingerprint
     edited = {"password": "q", "nights": 3}
-    approval, _ = await service.respond(answer("r-one", fingerprint=shown.fingerprint, edited_arguments=edited), "ada")
+    approval, _ = await respond(service, answer("r-one", fingerprint=shown.fingerprint, edited_arguments=edited), "ada")
     assert approval.decision is not None
     assert approval.decision.edited_arguments == {"password": "***", "nights": 3}
     assert (await decisions(service, real.task_id))[0].edited_arguments == edited
@@ -509,7 +519,7 @@ async def changes(batches: Batches, count: int) -> list[tuple[str, str]]:
 async def test_a_watch_begins_with_a_snapshot_of_what_waits_and_goes_on_with_what_changes(opened: Open) -> None:
     service = await opened()
     await ask(service, "one two")
-    await service.respond(answer("r-one"), "ada")
+    await respond(service, answer("r-one"), "ada")
     async with aclosing(service.watch_approvals("ada")) as batches:
         first = await anext(batches)
         assert names(first.approvals) == ["r-two"]
@@ -517,7 +527,7 @@ async def test_a_watch_begins_with_a_snapshot_of_what_waits_and_goes_on_with_wha
         assert first.position == WatchPosition(revision, revision, caught_up=True, reset=True)
         task_id = await ask(service, "three")
         assert await changes(batches, 1) == [("r-three", "pending")]
-        await service.respond(answer("r-two", False), "ada")
+        await respond(service, answer("r-two", False), "ada")
         assert await changes(batches, 1) == [("r-two", "denied")]
         await service.cancel(task_id, "ada")
         assert await changes(batches, 1) == [("r-three", "withdrawn")]
@@ -528,7 +538,7 @@ async def test_a_watch_without_anything_to_show_is_caught_up_at_once(opened: Ope
     for word in ("", "one"):
         if word:
             task_id = await ask(service, word)
-            await service.respond(answer(f"r-{word}"), "ada")
+            await respond(service, answer(f"r-{word}"), "ada")
             await outcome(service, task_id)
         async with aclosing(service.watch_approvals("ada")) as batches:
             first = await anext(batches)
@@ -544,15 +554,15 @@ async def test_a_watch_after_a_revision_begins_with_what_changed_since_each_as_i
     await ask(service, "one two three")
     async with aclosing(service.watch_approvals("ada")) as batches:
         revision = (await anext(batches)).position.revision
-    await service.respond(answer("r-one"), "ada")
+    await respond(service, answer("r-one"), "ada")
     await ask(service, "four five")
-    await service.respond(answer("r-four", False), "ada")
+    await respond(service, answer("r-four", False), "ada")
     async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
         first = await anext(batches)
         known = [(each.request.request_id, str(each.state)) for each in first.approvals]
         assert known == [("r-one", "approved"), ("r-five", "pending"), ("r-four", "denied")]
         assert first.position == WatchPosition(revision + 4, revision + 4, caught_up=True)
-        await service.respond(answer("r-two"), "ada")
+        await respond(service, answer("r-two"), "ada")
         second = await anext(batches)
         assert names(second.approvals) == ["r-two"]
         assert second.position == WatchPosition(revision + 5, revision + 5)
@@ -581,11 +591,11 @@ async def test_processes_on_one_file_share_the_revisions_of_approvals(tmp_path: 
         async with aclosing(there.watch_approvals("ada")) as batches:
             first = await anext(batches)
             assert names(first.approvals) == ["r-one", "r-two"]
-            await here.respond(answer("r-one"), "ada")
+            await respond(here, answer("r-one"), "ada")
             second = await anext(batches)
             assert names(second.approvals) == ["r-one"]
             assert second.position.revision == first.position.revision + 1
-        await there.respond(answer("r-two"), "ada")
+        await respond(there, answer("r-two"), "ada")
         async with aclosing(here.watch_approvals("ada", after_revision=second.position.revision)) as batches:
             third = await anext(batches)
             assert names(third.approvals) == ["r-two"]
@@ -610,8 +620,8 @@ async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None
     task_id = await ask(service, "two")
     async with aclosing(service.watch_approvals("ada", task_id)) as batches:
         assert names((await anext(batches)).approvals) == ["r-two"]
-        await service.respond(answer("r-one"), "ada")
-        await service.respond(answer("r-two"), "ada")
+        await respond(service, answer("r-one"), "ada")
+        await respond(service, answer("r-two"), "ada")
         assert await changes(batches, 1) == [("r-two", "approved")]
 
 
@@ -681,7 +691,7 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
     async def work(nth: int) -> None:
         await ask(service, f"a{nth} b{nth}")
         for name in chance.sample([f"r-a{nth}", f"r-b{nth}"], chance.randrange(3)):
-            await service.respond(answer(name, chance.random() < 0.5), "ada")
+            await respond(service, answer(name, chance.random() < 0.5), "ada")
 
     workers = []
     async with asyncio.TaskGroup() as group:
@@ -723,7 +733,7 @@ async def test_who_waits_for_a_decision_hears_it_whoever_records_it(opened: Open
     gone = asyncio.create_task(live.decision("r-two"))
     await asyncio.sleep(0)
     gone.cancel()
-    await service.respond(answer("r-two", reason="go"), "ada")
+    await respond(service, answer("r-two", reason="go"), "ada")
     assert [each.reason for each in await asyncio.gather(*waits)] == ["go", "go"]
     assert (await live.decision("r-two")).approved  # it stays
     with pytest.raises(asyncio.CancelledError):
@@ -786,3 +796,60 @@ async def test_two_principals_use_one_session_id_and_never_meet(opened: Open) ->
         page = await service.find(TaskQuery(name, "agent", session_id="trip"))
         assert {head.task_id for head in page.heads} == tasks
         assert {head.session_id for head in page.heads} == {"trip"}
+
+
+# -- what an answer is about, and repeated answers -----------------------------------------------------------------------
+
+
+async def test_an_approval_without_an_etag_is_refused_and_a_denial_needs_none(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one two")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await service.respond(answer("r-one"), "ada")
+    assert refused.value.field == "etag"
+    assert await decisions(service, task_id) == []
+    approval, _ = await service.respond(answer("r-one"), "ada", any_etag=True)
+    assert approval.state is ApprovalState.APPROVED
+    assert (await respond(service, answer("r-two", False), "ada"))[0].state is ApprovalState.DENIED
+
+
+@pytest.mark.parametrize("edited", [None, {"word": "uno"}])
+async def test_a_repeated_answer_gets_what_the_first_one_got(opened: Open, office: Office, edited: Any) -> None:
+    service = await opened()
+    office.asked = {"editable": True}
+    task_id = await ask(service, "one")
+    given = answer("r-one", edited_arguments=edited)
+    first = await respond(service, given, "ada", "once")
+    assert first[1] is False
+    assert await respond(service, given, "ada", "once") == first
+    await outcome(service, task_id)
+    assert await respond(service, given, "ada", "once") == first  # and after the end
+    assert await respond(service, given, "ada", "again") == (first[0], True)
+    assert await respond(service, given, "ada") == (first[0], True)
+    assert len(await decisions(service, task_id)) == 1
+
+
+async def test_repeated_answers_that_race_all_get_what_the_first_one_got(opened: Open) -> None:
+    service = await opened()
+    task_id = await ask(service, "one")
+    given = await asyncio.gather(*(respond(service, answer("r-one"), "ada", "once") for _ in range(10)))
+    assert [already for _, already in given] == [False] * 10
+    assert len(await decisions(service, task_id)) == 1
+
+
+@pytest.mark.parametrize(("approved", "edited"), [(False, None), (True, {"word": "uno"})])
+async def test_a_request_id_brings_one_answer(opened: Open, office: Office, approved: bool, edited: Any) -> None:
+    service = await opened()
+    office.asked = {"editable": True}
+    await ask(service, "one two")
+    await respond(service, answer("r-one"), "ada", "once")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await respond(service, answer("r-one", approved, edited_arguments=edited), "ada", "once")
+    assert refused.value.field == "request_id"
+
+
+async def test_a_request_id_of_somebody_else_repeats_nothing(opened: Open) -> None:
+    service = await opened(Approvals(approvers=["ada", "bob"]))
+    await ask(service, "one")
+    first, _ = await respond(service, answer("r-one"), "ada", "once")
+    assert await respond(service, answer("r-one"), "bob", "once") == (first, True)

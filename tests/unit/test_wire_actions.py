@@ -8,8 +8,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import action_pb2 as pb2
-from plgrpc.v1 import policy_pb2
+from plgrpc.v1 import action_pb2, approval_pb2, control_service_pb2, payload_pb2, policy_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
@@ -67,6 +66,7 @@ run_actions = st.builds(
     metadata=objects,
     action_id=names,
     created_at=times,
+    call_id=st.text(),
 )
 policy_decisions = st.builds(
     PolicyDecision,
@@ -81,7 +81,7 @@ approval_requests = st.builds(
     action=run_actions,
     policy_decision=policy_decisions,
     run_id=maybe_names,
-    request_id=names,
+    request_id=spoken_names,
     created_at=times,
     metadata=objects,
     task_id=st.text(),
@@ -100,8 +100,26 @@ approval_decisions = st.builds(
     fingerprint=st.text(),
 )
 
+
+def _recorded(decision: ApprovalDecision, request_id: str) -> ApprovalDecision:
+    """As the log has it: the approval that it answers is named beside it, and what the approver saw is checked by then."""
+    return dataclasses.replace(decision, request_id=request_id, fingerprint="")
+
+
+def _given(decision: ApprovalDecision) -> ApprovalDecision:
+    """As a request has it: who decided, and when, the server says."""
+    return dataclasses.replace(decision, decided_by="", decided_at=NOON)
+
+
+def _approval(
+    request: ApprovalRequest, state: ApprovalState, decision: ApprovalDecision | None, fingerprint: str
+) -> Approval:
+    answer = None if decision is None else _recorded(decision, request.request_id)
+    return Approval(request, state, answer, fingerprint)
+
+
 approvals = st.builds(
-    Approval,
+    _approval,
     request=approval_requests,
     state=st.sampled_from(ApprovalState),
     decision=st.none() | approval_decisions,
@@ -118,11 +136,12 @@ FULL_ACTION = RunAction(
     metadata={"step": 3},
     action_id="action",
     created_at=NOON,
+    call_id="call",
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files.delete",), {"rule": 2})
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", {"via": "cli"}, NOON, {"path": "/data/b"}, "0" * 64)
-FULL_APPROVAL = Approval(FULL_REQUEST, ApprovalState.APPROVED, FULL_ANSWER, "1" * 64)
+FULL_APPROVAL = Approval(FULL_REQUEST, ApprovalState.APPROVED, _recorded(FULL_ANSWER, "request"), "1" * 64)
 
 
 class Pair(NamedTuple):
@@ -130,16 +149,40 @@ class Pair(NamedTuple):
     arbitrary: st.SearchStrategy[Any]
     to_pb: Callable[[Any], Any]
     from_pb: Callable[..., Any]
+    elsewhere: frozenset[str] = frozenset()  # fields of the model that the message does not have
+
+
+def _decision_from_pb(pb: approval_pb2.ApprovalDecision, field: str = "") -> ApprovalDecision:
+    return wire.approval_decision_from_pb(pb, "request", field)
+
+
+def _answer_to_pb(decision: ApprovalDecision) -> control_service_pb2.RespondApprovalRequest:
+    return wire.answer_to_pb(decision, "again")
+
+
+def _answer_from_pb(pb: control_service_pb2.RespondApprovalRequest, field: str = "") -> ApprovalDecision:
+    try:
+        return _given(wire.answer_from_pb(pb))
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
 
 
 PAIRS = {
     "action": Pair(FULL_ACTION, run_actions, wire.action_to_pb, wire.action_from_pb),
     "policy_decision": Pair(FULL_VERDICT, policy_decisions, wire.policy_decision_to_pb, wire.policy_decision_from_pb),
-    "approval_request": Pair(
-        FULL_REQUEST, approval_requests, wire.approval_request_to_pb, wire.approval_request_from_pb
-    ),
     "approval_decision": Pair(
-        FULL_ANSWER, approval_decisions, wire.approval_decision_to_pb, wire.approval_decision_from_pb
+        _recorded(FULL_ANSWER, "request"),
+        approval_decisions.map(lambda each: _recorded(each, "request")),
+        wire.approval_decision_to_pb,
+        _decision_from_pb,
+        frozenset({"fingerprint"}),
+    ),
+    "answer": Pair(
+        _given(FULL_ANSWER),
+        approval_decisions.map(_given),
+        _answer_to_pb,
+        _answer_from_pb,
+        frozenset({"decided_by"}),
     ),
     "approval": Pair(FULL_APPROVAL, approvals, wire.approval_to_pb, wire.approval_from_pb),
 }
@@ -173,7 +216,8 @@ def test_a_full_value_sets_every_field_of_its_message(pair: Pair) -> None:
 @each_pair
 def test_a_full_value_leaves_no_field_of_its_model_empty(pair: Pair) -> None:
     # Otherwise a field that the wire forgets could come back equal by its default.
-    assert [each.name for each in dataclasses.fields(pair.full) if not getattr(pair.full, each.name)] == []
+    empty = {each.name for each in dataclasses.fields(pair.full) if not getattr(pair.full, each.name)}
+    assert empty == pair.elsewhere
     assert pair.from_pb(pair.to_pb(pair.full)) == pair.full
 
 
@@ -201,7 +245,7 @@ def test_a_time_outside_the_calendar_is_refused_by_its_path(pair: Pair) -> None:
 def test_every_effect_and_every_state_of_an_approval_has_its_own_number_and_name() -> None:
     for known, enum, prefix in (
         (EFFECTS, policy_pb2.PolicyEffect, "POLICY_EFFECT_"),
-        (wire.APPROVAL_STATES, pb2.ApprovalState, "APPROVAL_STATE_"),
+        (wire.APPROVAL_STATES, approval_pb2.ApprovalState, "APPROVAL_STATE_"),
     ):
         assert {f"{prefix}{each.name}": number for each, number in known.items()} == {
             name: number for name, number in enum.items() if number
@@ -211,7 +255,7 @@ def test_every_effect_and_every_state_of_an_approval_has_its_own_number_and_name
 
 @pytest.mark.parametrize("number", [4, -1, 2**31 - 1])
 def test_an_effect_of_a_later_version_is_kept_and_passed_on(number: int) -> None:
-    pb = pb2.PolicyDecision()
+    pb = action_pb2.PolicyDecision()
     pb.effect = number  # type: ignore[assignment]  # what a newer peer may send
     decision = wire.policy_decision_from_pb(pb)
     assert decision.effect == f"unknown-{number}"
@@ -223,11 +267,11 @@ def test_an_effect_of_a_later_version_is_kept_and_passed_on(number: int) -> None
 @pytest.mark.parametrize("missing", ["kind", "name"])
 @pytest.mark.parametrize("text", ["", " \t"])
 def test_an_action_without_kind_or_name_is_refused_by_its_path(missing: str, text: str) -> None:
-    pb = wire.approval_request_to_pb(FULL_REQUEST)
+    pb = wire.approval_to_pb(FULL_APPROVAL)
     setattr(pb.action, missing, text)
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.approval_request_from_pb(pb, "request")
-    assert caught.value.field == f"request.action.{missing}"
+        wire.approval_from_pb(pb, "approval")
+    assert caught.value.field == f"approval.action.{missing}"
 
 
 def test_an_artifact_of_an_action_is_refused_by_its_index() -> None:
@@ -247,12 +291,12 @@ def test_the_fingerprint_is_the_same_on_both_sides(action: RunAction) -> None:
 
 def test_the_senders_fingerprint_is_not_believed() -> None:
     pb = wire.action_to_pb(FULL_ACTION)
-    pb.payload_json = '{"path":"/"}'
+    pb.payload.json = '{"path":"/"}'
     assert wire.action_from_pb(pb).fingerprint not in (pb.fingerprint, FULL_ACTION.fingerprint)
 
 
 def test_a_state_of_an_approval_of_a_later_version_is_kept_and_passed_on() -> None:
-    sent = pb2.Approval(request=wire.approval_request_to_pb(FULL_REQUEST))
+    sent = wire.approval_to_pb(FULL_APPROVAL)
     sent.state = 9  # type: ignore[assignment]  # what a newer peer may send
     approval = wire.approval_from_pb(sent)
     assert approval.state == "unknown-9"
@@ -260,15 +304,30 @@ def test_a_state_of_an_approval_of_a_later_version_is_kept_and_passed_on() -> No
 
 
 def test_every_state_of_an_approval_is_known() -> None:
-    assert len(pb2.ApprovalState.values()) == len(ApprovalState) + 1  # and the unset one
+    assert len(approval_pb2.ApprovalState.values()) == len(ApprovalState) + 1  # and the unset one
 
 
-def test_an_approval_travels_with_the_fingerprint_of_the_action_that_waits() -> None:
-    # What is shown may have had secrets struck out; an answer repeats the fingerprint of the action itself.
+def test_an_approval_travels_with_the_etag_of_what_waits() -> None:
+    # What is shown may have had secrets struck out; an answer repeats the etag of what is really asked.
     pb = wire.approval_to_pb(FULL_APPROVAL)
-    assert pb.request.action.fingerprint == FULL_APPROVAL.fingerprint != FULL_ACTION.fingerprint
+    assert pb.etag == pb.action.fingerprint == FULL_APPROVAL.fingerprint != FULL_ACTION.fingerprint
     plain = wire.approval_to_pb(dataclasses.replace(FULL_APPROVAL, fingerprint=""))
-    assert plain.request.action.fingerprint == FULL_ACTION.fingerprint
+    assert plain.etag == plain.action.fingerprint == FULL_ACTION.fingerprint
+
+
+@pytest.mark.parametrize("edit", [policy_pb2.APPROVAL_EDIT_UNSPECIFIED, policy_pb2.APPROVAL_EDIT_NONE, 7])
+def test_nothing_may_be_edited_unless_the_approval_says_so(edit: Any) -> None:
+    pb = wire.approval_to_pb(FULL_APPROVAL)
+    pb.edit = edit
+    assert wire.approval_from_pb(pb).request.editable is False
+
+
+@pytest.mark.parametrize("payload", [{}, {"arguments": {}}])
+@pytest.mark.parametrize("call_id", ["", "call"])
+def test_an_empty_payload_is_not_one_to_be_read_elsewhere(payload: dict[str, Any], call_id: str) -> None:
+    pb = wire.action_to_pb(RunAction("tool.call", "f", payload, call_id=call_id))
+    assert pb.HasField("payload") == bool(payload or call_id)
+    assert wire.action_from_pb(pb).payload == payload
 
 
 def test_capabilities_travel_sorted() -> None:
@@ -278,9 +337,9 @@ def test_capabilities_travel_sorted() -> None:
 
 def test_a_missing_id_or_time_is_made() -> None:
     before = utc_now()
-    pb = pb2.ApprovalRequest(action=pb2.RunAction(kind="tool.call", name="f"))
+    pb = approval_pb2.Approval(action=action_pb2.RunAction(kind="tool.call", name="f"))
     pb.policy_decision.effect = policy_pb2.POLICY_EFFECT_REQUIRE_APPROVAL
-    request = wire.approval_request_from_pb(pb)
+    request = wire.approval_from_pb(pb).request
     assert request.request_id
     assert request.action.action_id
     assert before <= request.action.created_at <= request.created_at <= utc_now()
@@ -289,24 +348,50 @@ def test_a_missing_id_or_time_is_made() -> None:
 
 def test_the_epoch_is_a_time_and_not_a_missing_one() -> None:
     request = dataclasses.replace(FULL_REQUEST, created_at=EPOCH, expires_at=EPOCH)
-    assert wire.approval_request_from_pb(wire.approval_request_to_pb(request)) == request
+    assert wire.approval_from_pb(wire.approval_to_pb(Approval(request))).request == request
 
 
-@pytest.mark.parametrize("request_id", ["", " "])
-def test_an_answer_to_nothing_is_refused(request_id: str) -> None:
+@pytest.mark.parametrize("approval_id", ["", " "])
+def test_an_answer_to_nothing_is_refused(approval_id: str) -> None:
+    request = wire.answer_to_pb(FULL_ANSWER, "")
+    request.approval_id = approval_id
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.approval_decision_from_pb(pb2.ApprovalDecision(request_id=request_id, approved=True), "decision")
-    assert caught.value.field == "decision.request_id"
+        wire.answer_from_pb(request)
+    assert caught.value.field == "approval_id"
 
 
-def test_an_answer_that_does_not_say_yes_says_no() -> None:
-    assert wire.approval_decision_from_pb(pb2.ApprovalDecision(request_id="request")).approved is False
+@pytest.mark.parametrize("verdict", [approval_pb2.APPROVAL_VERDICT_UNSPECIFIED, 7])
+def test_an_answer_without_a_known_verdict_is_refused_and_a_recorded_one_is_no_approval(verdict: Any) -> None:
+    request = wire.answer_to_pb(FULL_ANSWER, "")
+    request.verdict = verdict
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.answer_from_pb(request)
+    assert caught.value.field == "verdict"
+    assert wire.approval_decision_from_pb(approval_pb2.ApprovalDecision(verdict=verdict), "a").approved is False
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        (payload_pb2.Payload(), "edited_arguments"),
+        (payload_pb2.Payload(json="[]"), "edited_arguments.json"),
+        (payload_pb2.Payload(json="{"), "edited_arguments.json"),
+        (payload_pb2.Payload(data=b"{}"), "edited_arguments"),
+    ],
+)
+def test_edited_arguments_that_are_no_json_object_are_refused(payload: payload_pb2.Payload, field: str) -> None:
+    request = wire.answer_to_pb(FULL_ANSWER, "")
+    request.edited_arguments.CopyFrom(payload)
+    with pytest.raises(InvalidArgumentError) as caught:
+        wire.answer_from_pb(request)
+    assert caught.value.field == field
 
 
 @pytest.mark.parametrize("edited", [None, {}, {"path": None}])
 def test_arguments_edited_away_are_not_arguments_left_alone(edited: dict[str, Any] | None) -> None:
     answer = ApprovalDecision(True, "request", edited_arguments=edited)
-    assert wire.approval_decision_from_pb(wire.approval_decision_to_pb(answer)).edited_arguments == edited
+    assert wire.approval_decision_from_pb(wire.approval_decision_to_pb(answer), "request").edited_arguments == edited
+    assert wire.answer_from_pb(wire.answer_to_pb(answer, "")).edited_arguments == edited
     assert ApprovalDecision.from_dict(answer.to_dict()).edited_arguments == edited
 
 

@@ -7,11 +7,12 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import agent_service_pb2, task_pb2
+from plgrpc.v1 import agent_service_pb2, payload_pb2, task_pb2
 from plgrpc.v1 import event_pb2 as pb
 from wire_values import (
     NOON,
     PAYLOADS,
+    as_written,
     events,
     fields_defined,
     fields_set,
@@ -52,6 +53,11 @@ relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[Health
 each_kind = pytest.mark.parametrize("kind", list(PAYLOADS), ids=lambda kind: kind.__name__)
 
 ENCODER = EventEncoder(task_id="task", run_id="run", session_id="session", agent_name="agent")
+
+
+def alone(payload: Any) -> ev.RunEvent:
+    """The event that `ENCODER` makes of a payload at the epoch."""
+    return ev.RunEvent(payload=payload, task_id="task", run_id="run", timestamp=iso_from_micros(0))
 
 
 def payload_field(event: pb.RunEvent) -> str:
@@ -110,14 +116,14 @@ def test_every_payload_comes_back_equal(kind: type, data: st.DataObject) -> None
     payload = data.draw(PAYLOADS[kind])
     event = unframe(ENCODER.frame(payload, 1, 0))
     assert payload_field(event) == wire._FIELDS[kind]
-    assert payload_from_pb(event) == payload
+    assert payload_from_pb(event) == as_written(alone(payload)).payload
 
 
 @each_kind
 def test_every_full_payload_comes_back_equal_and_of_its_class(kind: type) -> None:
     payload = full_payloads()[kind]
     back = payload_from_pb(unframe(ENCODER.frame(payload, 1, 0)))
-    assert back == payload
+    assert back == as_written(alone(payload)).payload
     assert type(back) is kind
 
 
@@ -136,7 +142,7 @@ def test_every_event_comes_back_equal_with_its_envelope(event: ev.RunEvent) -> N
         final=event.final,
         envelope=encode_envelope(event),
     )
-    summarized = replace(event, summary=event.summary or summary_of(event.payload))
+    summarized = replace(as_written(event), summary=event.summary or summary_of(event.payload))
     assert event_from_frame(frame) == summarized
     assert event_from_pb(pb.RunEvent.FromString(event_to_pb(event, moment).SerializeToString())) == summarized
     assert is_final(frame) is event.final
@@ -488,14 +494,14 @@ def test_a_log_that_is_read_says_what_its_writer_knew() -> None:
     facts = [payloads[ev.TaskSubmitted], *[each for kind, each in payloads.items() if kind is not ev.TaskSubmitted]]
     written, read = TaskFold("task"), TaskFold("task")
     written.agent_name = "agent"
-    frames = []
+    frames, about = [], encode_envelope(ev.RunEvent("", action_id="action"))
     for sequence, fact in enumerate(facts, 1):
-        frames.append(ENCODER.frame(fact, sequence, sequence * 1_000))
-        written.apply(fact, sequence, sequence * 1_000, "run")
+        frames.append(ENCODER.frame(fact, sequence, sequence * 1_000, envelope=about))
+        written.apply(fact, sequence, sequence * 1_000, "run", "action")
     replay(read, frames[:5])
     replay(read, frames[5:])
     for name in TaskFold.__slots__:
-        if name != "encoded":  # bytes that are kept for the next reading
+        if name not in ("encoded", "references"):  # bytes for the next reading; what later events may refer to
             assert getattr(read, name) == getattr(written, name), name
     assert read.to_task() == written.to_task()
 
@@ -534,9 +540,12 @@ def test_a_task_settles_when_it_ends_or_waits_for_someone(frame: bytes, settled:
         (pb.RunEvent(task_patched=pb.TaskPatched(flow_state_json="[]")), "task_patched.flow_state_json"),
         (pb.RunEvent(cancel_requested=pb.CancelRequested(metadata_json="1")), "cancel_requested.metadata_json"),
         (pb.RunEvent(action_requested=pb.ActionRequested()), "action_requested.action.kind"),
-        (pb.RunEvent(approval_required=pb.ApprovalRequired()), "approval_required.request.action.kind"),
-        (pb.RunEvent(approval_decided=pb.ApprovalDecided()), "approval_decided.decision.request_id"),
-        (pb.RunEvent(action_started=pb.ActionStarted(arguments_json="1")), "action_started.arguments_json"),
+        (pb.RunEvent(approval_required=pb.ApprovalRequired()), "approval_required.approval_id"),
+        (pb.RunEvent(approval_decided=pb.ApprovalDecided()), "approval_decided.approval_id"),
+        (
+            pb.RunEvent(action_started=pb.ActionStarted(edited_arguments=payload_pb2.Payload(json="1"))),
+            "action_started.edited_arguments.json",
+        ),
         (pb.RunEvent(action_ended=pb.ActionEnded(result={"json": "{"})), "action_ended.result.json"),
         (pb.RunEvent(action_ended=pb.ActionEnded(failure={"details": {"json": "{"}})), "action_ended.failure.details"),
         (pb.RunEvent(task_error=pb.TaskErrorReported(failure={"retry_delay": {"seconds": -1}})), "task_error.failure"),

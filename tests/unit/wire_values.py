@@ -1,5 +1,6 @@
 """Values for the tests of `wire`: arbitrary ones to travel there and back, and full ones that leave no field out."""
 
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import Message as PbMessage
@@ -241,10 +242,10 @@ policy_decisions = st.builds(
     PolicyDecision, st.sampled_from(PolicyEffect), texts, texts, st.lists(texts, max_size=2).map(tuple), objects
 )
 approval_requests = st.builds(
-    ApprovalRequest, actions, policy_decisions, maybe_names, names, times, objects, texts, st.none() | times
+    ApprovalRequest, actions, policy_decisions, maybe_names, spoken_names, times, objects, texts, st.none() | times
 )
 approval_decisions = st.builds(
-    ApprovalDecision, st.booleans(), spoken_names, texts, texts, objects, times, st.none() | objects, texts
+    ApprovalDecision, st.booleans(), spoken_names, texts, texts, objects, times, st.none() | objects
 )
 # The wire counts tools beside the system prompt, the model inside it: a manifest has at least as much of the latter.
 manifests = st.builds(
@@ -419,11 +420,11 @@ FULL_CONTEXT = RunContext(
     scopes=("pay", "read"),
 )
 FULL_ACTION = RunAction(
-    "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON
+    "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON, "call"
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True)
-FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS, "0" * 64)
+FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS)
 FULL_MANIFEST = ContextManifest(
     *("run", "session", "agent", "provider", "model"),
     *(100, 20, 30, 4),
@@ -470,7 +471,7 @@ def full_payloads() -> dict[type, Any]:
         ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation", "message/0"),
         ev.ActionPolicyEvaluated: ev.ActionPolicyEvaluated(FULL_VERDICT),
         ev.ApprovalRequired: ev.ApprovalRequired(FULL_REQUEST),
-        ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER),
+        ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER, "request id"),
         ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS, "delegation"),
         ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, "delegation", 7, FULL_USAGE),
         ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3),
@@ -487,6 +488,23 @@ def full_payloads() -> dict[type, Any]:
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
         dict: dict(FACTS),
     }
+
+
+def as_written(event: ev.RunEvent) -> ev.RunEvent:
+    """What is read of an event alone: a question names its action and no more."""
+    required = event.payload
+    if not isinstance(required, ev.ApprovalRequired):
+        return event
+    unknown = RunAction(ev.UNKNOWN_ACTION, ev.UNKNOWN_ACTION, action_id=event.action_id, created_at=event.timestamp)
+    request = replace(
+        required.request,
+        action=unknown,
+        policy_decision=PolicyDecision(PolicyEffect.REQUIRE_APPROVAL),
+        run_id=event.run_id or None,
+        task_id=event.task_id,
+        created_at=event.timestamp,
+    )
+    return replace(event, payload=ev.ApprovalRequired(request))
 
 
 def full_event(payload: Any) -> ev.RunEvent:

@@ -18,6 +18,7 @@ from plgrpc.v1 import (
     action_pb2,
     agent_card_pb2,
     agent_service_pb2,
+    approval_pb2,
     control_service_pb2,
     event_pb2,
     part_pb2,
@@ -369,10 +370,10 @@ def from_elsewhere() -> Iterator[Vector]:
     )
     yield Vector("wire.last_arm_counts", part_pb2.Part(), ["content", "text"], data=twice, is_usual=False)
     # One message field in two pieces, which a reader puts together.
-    pieces = (action_pb2.ApprovalRequest(request_id="r-1"), action_pb2.ApprovalRequest(task_id="t-1"))
-    merged = b"".join(length_delimited(1, piece.SerializeToString()) for piece in pieces)
-    paths = ["request.request_id", "request.task_id"]
-    yield Vector("wire.merged", action_pb2.Approval(), paths, data=merged, is_usual=False)
+    pieces = (action_pb2.RunAction(action_id="a-1"), action_pb2.RunAction(name="book"))
+    merged = b"".join(length_delimited(6, piece.SerializeToString()) for piece in pieces)
+    paths = ["action.action_id", "action.name"]
+    yield Vector("wire.merged", approval_pb2.Approval(), paths, data=merged, is_usual=False)
     zero = varint(2 << 3) + b"\x00" + length_delimited(5, b"")
     yield Vector("wire.defaults_written", event_pb2.RunEvent(), ["sequence", "event_type"], data=zero, is_usual=False)
     long_varint = varint(2 << 3) + b"\x87\x80\x80\x00"

@@ -175,7 +175,9 @@ func (b *toolbox) run(ctx context.Context, run *Run, call *pb.ToolCall) error {
 	actionID, summary := newID(), kind+" '"+call.GetToolName()+"'"
 	run.Emit(&pb.RunEvent{
 		EventType: "action.started", ActionId: actionID, Summary: summary,
-		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{Kind: kind, Name: call.GetToolName(), ArgumentsJson: call.GetArguments().GetJson()}},
+		Payload: &pb.RunEvent_ActionStarted{ActionStarted: &pb.ActionStarted{
+			Kind: kind, Name: call.GetToolName(), EditedArguments: call.GetArguments(),
+		}},
 	})
 	began := time.Now()
 	var result string

@@ -251,8 +251,7 @@ func answer(ctx context.Context, s *stage, taskID string, approved bool) error {
 		if err != nil {
 			return err
 		}
-		id := waiting[0].GetRequest().GetRequestId()
-		if err := expect("the watched approval", watched.GetRequest().GetRequestId(), id); err != nil {
+		if err := expect("the watched approval", watched.GetApprovalId(), waiting[0].GetApprovalId()); err != nil {
 			return err
 		}
 		break

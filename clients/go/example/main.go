@@ -68,8 +68,8 @@ func ask(ctx context.Context, registryURL string, trip wish, yes bool) error {
 		}
 		id = event.GetTaskId()
 		fmt.Println(line(event))
-		if question := event.GetApprovalRequired().GetRequest(); question != nil {
-			if err := decide(ctx, coordinator, question, yes); err != nil {
+		if event.GetApprovalRequired() != nil {
+			if err := decide(ctx, coordinator, event, yes); err != nil {
 				return err
 			}
 		}
@@ -110,22 +110,24 @@ func line(event *pb.RunEvent) string {
 	return fmt.Sprintf("%3d  %-20s %-12s %.120s", event.GetSequence(), event.GetEventType(), event.GetAgentName(), said)
 }
 
-// decide answers the question, unless somebody else does so meanwhile.
-func decide(ctx context.Context, agent *plgrpc.Client, question *pb.ApprovalRequest, yes bool) error {
-	reason := "-yes"
-	if !yes {
-		fmt.Printf("May %s run with %s? [y/n] ", question.GetAction().GetName(), question.GetAction().GetPayloadJson())
-		said, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-		yes, reason = strings.HasPrefix(strings.ToLower(said), "y"), "said at the terminal"
-	}
-	for approval, err := range agent.Approvals(ctx, &pb.ListApprovalsRequest{TaskId: question.GetTaskId()}) {
+// decide answers what the event asks for, unless somebody else does so meanwhile.
+func decide(ctx context.Context, agent *plgrpc.Client, event *pb.RunEvent, yes bool) error {
+	for approval, err := range agent.Approvals(ctx, &pb.ListApprovalsRequest{TaskId: event.GetTaskId()}) {
 		if err != nil {
 			return err
 		}
-		if approval.GetRequest().GetRequestId() == question.GetRequestId() {
-			_, err := agent.Respond(ctx, approval, yes, reason)
-			return err
+		if approval.GetApprovalId() != event.GetApprovalRequired().GetApprovalId() {
+			continue
 		}
+		reason := "-yes"
+		if !yes {
+			action := approval.GetAction()
+			fmt.Printf("May %s run with %s? [y/n] ", action.GetName(), action.GetPayload().GetJson())
+			said, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+			yes, reason = strings.HasPrefix(strings.ToLower(said), "y"), "said at the terminal"
+		}
+		_, err := agent.Respond(ctx, approval, yes, reason)
+		return err
 	}
 	return nil
 }

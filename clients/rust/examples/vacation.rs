@@ -9,7 +9,7 @@
 
 use std::env;
 
-use plgrpc_client::v1::{ApprovalRequest, ListApprovalsRequest, RunEvent, run_event::Payload};
+use plgrpc_client::v1::{self, ListApprovalsRequest, RunEvent, run_event::Payload};
 use plgrpc_client::{Client, Error, RegistryClient, Submission, text_of, url};
 
 #[tokio::main]
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", line(&event));
         if let Some(Payload::ApprovalRequired(required)) = event.payload {
             let says_yes = flags.iter().any(|flag| flag == "--yes");
-            decide(&coordinator, required.request.unwrap_or_default(), says_yes).await?;
+            decide(&coordinator, event.task_id, &required.approval_id, says_yes).await?;
         }
     }
     Ok(())
@@ -62,28 +62,32 @@ fn line(event: &RunEvent) -> String {
     )
 }
 
-/// Answers the question, unless somebody else does so meanwhile.
-async fn decide(agent: &Client, question: ApprovalRequest, says_yes: bool) -> Result<(), Error> {
-    let action = question.action.unwrap_or_default();
-    let (approved, reason) = if says_yes {
-        (true, "--yes")
-    } else {
-        eprint!("May {} run with {}? [y/n] ", action.name, action.payload_json);
-        let answer = std::io::stdin().lines().next().and_then(Result::ok).unwrap_or_default();
-        (answer.trim().eq_ignore_ascii_case("y"), "said at the terminal")
-    };
+/// Answers the approval with that id, unless somebody else does so meanwhile.
+async fn decide(agent: &Client, task_id: String, approval_id: &str, says_yes: bool) -> Result<(), Error> {
     let mut waiting = agent.approvals(ListApprovalsRequest {
-        task_id: question.task_id,
+        task_id,
         ..Default::default()
     });
     while let Some(approval) = waiting.try_next().await? {
-        if approval
-            .request
-            .as_ref()
-            .is_some_and(|request| request.request_id == question.request_id)
-        {
-            agent.respond(&approval, approved, reason).await?;
+        if approval.approval_id != approval_id {
+            continue;
         }
+        let (approved, reason) = if says_yes {
+            (true, "--yes")
+        } else {
+            let action = approval.action.clone().unwrap_or_default();
+            eprint!("May {} run with {}? [y/n] ", action.name, arguments(action.payload));
+            let answer = std::io::stdin().lines().next().and_then(Result::ok).unwrap_or_default();
+            (answer.trim().eq_ignore_ascii_case("y"), "said at the terminal")
+        };
+        agent.respond(&approval, approved, reason).await?;
     }
     Ok(())
+}
+
+fn arguments(payload: Option<v1::Payload>) -> String {
+    match payload.and_then(|payload| payload.value) {
+        Some(v1::payload::Value::Json(json)) => json,
+        _ => String::new(),
+    }
 }

@@ -74,16 +74,16 @@ impl Known {
                 self.snapshot = Some(snapshot);
                 return news;
             }
-            let pending = snapshot.iter().map(request_id).collect();
+            let pending = snapshot.iter().map(|approval| approval.approval_id.clone()).collect();
             let before = std::mem::replace(&mut self.pending, pending);
-            snapshot.retain(|approval| !before.contains(&request_id(approval)));
+            snapshot.retain(|approval| !before.contains(&approval.approval_id));
             news = snapshot;
         }
         for approval in &news {
             if approval.state() == ApprovalState::Pending {
-                self.pending.insert(request_id(approval));
+                self.pending.insert(approval.approval_id.clone());
             } else {
-                self.pending.remove(&request_id(approval));
+                self.pending.remove(&approval.approval_id);
             }
         }
         if position.revision > 0 {
@@ -91,9 +91,4 @@ impl Known {
         }
         news
     }
-}
-
-fn request_id(approval: &Approval) -> String {
-    let request = approval.request.as_ref();
-    request.map(|request| request.request_id.clone()).unwrap_or_default()
 }

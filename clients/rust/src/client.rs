@@ -12,8 +12,8 @@ use crate::events::Events;
 use crate::v1::agent_service_client::AgentServiceClient;
 use crate::v1::control_service_client::ControlServiceClient;
 use crate::v1::{
-    AgentCard, Approval, ApprovalDecision, CallToolRequest, CallToolResponse, CancelTaskRequest, DeltaMode,
-    GetAgentCardRequest, GetTaskRequest, ListApprovalsRequest, ListTasksRequest, ListToolsRequest,
+    AgentCard, Approval, ApprovalVerdict, CallToolRequest, CallToolResponse, CancelTaskRequest, DeltaMode,
+    GetAgentCardRequest, GetTaskRequest, ListApprovalsRequest, ListTasksRequest, ListToolsRequest, Payload,
     RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
     TaskView, Tool, WaitFor,
 };
@@ -299,7 +299,8 @@ impl Client {
     }
 
     /// Answers an approval as it was shown: what runs is what the caller has seen. The reason is one sentence for the
-    /// log. If the approval was answered before, nothing changes, and the response says so.
+    /// log. If somebody has answered before, nothing changes, and the response says so. After a cut the answer is repeated
+    /// under one request id, so it is never taken for that of somebody else.
     ///
     /// # Errors
     ///
@@ -310,11 +311,11 @@ impl Client {
         approved: bool,
         reason: impl Into<String>,
     ) -> Result<RespondApprovalResponse, Error> {
-        self.decide(approval, approved, reason.into(), String::new()).await
+        self.decide(approval, approved, reason.into(), None).await
     }
 
     /// Approves an approval with other arguments than those that were asked for: a JSON object as text, all of it. It is
-    /// for approvals whose request is `editable`.
+    /// for approvals whose `edit` is `ApprovalEdit::Arguments`.
     ///
     /// # Errors
     ///
@@ -326,7 +327,11 @@ impl Client {
         arguments: impl Into<String>,
         reason: impl Into<String>,
     ) -> Result<RespondApprovalResponse, Error> {
-        self.decide(approval, true, reason.into(), arguments.into()).await
+        let edited = Payload {
+            value: Some(crate::v1::payload::Value::Json(arguments.into())),
+            ..Default::default()
+        };
+        self.decide(approval, true, reason.into(), Some(edited)).await
     }
 
     async fn decide(
@@ -334,19 +339,21 @@ impl Client {
         approval: &Approval,
         approved: bool,
         reason: String,
-        edited_arguments_json: String,
+        edited_arguments: Option<Payload>,
     ) -> Result<RespondApprovalResponse, Error> {
-        let question = approval.request.clone().unwrap_or_default();
-        let decision = ApprovalDecision {
-            request_id: question.request_id,
-            approved,
-            reason,
-            fingerprint: question.action.unwrap_or_default().fingerprint,
-            edited_arguments_json,
-            ..Default::default()
+        let verdict = if approved {
+            ApprovalVerdict::Approve
+        } else {
+            ApprovalVerdict::Deny
         };
         let request = RespondApprovalRequest {
-            decision: Some(decision),
+            approval_id: approval.approval_id.clone(),
+            verdict: verdict.into(),
+            etag: approval.etag.clone(),
+            edited_arguments,
+            reason,
+            request_id: Uuid::new_v4().to_string(),
+            ..Default::default()
         };
         self.connection
             .unary(request, method!(self.control(), respond_approval))

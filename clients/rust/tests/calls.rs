@@ -2,6 +2,7 @@
 
 mod scripted;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -309,18 +310,10 @@ async fn deltas_come_beside_the_events() {
 }
 
 fn approval(id: &str, state: ApprovalState) -> Approval {
-    let action = RunAction {
-        fingerprint: "f".into(),
-        ..Default::default()
-    };
-    let request = ApprovalRequest {
-        request_id: id.into(),
-        task_id: "t".into(),
-        action: Some(action),
-        ..Default::default()
-    };
     Approval {
-        request: Some(request),
+        approval_id: id.into(),
+        etag: "e".into(),
+        task_id: "t".into(),
         state: state.into(),
         ..Default::default()
     }
@@ -377,19 +370,16 @@ async fn an_approval_may_change_the_arguments() {
         .await
         .unwrap();
     client.respond(&asked, false, "no").await.unwrap();
-    for (approved, arguments) in [(true, r#"{"nights": 2}"#), (false, "")] {
+    let nights = payload::Value::Json(r#"{"nights": 2}"#.into());
+    let mut request_ids = HashSet::new();
+    for (verdict, arguments) in [(ApprovalVerdict::Approve, Some(nights)), (ApprovalVerdict::Deny, None)] {
         let Asked::Respond(request) = place.next().await else {
             panic!()
         };
-        let decision = request.decision.unwrap();
-        assert_eq!(
-            (decision.request_id.as_str(), decision.fingerprint.as_str()),
-            ("a", "f")
-        );
-        assert_eq!(
-            (decision.approved, decision.edited_arguments_json.as_str()),
-            (approved, arguments)
-        );
+        assert_eq!((request.approval_id.as_str(), request.etag.as_str()), ("a", "e"));
+        assert_eq!(request.verdict(), verdict);
+        assert_eq!(request.edited_arguments.and_then(|payload| payload.value), arguments);
+        assert!(request_ids.insert(request.request_id));
     }
 }
 

@@ -49,7 +49,7 @@ function line({ sequence, agentName, eventType, summary, payload }: RunEvent): s
 
 async function approve(client: Client, taskId: string): Promise<void> {
   for (const approval of await client.approvals({ taskId })) {
-    console.log(`     approves ${approval.request?.action?.name}`);
+    console.log(`     approves ${approval.action?.name}`);
     await client.respond(approval, true, { reason: "the example says yes" });
   }
 }

@@ -26,23 +26,18 @@ export class KnownApprovals {
       if (!revision) {
         return [];
       }
-      news = this.#snapshot.filter((each) => !this.#pending.has(idOf(each)));
-      this.#pending = new Set(this.#snapshot.map(idOf));
+      news = this.#snapshot.filter((each) => !this.#pending.has(each.approvalId));
+      this.#pending = new Set(this.#snapshot.map((each) => each.approvalId));
       this.#snapshot = undefined;
     }
     for (const approval of news) {
       if (approval.state === ApprovalState.PENDING) {
-        this.#pending.add(idOf(approval));
+        this.#pending.add(approval.approvalId);
       } else {
-        this.#pending.delete(idOf(approval));
+        this.#pending.delete(approval.approvalId);
       }
     }
     this.revision = revision || this.revision;
     return news;
   }
-}
-
-/** The id by which an approval is answered. */
-export function idOf(approval: Approval): string {
-  return approval.request?.requestId ?? "";
 }

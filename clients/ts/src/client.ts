@@ -14,6 +14,7 @@ import {
   AgentService,
   type Approval,
   type ApprovalState,
+  ApprovalVerdict,
   type CallToolResponse,
   ControlService,
   type RespondApprovalResponse,
@@ -33,7 +34,7 @@ import {
   WaitFor,
 } from "@protolink-grpc/protocol";
 
-import { idOf, KnownApprovals } from "./approvals.js";
+import { KnownApprovals } from "./approvals.js";
 import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
 import { ProtolinkError } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
@@ -122,7 +123,7 @@ export interface ApprovalFilter {
 export interface ApprovalAnswer {
   /** Why, one sentence. */
   reason?: string;
-  /** Arguments to run with instead of those that were asked for, where the approval is `editable`. They are validated again. */
+  /** Arguments to run with instead of those that were asked for, where `edit` of the approval allows it. They are validated again. */
   editedArguments?: Record<string, unknown>;
   /** Further facts. */
   metadata?: Record<string, unknown>;
@@ -267,10 +268,10 @@ export class Client {
   }
 
   /**
-   * Answers an approval. A second answer changes nothing and says so (`alreadyDecided`); after a cut the first may be this one,
-   * whose response was lost: `approval.decision` in the response says what was decided.
+   * Answers an approval. Where somebody has answered before, nothing changes and the response says so (`alreadyDecided`). After a cut
+   * the answer is repeated under one request id, so it is never taken for that of somebody else.
    *
-   * @param approval - As {@link approvals} or {@link watchApprovals} shows it: the answer holds for the action that it shows.
+   * @param approval - As {@link approvals} or {@link watchApprovals} shows it: the answer holds for what it shows.
    */
   async respond(
     approval: Approval,
@@ -279,15 +280,15 @@ export class Client {
     options?: CallOptions,
   ): Promise<RespondApprovalResponse> {
     const { reason, editedArguments, metadata } = answer;
-    const decision = {
-      requestId: idOf(approval),
-      approved,
-      fingerprint: approval.request?.action?.fingerprint,
+    const request = {
+      approvalId: approval.approvalId,
+      verdict: approved ? ApprovalVerdict.APPROVE : ApprovalVerdict.DENY,
+      etag: approval.etag,
       reason,
-      editedArgumentsJson: editedArguments && jsonText(editedArguments),
+      editedArguments: editedArguments && { value: { case: "json" as const, value: jsonText(editedArguments) } },
       metadataJson: metadata && jsonText(metadata),
+      requestId: this.#newRequestId(),
     };
-    const request = { decision };
     return this.#caller.answer((call) => this.control.respondApproval(request, call), options);
   }
 

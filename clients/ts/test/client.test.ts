@@ -8,6 +8,7 @@ import {
   AgentService,
   ApprovalSchema,
   ApprovalState,
+  ApprovalVerdict,
   ControlService,
   type RunEventSchema,
   StopAt,
@@ -448,7 +449,7 @@ test("lists are fetched page by page", async () => {
 });
 
 test("a watch of approvals goes on after a cut from where it was, and shows nothing twice", async () => {
-  const approval = (requestId: string, state: ApprovalState) => ({ state, request: { requestId, taskId: "t-1" } });
+  const approval = (approvalId: string, state: ApprovalState) => ({ state, approvalId, taskId: "t-1" });
   const { PENDING, DENIED, APPROVED } = ApprovalState;
   const asked: bigint[] = [];
   const client = clientOf(
@@ -482,8 +483,8 @@ test("a watch of approvals goes on after a cut from where it was, and shows noth
     },
   );
   const told: string[] = [];
-  for await (const { request, state } of client.watchApprovals()) {
-    told.push(`${request?.requestId} ${ApprovalState[state]}`);
+  for await (const { approvalId, state } of client.watchApprovals()) {
+    told.push(`${approvalId} ${ApprovalState[state]}`);
     if (told.at(-1) === "a DENIED") {
       break;
     }
@@ -493,25 +494,32 @@ test("a watch of approvals goes on after a cut from where it was, and shows noth
   assert.deepEqual(asked, [0n, 0n, 11n, 11n, 15n]);
 });
 
-test("an approval is answered for the action that was shown, with other arguments where the caller has some", async () => {
+test("an approval is answered as it was shown, under one request id through cuts, with other arguments where the caller has some", async () => {
   const answers: unknown[] = [];
+  const requestIds: string[] = [];
   const client = clientOf(
     {},
     {
-      respondApproval({ decision }) {
-        const { requestId, approved, fingerprint, reason, editedArgumentsJson } = decision!;
-        answers.push([requestId, approved, fingerprint, reason, editedArgumentsJson]);
+      respondApproval({ approvalId, verdict, etag, reason, editedArguments, requestId }) {
+        requestIds.push(requestId);
+        if (requestIds.length === 1) {
+          throw cut();
+        }
+        answers.push([approvalId, ApprovalVerdict[verdict], etag, reason, editedArguments?.value.value]);
         return {};
       },
     },
   );
-  const approval = create(ApprovalSchema, { request: { requestId: "a", action: { fingerprint: "f" } } });
+  const approval = create(ApprovalSchema, { approvalId: "a", etag: "e" });
   await client.respond(approval, true, { reason: "cheaper", editedArguments: { nights: 3 } });
   await client.respond(approval, false);
   assert.deepEqual(answers, [
-    ["a", true, "f", "cheaper", '{"nights":3}'],
-    ["a", false, "f", "", ""],
+    ["a", "APPROVE", "e", "cheaper", '{"nights":3}'],
+    ["a", "DENY", "e", "", undefined],
   ]);
+  assert.equal(requestIds.length, 3);
+  assert.equal(requestIds[0], requestIds[1]);
+  assert.notEqual(requestIds[1], requestIds[2]);
 });
 
 test("the output of a task is its newest result", () => {

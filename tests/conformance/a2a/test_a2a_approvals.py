@@ -225,7 +225,8 @@ async def test_what_others_approve_goes_on_without_a_message_of_the_caller(super
 
 async def answered_by_boss(world: World, request_id: str) -> None:
     boss = AgentClient(url=world.agent.card.url, metadata=(("authorization", f"Bearer {BOSS}"),))
-    await boss.respond_approval(None, request_id, True)
+    (approval,) = [each for each in (await boss.list_approvals()).approvals if each.approval_id == request_id]
+    await boss.respond_approval(None, approval, True)
 
 
 async def test_the_boss_sees_no_task_of_others_over_a2a(supervised: World, binding: str) -> None:

@@ -158,7 +158,6 @@ messages![
     Approval,
     ApprovalDecided,
     ApprovalDecision,
-    ApprovalRequest,
     ApprovalRequired,
     Artifact,
     Budget,

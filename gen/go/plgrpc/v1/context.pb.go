@@ -53,7 +53,7 @@ type RunContext struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Authenticated principal that started the run. Set by the server.
 	Principal string `protobuf:"bytes,13,opt,name=principal,proto3" json:"principal,omitempty"`
-	// What the credentials of that principal allow. Set by the server.
+	// What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
 	Scopes        []string `protobuf:"bytes,14,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -263,10 +263,25 @@ func (x *WatchApprovalsResponse) GetPosition() *WatchPosition {
 }
 
 // RespondApprovalRequest carries the answer.
+// Next free number: 10.
 type RespondApprovalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer. Set by the caller. Required.
-	Decision      *ApprovalDecision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Approval that is answered. Set by the caller. Required.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// What is decided. Set by the caller. Required; a value that the server does not know is refused.
+	Verdict ApprovalVerdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=plgrpc.v1.ApprovalVerdict" json:"verdict,omitempty"`
+	// Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+	// where Approval.edit allows it. Unset changes nothing.
+	EditedArguments *Payload `protobuf:"bytes,4,opt,name=edited_arguments,json=editedArguments,proto3" json:"edited_arguments,omitempty"`
+	// Why, one sentence. Set by the caller. Empty means not stated.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+	// Empty means that a repetition is told that somebody has answered already.
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Further facts, a JSON object. Set by the caller. Empty means none.
+	MetadataJson  string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -301,11 +316,53 @@ func (*RespondApprovalRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *RespondApprovalRequest) GetDecision() *ApprovalDecision {
+func (x *RespondApprovalRequest) GetApprovalId() string {
 	if x != nil {
-		return x.Decision
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *RespondApprovalRequest) GetVerdict() ApprovalVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return ApprovalVerdict_APPROVAL_VERDICT_UNSPECIFIED
+}
+
+func (x *RespondApprovalRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *RespondApprovalRequest) GetEditedArguments() *Payload {
+	if x != nil {
+		return x.EditedArguments
 	}
 	return nil
+}
+
+func (x *RespondApprovalRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RespondApprovalRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RespondApprovalRequest) GetMetadataJson() string {
+	if x != nil {
+		return x.MetadataJson
+	}
+	return ""
 }
 
 // RespondApprovalResponse tells what became of it.
@@ -313,7 +370,7 @@ type RespondApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval after the call. Set by the server.
 	Approval *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
-	// Whether someone had answered before, so that this call changed nothing. Set by the server.
+	// Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
 	AlreadyDecided bool `protobuf:"varint,2,opt,name=already_decided,json=alreadyDecided,proto3" json:"already_decided,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1364,7 +1421,7 @@ var File_plgrpc_v1_control_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"\x9d\x01\n" +
+	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"\x9d\x01\n" +
 	"\x14ListApprovalsRequest\x120\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x18.plgrpc.v1.ApprovalStateR\x06states\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1b\n" +
@@ -1379,9 +1436,18 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x0eafter_revision\x18\x02 \x01(\x03R\rafterRevision\"\x87\x01\n" +
 	"\x16WatchApprovalsResponse\x121\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x13.plgrpc.v1.ApprovalR\tapprovals\x124\n" +
-	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03\"Q\n" +
-	"\x16RespondApprovalRequest\x127\n" +
-	"\bdecision\x18\x01 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\"s\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03\"\xaa\x02\n" +
+	"\x16RespondApprovalRequest\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x124\n" +
+	"\averdict\x18\x02 \x01(\x0e2\x1a.plgrpc.v1.ApprovalVerdictR\averdict\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12=\n" +
+	"\x10edited_arguments\x18\x04 \x01(\v2\x12.plgrpc.v1.PayloadR\x0feditedArguments\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12#\n" +
+	"\rmetadata_json\x18\a \x01(\tR\fmetadataJsonJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
+	"\"s\n" +
 	"\x17RespondApprovalResponse\x12/\n" +
 	"\bapproval\x18\x01 \x01(\v2\x13.plgrpc.v1.ApprovalR\bapproval\x12'\n" +
 	"\x0falready_decided\x18\x02 \x01(\bR\x0ealreadyDecided\"E\n" +
@@ -1510,7 +1576,7 @@ var file_plgrpc_v1_control_service_proto_goTypes = []any{
 	(ApprovalState)(0),              // 22: plgrpc.v1.ApprovalState
 	(*Approval)(nil),                // 23: plgrpc.v1.Approval
 	(*WatchPosition)(nil),           // 24: plgrpc.v1.WatchPosition
-	(*ApprovalDecision)(nil),        // 25: plgrpc.v1.ApprovalDecision
+	(ApprovalVerdict)(0),            // 25: plgrpc.v1.ApprovalVerdict
 	(*Payload)(nil),                 // 26: plgrpc.v1.Payload
 	(*Failure)(nil),                 // 27: plgrpc.v1.Failure
 	(*Tool)(nil),                    // 28: plgrpc.v1.Tool
@@ -1522,44 +1588,45 @@ var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	23, // 1: plgrpc.v1.ListApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
 	23, // 2: plgrpc.v1.WatchApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
 	24, // 3: plgrpc.v1.WatchApprovalsResponse.position:type_name -> plgrpc.v1.WatchPosition
-	25, // 4: plgrpc.v1.RespondApprovalRequest.decision:type_name -> plgrpc.v1.ApprovalDecision
-	23, // 5: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
-	26, // 6: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
-	27, // 7: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
-	10, // 8: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 9: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 10: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 11: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 12: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 13: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	28, // 14: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
-	29, // 15: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
-	30, // 16: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	0,  // 17: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	2,  // 18: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	4,  // 19: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	6,  // 20: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	8,  // 21: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
-	12, // 22: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	14, // 23: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	16, // 24: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	18, // 25: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	20, // 26: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	1,  // 27: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	3,  // 28: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	5,  // 29: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	7,  // 30: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	9,  // 31: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
-	13, // 32: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	15, // 33: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	17, // 34: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	19, // 35: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	21, // 36: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	27, // [27:37] is the sub-list for method output_type
-	17, // [17:27] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 4: plgrpc.v1.RespondApprovalRequest.verdict:type_name -> plgrpc.v1.ApprovalVerdict
+	26, // 5: plgrpc.v1.RespondApprovalRequest.edited_arguments:type_name -> plgrpc.v1.Payload
+	23, // 6: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
+	26, // 7: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
+	27, // 8: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
+	10, // 9: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 10: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 11: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 12: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	10, // 13: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	11, // 14: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	28, // 15: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
+	29, // 16: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
+	30, // 17: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
+	0,  // 18: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	2,  // 19: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	4,  // 20: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	6,  // 21: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	8,  // 22: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
+	12, // 23: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	14, // 24: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	16, // 25: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	18, // 26: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	20, // 27: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	1,  // 28: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	3,  // 29: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	5,  // 30: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	7,  // 31: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	9,  // 32: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
+	13, // 33: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	15, // 34: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	17, // 35: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	19, // 36: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	21, // 37: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1567,7 +1634,7 @@ func file_plgrpc_v1_control_service_proto_init() {
 	if File_plgrpc_v1_control_service_proto != nil {
 		return
 	}
-	file_plgrpc_v1_action_proto_init()
+	file_plgrpc_v1_approval_proto_init()
 	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_payload_proto_init()

@@ -51,9 +51,12 @@ type ControlServiceClient interface {
 	// each as it is now: a decision that was made while the reader was away is shown.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchApprovalsResponse], error)
-	// RespondApproval answers one. A second answer changes nothing and says so.
+	// RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+	// `request_id` is safe: it gets its first answer again.
 	//
-	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
 	RespondApproval(ctx context.Context, in *RespondApprovalRequest, opts ...grpc.CallOption) (*RespondApprovalResponse, error)
 	// GetRunReport returns the report of a run.
 	//
@@ -233,9 +236,12 @@ type ControlServiceServer interface {
 	// each as it is now: a decision that was made while the reader was away is shown.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(*WatchApprovalsRequest, grpc.ServerStreamingServer[WatchApprovalsResponse]) error
-	// RespondApproval answers one. A second answer changes nothing and says so.
+	// RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+	// `request_id` is safe: it gets its first answer again.
 	//
-	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
 	RespondApproval(context.Context, *RespondApprovalRequest) (*RespondApprovalResponse, error)
 	// GetRunReport returns the report of a run.
 	//

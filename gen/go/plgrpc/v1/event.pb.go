@@ -262,7 +262,11 @@ func (ActionOutcome) EnumDescriptor() ([]byte, []int) {
 // Rules for readers and writers:
 //
 //   - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
-//   - An event is stored and sent as the same bytes. So what an event says is seen by everybody who may read the task.
+//   - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
+//     (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
+//     owner alone; approvers see the approval, not the log.
+//   - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+//     begins in the middle of a log shows what it has.
 //   - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
 //     the payload.
 //   - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
@@ -858,7 +862,8 @@ type TaskSubmitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task as it was submitted, its messages and artifacts included. Set by the server.
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+	// Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+	// a version for each reader.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Request that submitted it. Set by the caller. Empty means none.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1506,6 +1511,12 @@ func (x *CancelRequested) GetMetadataJson() string {
 }
 
 // ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+//
+// A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
+// tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
+// last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
+// forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
+// payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
 type ActionRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The action. Set by the server.
@@ -1617,10 +1628,22 @@ func (x *ActionPolicyEvaluated) GetDecision() *PolicyDecision {
 }
 
 // ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+//
+// The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
+// again. ListApprovals has them together.
+// Next free number: 6.
 type ApprovalRequired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The question. Set by the server.
-	Request       *ApprovalRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Identifies the approval. Set by the server. Format: UUIDv7.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// Version of what is asked, as in Approval. Set by the server.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Whether the answer may bring other arguments. Set by the policy.
+	Edit ApprovalEdit `protobuf:"varint,3,opt,name=edit,proto3,enum=plgrpc.v1.ApprovalEdit" json:"edit,omitempty"`
+	// When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Further facts, a JSON object. Set by the server. Empty means none.
+	MetadataJson  string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1655,18 +1678,53 @@ func (*ApprovalRequired) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ApprovalRequired) GetRequest() *ApprovalRequest {
+func (x *ApprovalRequired) GetApprovalId() string {
 	if x != nil {
-		return x.Request
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalRequired) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *ApprovalRequired) GetEdit() ApprovalEdit {
+	if x != nil {
+		return x.Edit
+	}
+	return ApprovalEdit_APPROVAL_EDIT_UNSPECIFIED
+}
+
+func (x *ApprovalRequired) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
 	}
 	return nil
 }
 
+func (x *ApprovalRequired) GetMetadataJson() string {
+	if x != nil {
+		return x.MetadataJson
+	}
+	return ""
+}
+
 // ApprovalDecided is the answer. Type `approval.decided`.
+// Next free number: 5.
 type ApprovalDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Approval that is answered. Set by the server.
+	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// Where it stands now. Set by the server.
+	State ApprovalState `protobuf:"varint,2,opt,name=state,proto3,enum=plgrpc.v1.ApprovalState" json:"state,omitempty"`
 	// The answer. Set by the server.
-	Decision      *ApprovalDecision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision *ApprovalDecision `protobuf:"bytes,3,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Request that brought the answer. Set by the approver. Empty means none.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1701,6 +1759,20 @@ func (*ApprovalDecided) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
+func (x *ApprovalDecided) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *ApprovalDecided) GetState() ApprovalState {
+	if x != nil {
+		return x.State
+	}
+	return ApprovalState_APPROVAL_STATE_UNSPECIFIED
+}
+
 func (x *ApprovalDecided) GetDecision() *ApprovalDecision {
 	if x != nil {
 		return x.Decision
@@ -1708,17 +1780,26 @@ func (x *ApprovalDecided) GetDecision() *ApprovalDecision {
 	return nil
 }
 
+func (x *ApprovalDecided) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 // ActionStarted begins the side effect. Type `action.started`.
+// Next free number: 5.
 type ActionStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kind of the action. Set by the server.
-	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What is called. Set by the server.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// Delegated operation that it belongs to. Set by the server. Empty means none.
-	DelegationId  string `protobuf:"bytes,4,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
+	DelegationId string `protobuf:"bytes,1,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
+	// Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+	// the server. Unset means those of `action_requested`.
+	EditedArguments *Payload `protobuf:"bytes,2,opt,name=edited_arguments,json=editedArguments,proto3" json:"edited_arguments,omitempty"`
+	// Kind of the action, as in `action_requested`. Set by the server.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What is called, as in `action_requested`. Set by the server.
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1753,6 +1834,20 @@ func (*ActionStarted) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
+func (x *ActionStarted) GetDelegationId() string {
+	if x != nil {
+		return x.DelegationId
+	}
+	return ""
+}
+
+func (x *ActionStarted) GetEditedArguments() *Payload {
+	if x != nil {
+		return x.EditedArguments
+	}
+	return nil
+}
+
 func (x *ActionStarted) GetKind() string {
 	if x != nil {
 		return x.Kind
@@ -1763,20 +1858,6 @@ func (x *ActionStarted) GetKind() string {
 func (x *ActionStarted) GetName() string {
 	if x != nil {
 		return x.Name
-	}
-	return ""
-}
-
-func (x *ActionStarted) GetArgumentsJson() string {
-	if x != nil {
-		return x.ArgumentsJson
-	}
-	return ""
-}
-
-func (x *ActionStarted) GetDelegationId() string {
-	if x != nil {
-		return x.DelegationId
 	}
 	return ""
 }
@@ -2615,7 +2696,7 @@ var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa6\x10\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa6\x10\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2716,16 +2797,27 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\rdelegation_id\x18\x02 \x01(\tR\fdelegationId\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\tR\bposition\"N\n" +
 	"\x15ActionPolicyEvaluated\x125\n" +
-	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.PolicyDecisionR\bdecision\"H\n" +
-	"\x10ApprovalRequired\x124\n" +
-	"\arequest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ApprovalRequestR\arequest\"J\n" +
-	"\x0fApprovalDecided\x127\n" +
-	"\bdecision\x18\x01 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\"\x83\x01\n" +
-	"\rActionStarted\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
-	"\x0earguments_json\x18\x03 \x01(\tR\rargumentsJson\x12#\n" +
-	"\rdelegation_id\x18\x04 \x01(\tR\fdelegationId\"\xc7\x02\n" +
+	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.PolicyDecisionR\bdecision\"\xd6\x01\n" +
+	"\x10ApprovalRequired\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12+\n" +
+	"\x04edit\x18\x03 \x01(\x0e2\x17.plgrpc.v1.ApprovalEditR\x04edit\x12;\n" +
+	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x12#\n" +
+	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\"\xba\x01\n" +
+	"\x0fApprovalDecided\x12\x1f\n" +
+	"\vapproval_id\x18\x01 \x01(\tR\n" +
+	"approvalId\x12.\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x18.plgrpc.v1.ApprovalStateR\x05state\x127\n" +
+	"\bdecision\x18\x03 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\x9b\x01\n" +
+	"\rActionStarted\x12#\n" +
+	"\rdelegation_id\x18\x01 \x01(\tR\fdelegationId\x12=\n" +
+	"\x10edited_arguments\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadR\x0feditedArguments\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xc7\x02\n" +
 	"\vActionEnded\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
@@ -2865,13 +2957,14 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*Artifact)(nil),              // 36: plgrpc.v1.Artifact
 	(*RunAction)(nil),             // 37: plgrpc.v1.RunAction
 	(*PolicyDecision)(nil),        // 38: plgrpc.v1.PolicyDecision
-	(*ApprovalRequest)(nil),       // 39: plgrpc.v1.ApprovalRequest
-	(*ApprovalDecision)(nil),      // 40: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),               // 41: plgrpc.v1.Payload
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*ContextManifest)(nil),       // 43: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 44: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 45: plgrpc.v1.BudgetDecision
+	(ApprovalEdit)(0),             // 39: plgrpc.v1.ApprovalEdit
+	(ApprovalState)(0),            // 40: plgrpc.v1.ApprovalState
+	(*ApprovalDecision)(nil),      // 41: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 42: plgrpc.v1.Payload
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*ContextManifest)(nil),       // 44: plgrpc.v1.ContextManifest
+	(*ToolCall)(nil),              // 45: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 46: plgrpc.v1.BudgetDecision
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	29, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
@@ -2912,26 +3005,29 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	2,  // 35: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
 	37, // 36: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
 	38, // 37: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	39, // 38: plgrpc.v1.ApprovalRequired.request:type_name -> plgrpc.v1.ApprovalRequest
-	40, // 39: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	41, // 40: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
-	32, // 41: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
-	42, // 42: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
-	33, // 43: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
-	3,  // 44: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	43, // 45: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	33, // 46: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
-	42, // 47: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
-	44, // 48: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	45, // 49: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	32, // 50: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
-	42, // 51: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
-	41, // 52: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	39, // 38: plgrpc.v1.ApprovalRequired.edit:type_name -> plgrpc.v1.ApprovalEdit
+	29, // 39: plgrpc.v1.ApprovalRequired.expire_time:type_name -> google.protobuf.Timestamp
+	40, // 40: plgrpc.v1.ApprovalDecided.state:type_name -> plgrpc.v1.ApprovalState
+	41, // 41: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	42, // 42: plgrpc.v1.ActionStarted.edited_arguments:type_name -> plgrpc.v1.Payload
+	42, // 43: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	32, // 44: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	43, // 45: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
+	33, // 46: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
+	3,  // 47: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	44, // 48: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	33, // 49: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	43, // 50: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	45, // 51: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	46, // 52: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	32, // 53: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
+	43, // 54: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
+	42, // 55: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -2940,10 +3036,12 @@ func file_plgrpc_v1_event_proto_init() {
 		return
 	}
 	file_plgrpc_v1_action_proto_init()
+	file_plgrpc_v1_approval_proto_init()
 	file_plgrpc_v1_context_proto_init()
 	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_payload_proto_init()
+	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_task_proto_init()
 	file_plgrpc_v1_usage_proto_init()
 	file_plgrpc_v1_event_proto_msgTypes[0].OneofWrappers = []any{

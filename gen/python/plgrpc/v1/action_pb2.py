@@ -23,11 +23,12 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\x80\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x14\n\x0cpayload_json\x18\x04 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12&\n\tartifacts\x18\x06 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\"\x93\x01\n\x0ePolicyDecision\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\xab\x02\n\x0f\x41pprovalRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12$\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x32\n\x0fpolicy_decision\x18\x03 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x0f\n\x07task_id\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x10\n\x08\x65\x64itable\x18\t \x01(\x08\"\xd8\x01\n\x10\x41pprovalDecision\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61pproved\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_by\x18\x04 \x01(\t\x12/\n\x0b\x64\x65\x63ide_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1d\n\x15\x65\x64ited_arguments_json\x18\x06 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\"\x8f\x01\n\x08\x41pproval\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalRequest\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12-\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision*\xbd\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_APPROVED\x10\x02\x12\x19\n\x15\x41PPROVAL_STATE_DENIED\x10\x03\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\xa0\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12#\n\x07payload\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12&\n\tartifacts\x18\x06 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x0b \x01(\t\"\x93\x01\n\x0ePolicyDecision\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +36,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.action_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_APPROVALSTATE']._serialized_start=1193
-  _globals['_APPROVALSTATE']._serialized_end=1382
-  _globals['_RUNACTION']._serialized_start=117
-  _globals['_RUNACTION']._serialized_end=373
-  _globals['_POLICYDECISION']._serialized_start=376
-  _globals['_POLICYDECISION']._serialized_end=523
-  _globals['_APPROVALREQUEST']._serialized_start=526
-  _globals['_APPROVALREQUEST']._serialized_end=825
-  _globals['_APPROVALDECISION']._serialized_start=828
-  _globals['_APPROVALDECISION']._serialized_end=1044
-  _globals['_APPROVAL']._serialized_start=1047
-  _globals['_APPROVAL']._serialized_end=1190
+  _globals['_RUNACTION']._serialized_start=142
+  _globals['_RUNACTION']._serialized_end=430
+  _globals['_POLICYDECISION']._serialized_start=433
+  _globals['_POLICYDECISION']._serialized_end=580
 # @@protoc_insertion_point(module_scope)

@@ -99,7 +99,7 @@ class RunContext(_message.Message):
 
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the credentials of that principal allow. Set by the server."""
+        """What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it."""
 
     def __init__(
         self,

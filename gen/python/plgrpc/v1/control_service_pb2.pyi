@@ -7,7 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from plgrpc.v1 import action_pb2 as _action_pb2
+from plgrpc.v1 import approval_pb2 as _approval_pb2
 from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
@@ -41,13 +41,13 @@ class ListApprovalsRequest(_message.Message):
     page_token: _builtins.str
     """Token of the page. Set by the caller, from an earlier answer. Empty means the first."""
     @_builtins.property
-    def states(self) -> _containers.RepeatedScalarFieldContainer[_action_pb2.ApprovalState.ValueType]:
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_approval_pb2.ApprovalState.ValueType]:
         """Only approvals in one of these states. Set by the caller. Empty means pending."""
 
     def __init__(
         self,
         *,
-        states: _abc.Iterable[_action_pb2.ApprovalState.ValueType] | None = ...,
+        states: _abc.Iterable[_approval_pb2.ApprovalState.ValueType] | None = ...,
         task_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
@@ -71,13 +71,13 @@ class ListApprovalsResponse(_message.Message):
     next_page_token: _builtins.str
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     @_builtins.property
-    def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.Approval]:
+    def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
         """Approvals, oldest first. Set by the server."""
 
     def __init__(
         self,
         *,
-        approvals: _abc.Iterable[_action_pb2.Approval] | None = ...,
+        approvals: _abc.Iterable[_approval_pb2.Approval] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -125,7 +125,7 @@ class WatchApprovalsResponse(_message.Message):
     APPROVALS_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.Approval]:
+    def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
         """Approvals that are new or changed, in the order of their latest changes. Set by the server."""
 
     @_builtins.property
@@ -135,7 +135,7 @@ class WatchApprovalsResponse(_message.Message):
     def __init__(
         self,
         *,
-        approvals: _abc.Iterable[_action_pb2.Approval] | None = ...,
+        approvals: _abc.Iterable[_approval_pb2.Approval] | None = ...,
         position: _watch_pb2.WatchPosition | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
@@ -148,23 +148,53 @@ Global___WatchApprovalsResponse: _TypeAlias = WatchApprovalsResponse  # noqa: Y0
 
 @_typing.final
 class RespondApprovalRequest(_message.Message):
-    """RespondApprovalRequest carries the answer."""
+    """RespondApprovalRequest carries the answer.
+    Next free number: 10.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DECISION_FIELD_NUMBER: _builtins.int
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    EDITED_ARGUMENTS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    METADATA_JSON_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """Approval that is answered. Set by the caller. Required."""
+    verdict: _approval_pb2.ApprovalVerdict.ValueType
+    """What is decided. Set by the caller. Required; a value that the server does not know is refused."""
+    etag: _builtins.str
+    """Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial."""
+    reason: _builtins.str
+    """Why, one sentence. Set by the caller. Empty means not stated."""
+    request_id: _builtins.str
+    """Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+    Empty means that a repetition is told that somebody has answered already.
+    """
+    metadata_json: _builtins.str
+    """Further facts, a JSON object. Set by the caller. Empty means none."""
     @_builtins.property
-    def decision(self) -> _action_pb2.ApprovalDecision:
-        """The answer. Set by the caller. Required."""
+    def edited_arguments(self) -> _payload_pb2.Payload:
+        """Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+        where Approval.edit allows it. Unset changes nothing.
+        """
 
     def __init__(
         self,
         *,
-        decision: _action_pb2.ApprovalDecision | None = ...,
+        approval_id: _builtins.str = ...,
+        verdict: _approval_pb2.ApprovalVerdict.ValueType = ...,
+        etag: _builtins.str = ...,
+        edited_arguments: _payload_pb2.Payload | None = ...,
+        reason: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        metadata_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["edited_arguments", b"edited_arguments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "edited_arguments", b"edited_arguments", "etag", b"etag", "metadata_json", b"metadata_json", "reason", b"reason", "request_id", b"request_id", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -179,15 +209,15 @@ class RespondApprovalResponse(_message.Message):
     APPROVAL_FIELD_NUMBER: _builtins.int
     ALREADY_DECIDED_FIELD_NUMBER: _builtins.int
     already_decided: _builtins.bool
-    """Whether someone had answered before, so that this call changed nothing. Set by the server."""
+    """Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server."""
     @_builtins.property
-    def approval(self) -> _action_pb2.Approval:
+    def approval(self) -> _approval_pb2.Approval:
         """The approval after the call. Set by the server."""
 
     def __init__(
         self,
         *,
-        approval: _action_pb2.Approval | None = ...,
+        approval: _approval_pb2.Approval | None = ...,
         already_decided: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval"]  # noqa: Y015

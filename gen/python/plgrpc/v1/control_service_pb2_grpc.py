@@ -116,9 +116,12 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RespondApproval(self, request, context):
-        """RespondApproval answers one. A second answer changes nothing and says so.
+        """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+        `request_id` is safe: it gets its first answer again.
 
-        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+        `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,9 +49,12 @@ class ControlServiceStub:
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]
-    """RespondApproval answers one. A second answer changes nothing and says so.
+    """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+    `request_id` is safe: it gets its first answer again.
 
-    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+    `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
     """
     GetRunReport: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]
     """GetRunReport returns the report of a run.
@@ -114,9 +117,12 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _aio.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]  # type: ignore[assignment]
-    """RespondApproval answers one. A second answer changes nothing and says so.
+    """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+    `request_id` is safe: it gets its first answer again.
 
-    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+    `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
     """
     GetRunReport: _aio.UnaryUnaryMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]  # type: ignore[assignment]
     """GetRunReport returns the report of a run.
@@ -194,9 +200,12 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.RespondApprovalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.RespondApprovalResponse, _abc.Awaitable[_control_service_pb2.RespondApprovalResponse]]:
-        """RespondApproval answers one. A second answer changes nothing and says so.
+        """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+        `request_id` is safe: it gets its first answer again.
 
-        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+        `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
         """
 
     @_abc_1.abstractmethod

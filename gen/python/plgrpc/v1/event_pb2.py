@@ -25,15 +25,17 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from plgrpc.v1 import action_pb2 as plgrpc_dot_v1_dot_action__pb2
+from plgrpc.v1 import approval_pb2 as plgrpc_dot_v1_dot_approval__pb2
 from plgrpc.v1 import context_pb2 as plgrpc_dot_v1_dot_context__pb2
 from plgrpc.v1 import failure_pb2 as plgrpc_dot_v1_dot_failure__pb2
 from plgrpc.v1 import part_pb2 as plgrpc_dot_v1_dot_part__pb2
 from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
+from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa6\x0c\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x10\n\x08trace_id\x18\x10 \x01(\t\x12\x0f\n\x07span_id\x18\x11 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x12 \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x12\x33\n\x0fllm_call_failed\x18T \x01(\x0b\x32\x18.plgrpc.v1.LlmCallFailedH\x00\x12\x38\n\x11\x63ontext_compacted\x18U \x01(\x0b\x32\x1b.plgrpc.v1.ContextCompactedH\x00\x42\t\n\x07payloadJ\x04\x08\x14\x10@\"U\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xe9\x01\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12 \n\x03run\x18\x05 \x01(\x0b\x32\x13.plgrpc.v1.RunStart\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\"\x9e\x01\n\x08RunStart\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12!\n\x06worker\x18\x04 \x01(\x0b\x32\x11.plgrpc.v1.Worker\x12\x12\n\nlog_format\x18\x05 \x01(\x05\"5\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"`\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\t\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"?\n\x10\x41pprovalRequired\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalRequest\"@\n\x0f\x41pprovalDecided\x12-\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\"Z\n\rActionStarted\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rdelegation_id\x18\x04 \x01(\t\"\x82\x02\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1f\n\x05usage\x18\x07 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcome\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\x84\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmetrics_json\x18\x08 \x01(\t\x12\'\n\ntool_calls\x18\t \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\n \x01(\t\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"\xc6\x01\n\rLlmCallFailed\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x12\n\nwill_retry\x18\x07 \x01(\x08\x12+\n\x08\x64uration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"b\n\x10\x43ontextCompacted\x12\x15\n\rbefore_tokens\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x02 \x01(\x03\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\"2\n\x0b\x43ustomEvent\x12#\n\x07payload\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Payload\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*p\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa6\x0c\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x18\n\x10parent_action_id\x18\t \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x10\n\x08trace_id\x18\x10 \x01(\t\x12\x0f\n\x07span_id\x18\x11 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x12 \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x12\x33\n\x0fllm_call_failed\x18T \x01(\x0b\x32\x18.plgrpc.v1.LlmCallFailedH\x00\x12\x38\n\x11\x63ontext_compacted\x18U \x01(\x0b\x32\x1b.plgrpc.v1.ContextCompactedH\x00\x42\t\n\x07payloadJ\x04\x08\x14\x10@\"U\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xe9\x01\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12 \n\x03run\x18\x05 \x01(\x0b\x32\x13.plgrpc.v1.RunStart\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\"\x9e\x01\n\x08RunStart\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12!\n\x06worker\x18\x04 \x01(\x0b\x32\x11.plgrpc.v1.Worker\x12\x12\n\nlog_format\x18\x05 \x01(\x05\"5\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"`\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x15\n\rdelegation_id\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\t\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"\xa4\x01\n\x10\x41pprovalRequired\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12%\n\x04\x65\x64it\x18\x03 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\"\x92\x01\n\x0f\x41pprovalDecided\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12-\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"p\n\rActionStarted\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12,\n\x10\x65\x64ited_arguments\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"\x82\x02\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rdelegation_id\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1f\n\x05usage\x18\x07 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcome\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\x84\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmetrics_json\x18\x08 \x01(\t\x12\'\n\ntool_calls\x18\t \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\n \x01(\t\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"\xc6\x01\n\rLlmCallFailed\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x12\n\nwill_retry\x18\x07 \x01(\x08\x12+\n\x08\x64uration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"b\n\x10\x43ontextCompacted\x12\x15\n\rbefore_tokens\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x02 \x01(\x03\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\"2\n\x0b\x43ustomEvent\x12#\n\x07payload\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Payload\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*p\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,62 +43,62 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.event_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_SEVERITY']._serialized_start=4585
-  _globals['_SEVERITY']._serialized_end=4682
-  _globals['_RUNCAUSE']._serialized_start=4684
-  _globals['_RUNCAUSE']._serialized_end=4796
-  _globals['_ERROREFFECT']._serialized_start=4798
-  _globals['_ERROREFFECT']._serialized_end=4892
-  _globals['_ACTIONOUTCOME']._serialized_start=4895
-  _globals['_ACTIONOUTCOME']._serialized_end=5084
-  _globals['_RUNEVENT']._serialized_start=268
-  _globals['_RUNEVENT']._serialized_end=1842
-  _globals['_TASKSUBMITTED']._serialized_start=1844
-  _globals['_TASKSUBMITTED']._serialized_end=1929
-  _globals['_TASKSTATUSCHANGED']._serialized_start=1932
-  _globals['_TASKSTATUSCHANGED']._serialized_end=2165
-  _globals['_RUNSTART']._serialized_start=2168
-  _globals['_RUNSTART']._serialized_end=2326
-  _globals['_WORKER']._serialized_start=2328
-  _globals['_WORKER']._serialized_end=2381
-  _globals['_TASKMESSAGESADDED']._serialized_start=2383
-  _globals['_TASKMESSAGESADDED']._serialized_end=2460
-  _globals['_TASKARTIFACTUPDATED']._serialized_start=2462
-  _globals['_TASKARTIFACTUPDATED']._serialized_end=2558
-  _globals['_TASKPATCHED']._serialized_start=2560
-  _globals['_TASKPATCHED']._serialized_end=2621
-  _globals['_TASKPROGRESS']._serialized_start=2623
-  _globals['_TASKPROGRESS']._serialized_end=2690
-  _globals['_TASKERRORREPORTED']._serialized_start=2692
-  _globals['_TASKERRORREPORTED']._serialized_end=2788
-  _globals['_CANCELREQUESTED']._serialized_start=2790
-  _globals['_CANCELREQUESTED']._serialized_end=2868
-  _globals['_ACTIONREQUESTED']._serialized_start=2870
-  _globals['_ACTIONREQUESTED']._serialized_end=2966
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=2968
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=3036
-  _globals['_APPROVALREQUIRED']._serialized_start=3038
-  _globals['_APPROVALREQUIRED']._serialized_end=3101
-  _globals['_APPROVALDECIDED']._serialized_start=3103
-  _globals['_APPROVALDECIDED']._serialized_end=3167
-  _globals['_ACTIONSTARTED']._serialized_start=3169
-  _globals['_ACTIONSTARTED']._serialized_end=3259
-  _globals['_ACTIONENDED']._serialized_start=3262
-  _globals['_ACTIONENDED']._serialized_end=3520
-  _globals['_CONTEXTPREPARED']._serialized_start=3522
-  _globals['_CONTEXTPREPARED']._serialized_end=3599
-  _globals['_LLMCALLSTARTED']._serialized_start=3601
-  _globals['_LLMCALLSTARTED']._serialized_end=3717
-  _globals['_LLMCALLCOMPLETED']._serialized_start=3720
-  _globals['_LLMCALLCOMPLETED']._serialized_end=3980
-  _globals['_BUDGETREPORTED']._serialized_start=3982
-  _globals['_BUDGETREPORTED']._serialized_end=4043
-  _globals['_LLMCALLFAILED']._serialized_start=4046
-  _globals['_LLMCALLFAILED']._serialized_end=4244
-  _globals['_CONTEXTCOMPACTED']._serialized_start=4246
-  _globals['_CONTEXTCOMPACTED']._serialized_end=4344
-  _globals['_CUSTOMEVENT']._serialized_start=4346
-  _globals['_CUSTOMEVENT']._serialized_end=4396
-  _globals['_DELTA']._serialized_start=4399
-  _globals['_DELTA']._serialized_end=4583
+  _globals['_SEVERITY']._serialized_start=4842
+  _globals['_SEVERITY']._serialized_end=4939
+  _globals['_RUNCAUSE']._serialized_start=4941
+  _globals['_RUNCAUSE']._serialized_end=5053
+  _globals['_ERROREFFECT']._serialized_start=5055
+  _globals['_ERROREFFECT']._serialized_end=5149
+  _globals['_ACTIONOUTCOME']._serialized_start=5152
+  _globals['_ACTIONOUTCOME']._serialized_end=5341
+  _globals['_RUNEVENT']._serialized_start=318
+  _globals['_RUNEVENT']._serialized_end=1892
+  _globals['_TASKSUBMITTED']._serialized_start=1894
+  _globals['_TASKSUBMITTED']._serialized_end=1979
+  _globals['_TASKSTATUSCHANGED']._serialized_start=1982
+  _globals['_TASKSTATUSCHANGED']._serialized_end=2215
+  _globals['_RUNSTART']._serialized_start=2218
+  _globals['_RUNSTART']._serialized_end=2376
+  _globals['_WORKER']._serialized_start=2378
+  _globals['_WORKER']._serialized_end=2431
+  _globals['_TASKMESSAGESADDED']._serialized_start=2433
+  _globals['_TASKMESSAGESADDED']._serialized_end=2510
+  _globals['_TASKARTIFACTUPDATED']._serialized_start=2512
+  _globals['_TASKARTIFACTUPDATED']._serialized_end=2608
+  _globals['_TASKPATCHED']._serialized_start=2610
+  _globals['_TASKPATCHED']._serialized_end=2671
+  _globals['_TASKPROGRESS']._serialized_start=2673
+  _globals['_TASKPROGRESS']._serialized_end=2740
+  _globals['_TASKERRORREPORTED']._serialized_start=2742
+  _globals['_TASKERRORREPORTED']._serialized_end=2838
+  _globals['_CANCELREQUESTED']._serialized_start=2840
+  _globals['_CANCELREQUESTED']._serialized_end=2918
+  _globals['_ACTIONREQUESTED']._serialized_start=2920
+  _globals['_ACTIONREQUESTED']._serialized_end=3016
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=3018
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=3086
+  _globals['_APPROVALREQUIRED']._serialized_start=3089
+  _globals['_APPROVALREQUIRED']._serialized_end=3253
+  _globals['_APPROVALDECIDED']._serialized_start=3256
+  _globals['_APPROVALDECIDED']._serialized_end=3402
+  _globals['_ACTIONSTARTED']._serialized_start=3404
+  _globals['_ACTIONSTARTED']._serialized_end=3516
+  _globals['_ACTIONENDED']._serialized_start=3519
+  _globals['_ACTIONENDED']._serialized_end=3777
+  _globals['_CONTEXTPREPARED']._serialized_start=3779
+  _globals['_CONTEXTPREPARED']._serialized_end=3856
+  _globals['_LLMCALLSTARTED']._serialized_start=3858
+  _globals['_LLMCALLSTARTED']._serialized_end=3974
+  _globals['_LLMCALLCOMPLETED']._serialized_start=3977
+  _globals['_LLMCALLCOMPLETED']._serialized_end=4237
+  _globals['_BUDGETREPORTED']._serialized_start=4239
+  _globals['_BUDGETREPORTED']._serialized_end=4300
+  _globals['_LLMCALLFAILED']._serialized_start=4303
+  _globals['_LLMCALLFAILED']._serialized_end=4501
+  _globals['_CONTEXTCOMPACTED']._serialized_start=4503
+  _globals['_CONTEXTCOMPACTED']._serialized_end=4601
+  _globals['_CUSTOMEVENT']._serialized_start=4603
+  _globals['_CUSTOMEVENT']._serialized_end=4653
+  _globals['_DELTA']._serialized_start=4656
+  _globals['_DELTA']._serialized_end=4840
 # @@protoc_insertion_point(module_scope)

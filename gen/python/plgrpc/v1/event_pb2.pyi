@@ -11,10 +11,12 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import action_pb2 as _action_pb2
+from plgrpc.v1 import approval_pb2 as _approval_pb2
 from plgrpc.v1 import context_pb2 as _context_pb2
 from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
+from plgrpc.v1 import policy_pb2 as _policy_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
 from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
@@ -151,7 +153,11 @@ class RunEvent(_message.Message):
     Rules for readers and writers:
 
     - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
-    - An event is stored and sent as the same bytes. So what an event says is seen by everybody who may read the task.
+    - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
+      (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
+      owner alone; approvers see the approval, not the log.
+    - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+      begins in the middle of a log shows what it has.
     - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
       the payload.
     - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
@@ -396,7 +402,9 @@ class TaskSubmitted(_message.Message):
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     principal: _builtins.str
-    """Principal that owns the task. Set by the server. Everybody who may read the log sees it."""
+    """Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+    a version for each reader.
+    """
     request_id: _builtins.str
     """Request that submitted it. Set by the caller. Empty means none."""
     @_builtins.property
@@ -717,7 +725,14 @@ Global___CancelRequested: _TypeAlias = CancelRequested  # noqa: Y015
 
 @_typing.final
 class ActionRequested(_message.Message):
-    """ActionRequested shows a prepared action before policy looks at it. Type `action.requested`."""
+    """ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+
+    A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
+    tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
+    last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
+    forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
+    payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -775,23 +790,44 @@ Global___ActionPolicyEvaluated: _TypeAlias = ActionPolicyEvaluated  # noqa: Y015
 
 @_typing.final
 class ApprovalRequired(_message.Message):
-    """ApprovalRequired is in the log before anyone is asked. Type `approval.required`."""
+    """ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+
+    The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
+    again. ListApprovals has them together.
+    Next free number: 6.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: _builtins.int
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    EDIT_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    METADATA_JSON_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """Identifies the approval. Set by the server. Format: UUIDv7."""
+    etag: _builtins.str
+    """Version of what is asked, as in Approval. Set by the server."""
+    edit: _policy_pb2.ApprovalEdit.ValueType
+    """Whether the answer may bring other arguments. Set by the policy."""
+    metadata_json: _builtins.str
+    """Further facts, a JSON object. Set by the server. Empty means none."""
     @_builtins.property
-    def request(self) -> _action_pb2.ApprovalRequest:
-        """The question. Set by the server."""
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When the question goes stale and counts as denied, UTC. Set by the server. Unset means never."""
 
     def __init__(
         self,
         *,
-        request: _action_pb2.ApprovalRequest | None = ...,
+        approval_id: _builtins.str = ...,
+        etag: _builtins.str = ...,
+        edit: _policy_pb2.ApprovalEdit.ValueType = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        metadata_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "edit", b"edit", "etag", b"etag", "expire_time", b"expire_time", "metadata_json", b"metadata_json"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -799,23 +835,37 @@ Global___ApprovalRequired: _TypeAlias = ApprovalRequired  # noqa: Y015
 
 @_typing.final
 class ApprovalDecided(_message.Message):
-    """ApprovalDecided is the answer. Type `approval.decided`."""
+    """ApprovalDecided is the answer. Type `approval.decided`.
+    Next free number: 5.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """Approval that is answered. Set by the server."""
+    state: _approval_pb2.ApprovalState.ValueType
+    """Where it stands now. Set by the server."""
+    request_id: _builtins.str
+    """Request that brought the answer. Set by the approver. Empty means none."""
     @_builtins.property
-    def decision(self) -> _action_pb2.ApprovalDecision:
+    def decision(self) -> _approval_pb2.ApprovalDecision:
         """The answer. Set by the server."""
 
     def __init__(
         self,
         *,
-        decision: _action_pb2.ApprovalDecision | None = ...,
+        approval_id: _builtins.str = ...,
+        state: _approval_pb2.ApprovalState.ValueType = ...,
+        decision: _approval_pb2.ApprovalDecision | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "decision", b"decision", "request_id", b"request_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -823,33 +873,39 @@ Global___ApprovalDecided: _TypeAlias = ApprovalDecided  # noqa: Y015
 
 @_typing.final
 class ActionStarted(_message.Message):
-    """ActionStarted begins the side effect. Type `action.started`."""
+    """ActionStarted begins the side effect. Type `action.started`.
+    Next free number: 5.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    DELEGATION_ID_FIELD_NUMBER: _builtins.int
+    EDITED_ARGUMENTS_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
-    DELEGATION_ID_FIELD_NUMBER: _builtins.int
-    kind: _builtins.str
-    """Kind of the action. Set by the server."""
-    name: _builtins.str
-    """What is called. Set by the server."""
-    arguments_json: _builtins.str
-    """Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded."""
     delegation_id: _builtins.str
     """Delegated operation that it belongs to. Set by the server. Empty means none."""
+    kind: _builtins.str
+    """Kind of the action, as in `action_requested`. Set by the server."""
+    name: _builtins.str
+    """What is called, as in `action_requested`. Set by the server."""
+    @_builtins.property
+    def edited_arguments(self) -> _payload_pb2.Payload:
+        """Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+        the server. Unset means those of `action_requested`.
+        """
+
     def __init__(
         self,
         *,
+        delegation_id: _builtins.str = ...,
+        edited_arguments: _payload_pb2.Payload | None = ...,
         kind: _builtins.str = ...,
         name: _builtins.str = ...,
-        arguments_json: _builtins.str = ...,
-        delegation_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["edited_arguments", b"edited_arguments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "delegation_id", b"delegation_id", "kind", b"kind", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "edited_arguments", b"edited_arguments", "kind", b"kind", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

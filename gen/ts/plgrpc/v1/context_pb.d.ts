@@ -103,7 +103,7 @@ export declare type RunContext = Message<"plgrpc.v1.RunContext"> & {
   principal: string;
 
   /**
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    *
    * @generated from field: repeated string scopes = 14;
    */

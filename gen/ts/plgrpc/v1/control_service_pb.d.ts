@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Approval, ApprovalDecision, ApprovalState } from "./action_pb.js";
+import type { Approval, ApprovalState, ApprovalVerdict } from "./approval_pb.js";
 import type { WatchPosition } from "./watch_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { Failure } from "./failure_pb.js";
@@ -143,16 +143,61 @@ export declare const WatchApprovalsResponseSchema: GenMessage<WatchApprovalsResp
 
 /**
  * RespondApprovalRequest carries the answer.
+ * Next free number: 10.
  *
  * @generated from message plgrpc.v1.RespondApprovalRequest
  */
 export declare type RespondApprovalRequest = Message<"plgrpc.v1.RespondApprovalRequest"> & {
   /**
-   * The answer. Set by the caller. Required.
+   * Approval that is answered. Set by the caller. Required.
    *
-   * @generated from field: plgrpc.v1.ApprovalDecision decision = 1;
+   * @generated from field: string approval_id = 1;
    */
-  decision?: ApprovalDecision | undefined;
+  approvalId: string;
+
+  /**
+   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   *
+   * @generated from field: plgrpc.v1.ApprovalVerdict verdict = 2;
+   */
+  verdict: ApprovalVerdict;
+
+  /**
+   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   *
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+
+  /**
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
+   *
+   * @generated from field: plgrpc.v1.Payload edited_arguments = 4;
+   */
+  editedArguments?: Payload | undefined;
+
+  /**
+   * Why, one sentence. Set by the caller. Empty means not stated.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+   * Empty means that a repetition is told that somebody has answered already.
+   *
+   * @generated from field: string request_id = 6;
+   */
+  requestId: string;
+
+  /**
+   * Further facts, a JSON object. Set by the caller. Empty means none.
+   *
+   * @generated from field: string metadata_json = 7;
+   */
+  metadataJson: string;
 };
 
 /**
@@ -175,7 +220,7 @@ export declare type RespondApprovalResponse = Message<"plgrpc.v1.RespondApproval
   approval?: Approval | undefined;
 
   /**
-   * Whether someone had answered before, so that this call changed nothing. Set by the server.
+   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
    *
    * @generated from field: bool already_decided = 2;
    */
@@ -746,9 +791,12 @@ export declare const ControlService: GenService<{
     output: typeof WatchApprovalsResponseSchema;
   },
   /**
-   * RespondApproval answers one. A second answer changes nothing and says so.
+   * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+   * `request_id` is safe: it gets its first answer again.
    *
-   * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+   * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+   * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+   * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
    *
    * @generated from rpc plgrpc.v1.ControlService.RespondApproval
    */

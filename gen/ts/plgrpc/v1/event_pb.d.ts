@@ -11,7 +11,9 @@ import type { Artifact, Message as Message$1, Task, TaskState } from "./task_pb.
 import type { Failure } from "./failure_pb.js";
 import type { BudgetDecision, Usage } from "./usage_pb.js";
 import type { ContextManifest, RunContext } from "./context_pb.js";
-import type { ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction } from "./action_pb.js";
+import type { PolicyDecision, RunAction } from "./action_pb.js";
+import type { ApprovalEdit } from "./policy_pb.js";
+import type { ApprovalDecision, ApprovalState } from "./approval_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { ToolCall } from "./part_pb.js";
 
@@ -26,7 +28,11 @@ export declare const file_plgrpc_v1_event: GenFile;
  * Rules for readers and writers:
  *
  * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
- * - An event is stored and sent as the same bytes. So what an event says is seen by everybody who may read the task.
+ * - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
+ *   (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
+ *   owner alone; approvers see the approval, not the log.
+ * - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+ *   begins in the middle of a log shows what it has.
  * - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
  *   the payload.
  * - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
@@ -370,7 +376,8 @@ export declare type TaskSubmitted = Message<"plgrpc.v1.TaskSubmitted"> & {
   task?: Task | undefined;
 
   /**
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+   * a version for each reader.
    *
    * @generated from field: string principal = 2;
    */
@@ -709,6 +716,12 @@ export declare const CancelRequestedSchema: GenMessage<CancelRequested>;
 /**
  * ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
  *
+ * A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
+ * tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
+ * last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
+ * forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
+ * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
+ *
  * @generated from message plgrpc.v1.ActionRequested
  */
 export declare type ActionRequested = Message<"plgrpc.v1.ActionRequested"> & {
@@ -764,15 +777,47 @@ export declare const ActionPolicyEvaluatedSchema: GenMessage<ActionPolicyEvaluat
 /**
  * ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
  *
+ * The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
+ * again. ListApprovals has them together.
+ * Next free number: 6.
+ *
  * @generated from message plgrpc.v1.ApprovalRequired
  */
 export declare type ApprovalRequired = Message<"plgrpc.v1.ApprovalRequired"> & {
   /**
-   * The question. Set by the server.
+   * Identifies the approval. Set by the server. Format: UUIDv7.
    *
-   * @generated from field: plgrpc.v1.ApprovalRequest request = 1;
+   * @generated from field: string approval_id = 1;
    */
-  request?: ApprovalRequest | undefined;
+  approvalId: string;
+
+  /**
+   * Version of what is asked, as in Approval. Set by the server.
+   *
+   * @generated from field: string etag = 2;
+   */
+  etag: string;
+
+  /**
+   * Whether the answer may bring other arguments. Set by the policy.
+   *
+   * @generated from field: plgrpc.v1.ApprovalEdit edit = 3;
+   */
+  edit: ApprovalEdit;
+
+  /**
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Further facts, a JSON object. Set by the server. Empty means none.
+   *
+   * @generated from field: string metadata_json = 5;
+   */
+  metadataJson: string;
 };
 
 /**
@@ -783,16 +828,38 @@ export declare const ApprovalRequiredSchema: GenMessage<ApprovalRequired>;
 
 /**
  * ApprovalDecided is the answer. Type `approval.decided`.
+ * Next free number: 5.
  *
  * @generated from message plgrpc.v1.ApprovalDecided
  */
 export declare type ApprovalDecided = Message<"plgrpc.v1.ApprovalDecided"> & {
   /**
+   * Approval that is answered. Set by the server.
+   *
+   * @generated from field: string approval_id = 1;
+   */
+  approvalId: string;
+
+  /**
+   * Where it stands now. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.ApprovalState state = 2;
+   */
+  state: ApprovalState;
+
+  /**
    * The answer. Set by the server.
    *
-   * @generated from field: plgrpc.v1.ApprovalDecision decision = 1;
+   * @generated from field: plgrpc.v1.ApprovalDecision decision = 3;
    */
   decision?: ApprovalDecision | undefined;
+
+  /**
+   * Request that brought the answer. Set by the approver. Empty means none.
+   *
+   * @generated from field: string request_id = 4;
+   */
+  requestId: string;
 };
 
 /**
@@ -803,37 +870,39 @@ export declare const ApprovalDecidedSchema: GenMessage<ApprovalDecided>;
 
 /**
  * ActionStarted begins the side effect. Type `action.started`.
+ * Next free number: 5.
  *
  * @generated from message plgrpc.v1.ActionStarted
  */
 export declare type ActionStarted = Message<"plgrpc.v1.ActionStarted"> & {
   /**
-   * Kind of the action. Set by the server.
+   * Delegated operation that it belongs to. Set by the server. Empty means none.
    *
-   * @generated from field: string kind = 1;
+   * @generated from field: string delegation_id = 1;
+   */
+  delegationId: string;
+
+  /**
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   *
+   * @generated from field: plgrpc.v1.Payload edited_arguments = 2;
+   */
+  editedArguments?: Payload | undefined;
+
+  /**
+   * Kind of the action, as in `action_requested`. Set by the server.
+   *
+   * @generated from field: string kind = 3;
    */
   kind: string;
 
   /**
-   * What is called. Set by the server.
+   * What is called, as in `action_requested`. Set by the server.
    *
-   * @generated from field: string name = 2;
+   * @generated from field: string name = 4;
    */
   name: string;
-
-  /**
-   * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-   *
-   * @generated from field: string arguments_json = 3;
-   */
-  argumentsJson: string;
-
-  /**
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string delegation_id = 4;
-   */
-  delegationId: string;
 };
 
 /**

@@ -2,6 +2,7 @@
 export * from "./action_pb.js";
 export * from "./agent_card_pb.js";
 export * from "./agent_service_pb.js";
+export * from "./approval_pb.js";
 export * from "./context_pb.js";
 export * from "./control_service_pb.js";
 export * from "./error_reason_pb.js";

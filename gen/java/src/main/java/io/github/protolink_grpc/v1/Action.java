@@ -36,21 +36,6 @@ public final class Action {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_PolicyDecision_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_ApprovalRequest_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_ApprovalRequest_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_ApprovalDecision_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_ApprovalDecision_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_Approval_descriptor;
-  static final 
-    com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_Approval_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -61,48 +46,29 @@ public final class Action {
   static {
     java.lang.String[] descriptorData = {
       "\n\026plgrpc/v1/action.proto\022\tplgrpc.v1\032\037goo" +
-      "gle/protobuf/timestamp.proto\032\026plgrpc/v1/" +
-      "policy.proto\032\024plgrpc/v1/task.proto\"\200\002\n\tR" +
-      "unAction\022\021\n\taction_id\030\001 \001(\t\022\014\n\004kind\030\002 \001(" +
-      "\t\022\014\n\004name\030\003 \001(\t\022\024\n\014payload_json\030\004 \001(\t\022\024\n" +
+      "gle/protobuf/timestamp.proto\032\027plgrpc/v1/" +
+      "payload.proto\032\026plgrpc/v1/policy.proto\032\024p" +
+      "lgrpc/v1/task.proto\"\240\002\n\tRunAction\022\021\n\tact" +
+      "ion_id\030\001 \001(\t\022\014\n\004kind\030\002 \001(\t\022\014\n\004name\030\003 \001(\t" +
+      "\022#\n\007payload\030\004 \001(\0132\022.plgrpc.v1.Payload\022\024\n" +
       "\014capabilities\030\005 \003(\t\022&\n\tartifacts\030\006 \003(\0132\023" +
       ".plgrpc.v1.Artifact\022\023\n\013description\030\007 \001(\t" +
       "\022\025\n\rmetadata_json\030\010 \001(\t\022/\n\013create_time\030\t" +
       " \001(\0132\032.google.protobuf.Timestamp\022\023\n\013fing" +
-      "erprint\030\n \001(\t\"\223\001\n\016PolicyDecision\022\'\n\006effe" +
-      "ct\030\001 \001(\0162\027.plgrpc.v1.PolicyEffect\022\016\n\006rea" +
-      "son\030\002 \001(\t\022\023\n\013policy_name\030\003 \001(\t\022\034\n\024matche" +
-      "d_capabilities\030\004 \003(\t\022\025\n\rmetadata_json\030\005 " +
-      "\001(\t\"\253\002\n\017ApprovalRequest\022\022\n\nrequest_id\030\001 " +
-      "\001(\t\022$\n\006action\030\002 \001(\0132\024.plgrpc.v1.RunActio" +
-      "n\0222\n\017policy_decision\030\003 \001(\0132\031.plgrpc.v1.P" +
-      "olicyDecision\022\016\n\006run_id\030\004 \001(\t\022\017\n\007task_id" +
-      "\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google.pro" +
-      "tobuf.Timestamp\022/\n\013expire_time\030\007 \001(\0132\032.g" +
-      "oogle.protobuf.Timestamp\022\025\n\rmetadata_jso" +
-      "n\030\010 \001(\t\022\020\n\010editable\030\t \001(\010\"\330\001\n\020ApprovalDe" +
-      "cision\022\022\n\nrequest_id\030\001 \001(\t\022\020\n\010approved\030\002" +
-      " \001(\010\022\016\n\006reason\030\003 \001(\t\022\022\n\ndecided_by\030\004 \001(\t" +
-      "\022/\n\013decide_time\030\005 \001(\0132\032.google.protobuf." +
-      "Timestamp\022\035\n\025edited_arguments_json\030\006 \001(\t" +
-      "\022\023\n\013fingerprint\030\007 \001(\t\022\025\n\rmetadata_json\030\010" +
-      " \001(\t\"\217\001\n\010Approval\022+\n\007request\030\001 \001(\0132\032.plg" +
-      "rpc.v1.ApprovalRequest\022\'\n\005state\030\002 \001(\0162\030." +
-      "plgrpc.v1.ApprovalState\022-\n\010decision\030\003 \001(" +
-      "\0132\033.plgrpc.v1.ApprovalDecision*\275\001\n\rAppro" +
-      "valState\022\036\n\032APPROVAL_STATE_UNSPECIFIED\020\000" +
-      "\022\032\n\026APPROVAL_STATE_PENDING\020\001\022\033\n\027APPROVAL" +
-      "_STATE_APPROVED\020\002\022\031\n\025APPROVAL_STATE_DENI" +
-      "ED\020\003\022\032\n\026APPROVAL_STATE_EXPIRED\020\004\022\034\n\030APPR" +
-      "OVAL_STATE_WITHDRAWN\020\005Bc\n\033io.github.prot" +
-      "olink_grpc.v1P\001ZBgithub.com/protolink-gr" +
-      "pc/protolink-grpc/gen/go/plgrpc/v1;plgrp" +
-      "cv1b\006proto3"
+      "erprint\030\n \001(\t\022\017\n\007call_id\030\013 \001(\t\"\223\001\n\016Polic" +
+      "yDecision\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.Po" +
+      "licyEffect\022\016\n\006reason\030\002 \001(\t\022\023\n\013policy_nam" +
+      "e\030\003 \001(\t\022\034\n\024matched_capabilities\030\004 \003(\t\022\025\n" +
+      "\rmetadata_json\030\005 \001(\tBc\n\033io.github.protol" +
+      "ink_grpc.v1P\001ZBgithub.com/protolink-grpc" +
+      "/protolink-grpc/gen/go/plgrpc/v1;plgrpcv" +
+      "1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           com.google.protobuf.TimestampProto.getDescriptor(),
+          io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Policy.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
         });
@@ -111,33 +77,16 @@ public final class Action {
     internal_static_plgrpc_v1_RunAction_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunAction_descriptor,
-        new java.lang.String[] { "ActionId", "Kind", "Name", "PayloadJson", "Capabilities", "Artifacts", "Description", "MetadataJson", "CreateTime", "Fingerprint", });
+        new java.lang.String[] { "ActionId", "Kind", "Name", "Payload", "Capabilities", "Artifacts", "Description", "MetadataJson", "CreateTime", "Fingerprint", "CallId", });
     internal_static_plgrpc_v1_PolicyDecision_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_PolicyDecision_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_PolicyDecision_descriptor,
         new java.lang.String[] { "Effect", "Reason", "PolicyName", "MatchedCapabilities", "MetadataJson", });
-    internal_static_plgrpc_v1_ApprovalRequest_descriptor =
-      getDescriptor().getMessageTypes().get(2);
-    internal_static_plgrpc_v1_ApprovalRequest_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_ApprovalRequest_descriptor,
-        new java.lang.String[] { "RequestId", "Action", "PolicyDecision", "RunId", "TaskId", "CreateTime", "ExpireTime", "MetadataJson", "Editable", });
-    internal_static_plgrpc_v1_ApprovalDecision_descriptor =
-      getDescriptor().getMessageTypes().get(3);
-    internal_static_plgrpc_v1_ApprovalDecision_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_ApprovalDecision_descriptor,
-        new java.lang.String[] { "RequestId", "Approved", "Reason", "DecidedBy", "DecideTime", "EditedArgumentsJson", "Fingerprint", "MetadataJson", });
-    internal_static_plgrpc_v1_Approval_descriptor =
-      getDescriptor().getMessageTypes().get(4);
-    internal_static_plgrpc_v1_Approval_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_Approval_descriptor,
-        new java.lang.String[] { "Request", "State", "Decision", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.TimestampProto.getDescriptor();
+    io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Policy.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
   }

@@ -8,6 +8,12 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+ *
+ * A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
+ * tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
+ * last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
+ * forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
+ * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionRequested}
@@ -369,6 +375,12 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+   *
+   * A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
+   * tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
+   * last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
+   * forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
+   * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionRequested}

@@ -8,6 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * ActionStarted begins the side effect. Type `action.started`.
+ * Next free number: 5.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionStarted}
@@ -32,10 +33,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ActionStarted() {
+    delegationId_ = "";
     kind_ = "";
     name_ = "";
-    argumentsJson_ = "";
-    delegationId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -51,148 +51,8 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.ActionStarted.class, io.github.protolink_grpc.v1.ActionStarted.Builder.class);
   }
 
-  public static final int KIND_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object kind_ = "";
-  /**
-   * <pre>
-   * Kind of the action. Set by the server.
-   * </pre>
-   *
-   * <code>string kind = 1;</code>
-   * @return The kind.
-   */
-  @java.lang.Override
-  public java.lang.String getKind() {
-    java.lang.Object ref = kind_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      kind_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Kind of the action. Set by the server.
-   * </pre>
-   *
-   * <code>string kind = 1;</code>
-   * @return The bytes for kind.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getKindBytes() {
-    java.lang.Object ref = kind_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      kind_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int NAME_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object name_ = "";
-  /**
-   * <pre>
-   * What is called. Set by the server.
-   * </pre>
-   *
-   * <code>string name = 2;</code>
-   * @return The name.
-   */
-  @java.lang.Override
-  public java.lang.String getName() {
-    java.lang.Object ref = name_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      name_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * What is called. Set by the server.
-   * </pre>
-   *
-   * <code>string name = 2;</code>
-   * @return The bytes for name.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getNameBytes() {
-    java.lang.Object ref = name_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      name_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int ARGUMENTS_JSON_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object argumentsJson_ = "";
-  /**
-   * <pre>
-   * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-   * </pre>
-   *
-   * <code>string arguments_json = 3;</code>
-   * @return The argumentsJson.
-   */
-  @java.lang.Override
-  public java.lang.String getArgumentsJson() {
-    java.lang.Object ref = argumentsJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      argumentsJson_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-   * </pre>
-   *
-   * <code>string arguments_json = 3;</code>
-   * @return The bytes for argumentsJson.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getArgumentsJsonBytes() {
-    java.lang.Object ref = argumentsJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      argumentsJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DELEGATION_ID_FIELD_NUMBER = 4;
+  private int bitField0_;
+  public static final int DELEGATION_ID_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object delegationId_ = "";
   /**
@@ -200,7 +60,7 @@ private static final long serialVersionUID = 0L;
    * Delegated operation that it belongs to. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string delegation_id = 4;</code>
+   * <code>string delegation_id = 1;</code>
    * @return The delegationId.
    */
   @java.lang.Override
@@ -221,7 +81,7 @@ private static final long serialVersionUID = 0L;
    * Delegated operation that it belongs to. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string delegation_id = 4;</code>
+   * <code>string delegation_id = 1;</code>
    * @return The bytes for delegationId.
    */
   @java.lang.Override
@@ -233,6 +93,141 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       delegationId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int EDITED_ARGUMENTS_FIELD_NUMBER = 2;
+  private io.github.protolink_grpc.v1.Payload editedArguments_;
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   * @return Whether the editedArguments field is set.
+   */
+  @java.lang.Override
+  public boolean hasEditedArguments() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   * @return The editedArguments.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.Payload getEditedArguments() {
+    return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+  }
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder() {
+    return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+  }
+
+  public static final int KIND_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object kind_ = "";
+  /**
+   * <pre>
+   * Kind of the action, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string kind = 3;</code>
+   * @return The kind.
+   */
+  @java.lang.Override
+  public java.lang.String getKind() {
+    java.lang.Object ref = kind_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      kind_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Kind of the action, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string kind = 3;</code>
+   * @return The bytes for kind.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getKindBytes() {
+    java.lang.Object ref = kind_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      kind_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int NAME_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object name_ = "";
+  /**
+   * <pre>
+   * What is called, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string name = 4;</code>
+   * @return The name.
+   */
+  @java.lang.Override
+  public java.lang.String getName() {
+    java.lang.Object ref = name_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      name_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * What is called, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string name = 4;</code>
+   * @return The bytes for name.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getNameBytes() {
+    java.lang.Object ref = name_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      name_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -253,17 +248,17 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, delegationId_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(2, getEditedArguments());
+    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, kind_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 3, kind_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, name_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(argumentsJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, argumentsJson_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, delegationId_);
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, name_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -274,17 +269,18 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, delegationId_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, getEditedArguments());
+    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(kind_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, kind_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, kind_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, name_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(argumentsJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, argumentsJson_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, delegationId_);
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, name_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -301,14 +297,17 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.ActionStarted other = (io.github.protolink_grpc.v1.ActionStarted) obj;
 
+    if (!getDelegationId()
+        .equals(other.getDelegationId())) return false;
+    if (hasEditedArguments() != other.hasEditedArguments()) return false;
+    if (hasEditedArguments()) {
+      if (!getEditedArguments()
+          .equals(other.getEditedArguments())) return false;
+    }
     if (!getKind()
         .equals(other.getKind())) return false;
     if (!getName()
         .equals(other.getName())) return false;
-    if (!getArgumentsJson()
-        .equals(other.getArgumentsJson())) return false;
-    if (!getDelegationId()
-        .equals(other.getDelegationId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -320,14 +319,16 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
+    hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getDelegationId().hashCode();
+    if (hasEditedArguments()) {
+      hash = (37 * hash) + EDITED_ARGUMENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getEditedArguments().hashCode();
+    }
     hash = (37 * hash) + KIND_FIELD_NUMBER;
     hash = (53 * hash) + getKind().hashCode();
     hash = (37 * hash) + NAME_FIELD_NUMBER;
     hash = (53 * hash) + getName().hashCode();
-    hash = (37 * hash) + ARGUMENTS_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getArgumentsJson().hashCode();
-    hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getDelegationId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -428,6 +429,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * ActionStarted begins the side effect. Type `action.started`.
+   * Next free number: 5.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionStarted}
@@ -451,22 +453,32 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.ActionStarted.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetEditedArgumentsFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
+      delegationId_ = "";
+      editedArguments_ = null;
+      if (editedArgumentsBuilder_ != null) {
+        editedArgumentsBuilder_.dispose();
+        editedArgumentsBuilder_ = null;
+      }
       kind_ = "";
       name_ = "";
-      argumentsJson_ = "";
-      delegationId_ = "";
       return this;
     }
 
@@ -501,17 +513,22 @@ private static final long serialVersionUID = 0L;
     private void buildPartial0(io.github.protolink_grpc.v1.ActionStarted result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.kind_ = kind_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.name_ = name_;
-      }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.argumentsJson_ = argumentsJson_;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.delegationId_ = delegationId_;
       }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.editedArguments_ = editedArgumentsBuilder_ == null
+            ? editedArguments_
+            : editedArgumentsBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.kind_ = kind_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.name_ = name_;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -526,23 +543,21 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.ActionStarted other) {
       if (other == io.github.protolink_grpc.v1.ActionStarted.getDefaultInstance()) return this;
+      if (!other.getDelegationId().isEmpty()) {
+        delegationId_ = other.delegationId_;
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      if (other.hasEditedArguments()) {
+        mergeEditedArguments(other.getEditedArguments());
+      }
       if (!other.getKind().isEmpty()) {
         kind_ = other.kind_;
-        bitField0_ |= 0x00000001;
+        bitField0_ |= 0x00000004;
         onChanged();
       }
       if (!other.getName().isEmpty()) {
         name_ = other.name_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
-      if (!other.getArgumentsJson().isEmpty()) {
-        argumentsJson_ = other.argumentsJson_;
-        bitField0_ |= 0x00000004;
-        onChanged();
-      }
-      if (!other.getDelegationId().isEmpty()) {
-        delegationId_ = other.delegationId_;
         bitField0_ |= 0x00000008;
         onChanged();
       }
@@ -573,22 +588,24 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              kind_ = input.readStringRequireUtf8();
+              delegationId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              name_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetEditedArgumentsFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000002;
               break;
             } // case 18
             case 26: {
-              argumentsJson_ = input.readStringRequireUtf8();
+              kind_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000004;
               break;
             } // case 26
             case 34: {
-              delegationId_ = input.readStringRequireUtf8();
+              name_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
               break;
             } // case 34
@@ -609,289 +626,13 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object kind_ = "";
-    /**
-     * <pre>
-     * Kind of the action. Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @return The kind.
-     */
-    public java.lang.String getKind() {
-      java.lang.Object ref = kind_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        kind_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Kind of the action. Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @return The bytes for kind.
-     */
-    public com.google.protobuf.ByteString
-        getKindBytes() {
-      java.lang.Object ref = kind_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        kind_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Kind of the action. Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @param value The kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKind(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      kind_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Kind of the action. Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearKind() {
-      kind_ = getDefaultInstance().getKind();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Kind of the action. Set by the server.
-     * </pre>
-     *
-     * <code>string kind = 1;</code>
-     * @param value The bytes for kind to set.
-     * @return This builder for chaining.
-     */
-    public Builder setKindBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      kind_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object name_ = "";
-    /**
-     * <pre>
-     * What is called. Set by the server.
-     * </pre>
-     *
-     * <code>string name = 2;</code>
-     * @return The name.
-     */
-    public java.lang.String getName() {
-      java.lang.Object ref = name_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        name_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * What is called. Set by the server.
-     * </pre>
-     *
-     * <code>string name = 2;</code>
-     * @return The bytes for name.
-     */
-    public com.google.protobuf.ByteString
-        getNameBytes() {
-      java.lang.Object ref = name_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        name_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * What is called. Set by the server.
-     * </pre>
-     *
-     * <code>string name = 2;</code>
-     * @param value The name to set.
-     * @return This builder for chaining.
-     */
-    public Builder setName(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      name_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is called. Set by the server.
-     * </pre>
-     *
-     * <code>string name = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearName() {
-      name_ = getDefaultInstance().getName();
-      bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is called. Set by the server.
-     * </pre>
-     *
-     * <code>string name = 2;</code>
-     * @param value The bytes for name to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNameBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      name_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object argumentsJson_ = "";
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-     * </pre>
-     *
-     * <code>string arguments_json = 3;</code>
-     * @return The argumentsJson.
-     */
-    public java.lang.String getArgumentsJson() {
-      java.lang.Object ref = argumentsJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        argumentsJson_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-     * </pre>
-     *
-     * <code>string arguments_json = 3;</code>
-     * @return The bytes for argumentsJson.
-     */
-    public com.google.protobuf.ByteString
-        getArgumentsJsonBytes() {
-      java.lang.Object ref = argumentsJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        argumentsJson_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-     * </pre>
-     *
-     * <code>string arguments_json = 3;</code>
-     * @param value The argumentsJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setArgumentsJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      argumentsJson_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-     * </pre>
-     *
-     * <code>string arguments_json = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearArgumentsJson() {
-      argumentsJson_ = getDefaultInstance().getArgumentsJson();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-     * </pre>
-     *
-     * <code>string arguments_json = 3;</code>
-     * @param value The bytes for argumentsJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setArgumentsJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      argumentsJson_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
     private java.lang.Object delegationId_ = "";
     /**
      * <pre>
      * Delegated operation that it belongs to. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string delegation_id = 4;</code>
+     * <code>string delegation_id = 1;</code>
      * @return The delegationId.
      */
     public java.lang.String getDelegationId() {
@@ -911,7 +652,7 @@ private static final long serialVersionUID = 0L;
      * Delegated operation that it belongs to. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string delegation_id = 4;</code>
+     * <code>string delegation_id = 1;</code>
      * @return The bytes for delegationId.
      */
     public com.google.protobuf.ByteString
@@ -932,7 +673,7 @@ private static final long serialVersionUID = 0L;
      * Delegated operation that it belongs to. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string delegation_id = 4;</code>
+     * <code>string delegation_id = 1;</code>
      * @param value The delegationId to set.
      * @return This builder for chaining.
      */
@@ -940,7 +681,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       delegationId_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
@@ -949,12 +690,12 @@ private static final long serialVersionUID = 0L;
      * Delegated operation that it belongs to. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string delegation_id = 4;</code>
+     * <code>string delegation_id = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearDelegationId() {
       delegationId_ = getDefaultInstance().getDelegationId();
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000001);
       onChanged();
       return this;
     }
@@ -963,7 +704,7 @@ private static final long serialVersionUID = 0L;
      * Delegated operation that it belongs to. Set by the server. Empty means none.
      * </pre>
      *
-     * <code>string delegation_id = 4;</code>
+     * <code>string delegation_id = 1;</code>
      * @param value The bytes for delegationId to set.
      * @return This builder for chaining.
      */
@@ -972,6 +713,356 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       delegationId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private io.github.protolink_grpc.v1.Payload editedArguments_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     * @return Whether the editedArguments field is set.
+     */
+    public boolean hasEditedArguments() {
+      return ((bitField0_ & 0x00000002) != 0);
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     * @return The editedArguments.
+     */
+    public io.github.protolink_grpc.v1.Payload getEditedArguments() {
+      if (editedArgumentsBuilder_ == null) {
+        return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+      } else {
+        return editedArgumentsBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public Builder setEditedArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (editedArgumentsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        editedArguments_ = value;
+      } else {
+        editedArgumentsBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public Builder setEditedArguments(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (editedArgumentsBuilder_ == null) {
+        editedArguments_ = builderForValue.build();
+      } else {
+        editedArgumentsBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public Builder mergeEditedArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (editedArgumentsBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          editedArguments_ != null &&
+          editedArguments_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getEditedArgumentsBuilder().mergeFrom(value);
+        } else {
+          editedArguments_ = value;
+        }
+      } else {
+        editedArgumentsBuilder_.mergeFrom(value);
+      }
+      if (editedArguments_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public Builder clearEditedArguments() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      editedArguments_ = null;
+      if (editedArgumentsBuilder_ != null) {
+        editedArgumentsBuilder_.dispose();
+        editedArgumentsBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.Payload.Builder getEditedArgumentsBuilder() {
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return internalGetEditedArgumentsFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder() {
+      if (editedArgumentsBuilder_ != null) {
+        return editedArgumentsBuilder_.getMessageOrBuilder();
+      } else {
+        return editedArguments_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+      }
+    }
+    /**
+     * <pre>
+     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+     * the server. Unset means those of `action_requested`.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetEditedArgumentsFieldBuilder() {
+      if (editedArgumentsBuilder_ == null) {
+        editedArgumentsBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getEditedArguments(),
+                getParentForChildren(),
+                isClean());
+        editedArguments_ = null;
+      }
+      return editedArgumentsBuilder_;
+    }
+
+    private java.lang.Object kind_ = "";
+    /**
+     * <pre>
+     * Kind of the action, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string kind = 3;</code>
+     * @return The kind.
+     */
+    public java.lang.String getKind() {
+      java.lang.Object ref = kind_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        kind_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Kind of the action, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string kind = 3;</code>
+     * @return The bytes for kind.
+     */
+    public com.google.protobuf.ByteString
+        getKindBytes() {
+      java.lang.Object ref = kind_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        kind_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Kind of the action, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string kind = 3;</code>
+     * @param value The kind to set.
+     * @return This builder for chaining.
+     */
+    public Builder setKind(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      kind_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Kind of the action, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string kind = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearKind() {
+      kind_ = getDefaultInstance().getKind();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Kind of the action, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string kind = 3;</code>
+     * @param value The bytes for kind to set.
+     * @return This builder for chaining.
+     */
+    public Builder setKindBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      kind_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object name_ = "";
+    /**
+     * <pre>
+     * What is called, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string name = 4;</code>
+     * @return The name.
+     */
+    public java.lang.String getName() {
+      java.lang.Object ref = name_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        name_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * What is called, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string name = 4;</code>
+     * @return The bytes for name.
+     */
+    public com.google.protobuf.ByteString
+        getNameBytes() {
+      java.lang.Object ref = name_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        name_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * What is called, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string name = 4;</code>
+     * @param value The name to set.
+     * @return This builder for chaining.
+     */
+    public Builder setName(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      name_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is called, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string name = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearName() {
+      name_ = getDefaultInstance().getName();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is called, as in `action_requested`. Set by the server.
+     * </pre>
+     *
+     * <code>string name = 4;</code>
+     * @param value The bytes for name to set.
+     * @return This builder for chaining.
+     */
+    public Builder setNameBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      name_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
       return this;

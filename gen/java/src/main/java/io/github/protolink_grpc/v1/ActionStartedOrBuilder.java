@@ -12,70 +12,10 @@ public interface ActionStartedOrBuilder extends
 
   /**
    * <pre>
-   * Kind of the action. Set by the server.
-   * </pre>
-   *
-   * <code>string kind = 1;</code>
-   * @return The kind.
-   */
-  java.lang.String getKind();
-  /**
-   * <pre>
-   * Kind of the action. Set by the server.
-   * </pre>
-   *
-   * <code>string kind = 1;</code>
-   * @return The bytes for kind.
-   */
-  com.google.protobuf.ByteString
-      getKindBytes();
-
-  /**
-   * <pre>
-   * What is called. Set by the server.
-   * </pre>
-   *
-   * <code>string name = 2;</code>
-   * @return The name.
-   */
-  java.lang.String getName();
-  /**
-   * <pre>
-   * What is called. Set by the server.
-   * </pre>
-   *
-   * <code>string name = 2;</code>
-   * @return The bytes for name.
-   */
-  com.google.protobuf.ByteString
-      getNameBytes();
-
-  /**
-   * <pre>
-   * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-   * </pre>
-   *
-   * <code>string arguments_json = 3;</code>
-   * @return The argumentsJson.
-   */
-  java.lang.String getArgumentsJson();
-  /**
-   * <pre>
-   * Arguments, a JSON object. Set by the server. Empty means none, or that they are not recorded.
-   * </pre>
-   *
-   * <code>string arguments_json = 3;</code>
-   * @return The bytes for argumentsJson.
-   */
-  com.google.protobuf.ByteString
-      getArgumentsJsonBytes();
-
-  /**
-   * <pre>
    * Delegated operation that it belongs to. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string delegation_id = 4;</code>
+   * <code>string delegation_id = 1;</code>
    * @return The delegationId.
    */
   java.lang.String getDelegationId();
@@ -84,9 +24,79 @@ public interface ActionStartedOrBuilder extends
    * Delegated operation that it belongs to. Set by the server. Empty means none.
    * </pre>
    *
-   * <code>string delegation_id = 4;</code>
+   * <code>string delegation_id = 1;</code>
    * @return The bytes for delegationId.
    */
   com.google.protobuf.ByteString
       getDelegationIdBytes();
+
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   * @return Whether the editedArguments field is set.
+   */
+  boolean hasEditedArguments();
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   * @return The editedArguments.
+   */
+  io.github.protolink_grpc.v1.Payload getEditedArguments();
+  /**
+   * <pre>
+   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
+   * the server. Unset means those of `action_requested`.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder();
+
+  /**
+   * <pre>
+   * Kind of the action, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string kind = 3;</code>
+   * @return The kind.
+   */
+  java.lang.String getKind();
+  /**
+   * <pre>
+   * Kind of the action, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string kind = 3;</code>
+   * @return The bytes for kind.
+   */
+  com.google.protobuf.ByteString
+      getKindBytes();
+
+  /**
+   * <pre>
+   * What is called, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string name = 4;</code>
+   * @return The name.
+   */
+  java.lang.String getName();
+  /**
+   * <pre>
+   * What is called, as in `action_requested`. Set by the server.
+   * </pre>
+   *
+   * <code>string name = 4;</code>
+   * @return The bytes for name.
+   */
+  com.google.protobuf.ByteString
+      getNameBytes();
 }

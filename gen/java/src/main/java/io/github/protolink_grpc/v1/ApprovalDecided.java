@@ -8,6 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * ApprovalDecided is the answer. Type `approval.decided`.
+ * Next free number: 5.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ApprovalDecided}
@@ -32,6 +33,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ApprovalDecided() {
+    approvalId_ = "";
+    state_ = 0;
+    requestId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,14 +52,87 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int DECISION_FIELD_NUMBER = 1;
+  public static final int APPROVAL_ID_FIELD_NUMBER = 1;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object approvalId_ = "";
+  /**
+   * <pre>
+   * Approval that is answered. Set by the server.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
+   */
+  @java.lang.Override
+  public java.lang.String getApprovalId() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      approvalId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Approval that is answered. Set by the server.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getApprovalIdBytes() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      approvalId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int STATE_FIELD_NUMBER = 2;
+  private int state_ = 0;
+  /**
+   * <pre>
+   * Where it stands now. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  @java.lang.Override public int getStateValue() {
+    return state_;
+  }
+  /**
+   * <pre>
+   * Where it stands now. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+   * @return The state.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.ApprovalState getState() {
+    io.github.protolink_grpc.v1.ApprovalState result = io.github.protolink_grpc.v1.ApprovalState.forNumber(state_);
+    return result == null ? io.github.protolink_grpc.v1.ApprovalState.UNRECOGNIZED : result;
+  }
+
+  public static final int DECISION_FIELD_NUMBER = 3;
   private io.github.protolink_grpc.v1.ApprovalDecision decision_;
   /**
    * <pre>
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    * @return Whether the decision field is set.
    */
   @java.lang.Override
@@ -67,7 +144,7 @@ private static final long serialVersionUID = 0L;
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    * @return The decision.
    */
   @java.lang.Override
@@ -79,11 +156,58 @@ private static final long serialVersionUID = 0L;
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    */
   @java.lang.Override
   public io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder() {
     return decision_ == null ? io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance() : decision_;
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object requestId_ = "";
+  /**
+   * <pre>
+   * Request that brought the answer. Set by the approver. Empty means none.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
+   * @return The requestId.
+   */
+  @java.lang.Override
+  public java.lang.String getRequestId() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      requestId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Request that brought the answer. Set by the approver. Empty means none.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
+   * @return The bytes for requestId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRequestIdBytes() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      requestId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -100,8 +224,17 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, approvalId_);
+    }
+    if (state_ != io.github.protolink_grpc.v1.ApprovalState.APPROVAL_STATE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, state_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getDecision());
+      output.writeMessage(3, getDecision());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, requestId_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -112,9 +245,19 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, approvalId_);
+    }
+    if (state_ != io.github.protolink_grpc.v1.ApprovalState.APPROVAL_STATE_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, state_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getDecision());
+        .computeMessageSize(3, getDecision());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, requestId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -131,11 +274,16 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.ApprovalDecided other = (io.github.protolink_grpc.v1.ApprovalDecided) obj;
 
+    if (!getApprovalId()
+        .equals(other.getApprovalId())) return false;
+    if (state_ != other.state_) return false;
     if (hasDecision() != other.hasDecision()) return false;
     if (hasDecision()) {
       if (!getDecision()
           .equals(other.getDecision())) return false;
     }
+    if (!getRequestId()
+        .equals(other.getRequestId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -147,10 +295,16 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
+    hash = (37 * hash) + APPROVAL_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getApprovalId().hashCode();
+    hash = (37 * hash) + STATE_FIELD_NUMBER;
+    hash = (53 * hash) + state_;
     if (hasDecision()) {
       hash = (37 * hash) + DECISION_FIELD_NUMBER;
       hash = (53 * hash) + getDecision().hashCode();
     }
+    hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getRequestId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -251,6 +405,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * ApprovalDecided is the answer. Type `approval.decided`.
+   * Next free number: 5.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ApprovalDecided}
@@ -292,11 +447,14 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
+      approvalId_ = "";
+      state_ = 0;
       decision_ = null;
       if (decisionBuilder_ != null) {
         decisionBuilder_.dispose();
         decisionBuilder_ = null;
       }
+      requestId_ = "";
       return this;
     }
 
@@ -330,12 +488,21 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.ApprovalDecided result) {
       int from_bitField0_ = bitField0_;
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
+        result.approvalId_ = approvalId_;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.state_ = state_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000004) != 0)) {
         result.decision_ = decisionBuilder_ == null
             ? decision_
             : decisionBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.requestId_ = requestId_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -352,8 +519,21 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.ApprovalDecided other) {
       if (other == io.github.protolink_grpc.v1.ApprovalDecided.getDefaultInstance()) return this;
+      if (!other.getApprovalId().isEmpty()) {
+        approvalId_ = other.approvalId_;
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      if (other.state_ != 0) {
+        setStateValue(other.getStateValue());
+      }
       if (other.hasDecision()) {
         mergeDecision(other.getDecision());
+      }
+      if (!other.getRequestId().isEmpty()) {
+        requestId_ = other.requestId_;
+        bitField0_ |= 0x00000008;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -382,12 +562,27 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              input.readMessage(
-                  internalGetDecisionFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              approvalId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              state_ = input.readEnum();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
+            case 26: {
+              input.readMessage(
+                  internalGetDecisionFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
+            case 34: {
+              requestId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -405,6 +600,169 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
+    private java.lang.Object approvalId_ = "";
+    /**
+     * <pre>
+     * Approval that is answered. Set by the server.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @return The approvalId.
+     */
+    public java.lang.String getApprovalId() {
+      java.lang.Object ref = approvalId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        approvalId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the server.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @return The bytes for approvalId.
+     */
+    public com.google.protobuf.ByteString
+        getApprovalIdBytes() {
+      java.lang.Object ref = approvalId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        approvalId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the server.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the server.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearApprovalId() {
+      approvalId_ = getDefaultInstance().getApprovalId();
+      bitField0_ = (bitField0_ & ~0x00000001);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the server.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The bytes for approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private int state_ = 0;
+    /**
+     * <pre>
+     * Where it stands now. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+     * @return The enum numeric value on the wire for state.
+     */
+    @java.lang.Override public int getStateValue() {
+      return state_;
+    }
+    /**
+     * <pre>
+     * Where it stands now. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+     * @param value The enum numeric value on the wire for state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setStateValue(int value) {
+      state_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it stands now. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+     * @return The state.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApprovalState getState() {
+      io.github.protolink_grpc.v1.ApprovalState result = io.github.protolink_grpc.v1.ApprovalState.forNumber(state_);
+      return result == null ? io.github.protolink_grpc.v1.ApprovalState.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Where it stands now. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+     * @param value The state to set.
+     * @return This builder for chaining.
+     */
+    public Builder setState(io.github.protolink_grpc.v1.ApprovalState value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000002;
+      state_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where it stands now. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearState() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      state_ = 0;
+      onChanged();
+      return this;
+    }
+
     private io.github.protolink_grpc.v1.ApprovalDecision decision_;
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> decisionBuilder_;
@@ -413,18 +771,18 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      * @return Whether the decision field is set.
      */
     public boolean hasDecision() {
-      return ((bitField0_ & 0x00000001) != 0);
+      return ((bitField0_ & 0x00000004) != 0);
     }
     /**
      * <pre>
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      * @return The decision.
      */
     public io.github.protolink_grpc.v1.ApprovalDecision getDecision() {
@@ -439,7 +797,7 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public Builder setDecision(io.github.protolink_grpc.v1.ApprovalDecision value) {
       if (decisionBuilder_ == null) {
@@ -450,7 +808,7 @@ private static final long serialVersionUID = 0L;
       } else {
         decisionBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
@@ -459,7 +817,7 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public Builder setDecision(
         io.github.protolink_grpc.v1.ApprovalDecision.Builder builderForValue) {
@@ -468,7 +826,7 @@ private static final long serialVersionUID = 0L;
       } else {
         decisionBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
@@ -477,11 +835,11 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public Builder mergeDecision(io.github.protolink_grpc.v1.ApprovalDecision value) {
       if (decisionBuilder_ == null) {
-        if (((bitField0_ & 0x00000001) != 0) &&
+        if (((bitField0_ & 0x00000004) != 0) &&
           decision_ != null &&
           decision_ != io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance()) {
           getDecisionBuilder().mergeFrom(value);
@@ -492,7 +850,7 @@ private static final long serialVersionUID = 0L;
         decisionBuilder_.mergeFrom(value);
       }
       if (decision_ != null) {
-        bitField0_ |= 0x00000001;
+        bitField0_ |= 0x00000004;
         onChanged();
       }
       return this;
@@ -502,10 +860,10 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public Builder clearDecision() {
-      bitField0_ = (bitField0_ & ~0x00000001);
+      bitField0_ = (bitField0_ & ~0x00000004);
       decision_ = null;
       if (decisionBuilder_ != null) {
         decisionBuilder_.dispose();
@@ -519,10 +877,10 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public io.github.protolink_grpc.v1.ApprovalDecision.Builder getDecisionBuilder() {
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000004;
       onChanged();
       return internalGetDecisionFieldBuilder().getBuilder();
     }
@@ -531,7 +889,7 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     public io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder() {
       if (decisionBuilder_ != null) {
@@ -546,7 +904,7 @@ private static final long serialVersionUID = 0L;
      * The answer. Set by the server.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> 
@@ -560,6 +918,98 @@ private static final long serialVersionUID = 0L;
         decision_ = null;
       }
       return decisionBuilder_;
+    }
+
+    private java.lang.Object requestId_ = "";
+    /**
+     * <pre>
+     * Request that brought the answer. Set by the approver. Empty means none.
+     * </pre>
+     *
+     * <code>string request_id = 4;</code>
+     * @return The requestId.
+     */
+    public java.lang.String getRequestId() {
+      java.lang.Object ref = requestId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        requestId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Request that brought the answer. Set by the approver. Empty means none.
+     * </pre>
+     *
+     * <code>string request_id = 4;</code>
+     * @return The bytes for requestId.
+     */
+    public com.google.protobuf.ByteString
+        getRequestIdBytes() {
+      java.lang.Object ref = requestId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        requestId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Request that brought the answer. Set by the approver. Empty means none.
+     * </pre>
+     *
+     * <code>string request_id = 4;</code>
+     * @param value The requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      requestId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Request that brought the answer. Set by the approver. Empty means none.
+     * </pre>
+     *
+     * <code>string request_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRequestId() {
+      requestId_ = getDefaultInstance().getRequestId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Request that brought the answer. Set by the approver. Empty means none.
+     * </pre>
+     *
+     * <code>string request_id = 4;</code>
+     * @param value The bytes for requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      requestId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ApprovalDecided)

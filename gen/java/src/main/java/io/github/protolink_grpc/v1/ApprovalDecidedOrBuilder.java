@@ -12,10 +12,49 @@ public interface ApprovalDecidedOrBuilder extends
 
   /**
    * <pre>
+   * Approval that is answered. Set by the server.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
+   */
+  java.lang.String getApprovalId();
+  /**
+   * <pre>
+   * Approval that is answered. Set by the server.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
+   */
+  com.google.protobuf.ByteString
+      getApprovalIdBytes();
+
+  /**
+   * <pre>
+   * Where it stands now. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+   * @return The enum numeric value on the wire for state.
+   */
+  int getStateValue();
+  /**
+   * <pre>
+   * Where it stands now. Set by the server.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalState state = 2;</code>
+   * @return The state.
+   */
+  io.github.protolink_grpc.v1.ApprovalState getState();
+
+  /**
+   * <pre>
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    * @return Whether the decision field is set.
    */
   boolean hasDecision();
@@ -24,7 +63,7 @@ public interface ApprovalDecidedOrBuilder extends
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    * @return The decision.
    */
   io.github.protolink_grpc.v1.ApprovalDecision getDecision();
@@ -33,7 +72,27 @@ public interface ApprovalDecidedOrBuilder extends
    * The answer. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
    */
   io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder();
+
+  /**
+   * <pre>
+   * Request that brought the answer. Set by the approver. Empty means none.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
+   * @return The requestId.
+   */
+  java.lang.String getRequestId();
+  /**
+   * <pre>
+   * Request that brought the answer. Set by the approver. Empty means none.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
+   * @return The bytes for requestId.
+   */
+  com.google.protobuf.ByteString
+      getRequestIdBytes();
 }

@@ -8,6 +8,10 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+ *
+ * The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
+ * again. ListApprovals has them together.
+ * Next free number: 6.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -32,6 +36,10 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ApprovalRequired() {
+    approvalId_ = "";
+    etag_ = "";
+    edit_ = 0;
+    metadataJson_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,42 +56,209 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int REQUEST_FIELD_NUMBER = 1;
-  private io.github.protolink_grpc.v1.ApprovalRequest request_;
+  public static final int APPROVAL_ID_FIELD_NUMBER = 1;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object approvalId_ = "";
   /**
    * <pre>
-   * The question. Set by the server.
+   * Identifies the approval. Set by the server. Format: UUIDv7.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-   * @return Whether the request field is set.
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
    */
   @java.lang.Override
-  public boolean hasRequest() {
+  public java.lang.String getApprovalId() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      approvalId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Identifies the approval. Set by the server. Format: UUIDv7.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getApprovalIdBytes() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      approvalId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int ETAG_FIELD_NUMBER = 2;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object etag_ = "";
+  /**
+   * <pre>
+   * Version of what is asked, as in Approval. Set by the server.
+   * </pre>
+   *
+   * <code>string etag = 2;</code>
+   * @return The etag.
+   */
+  @java.lang.Override
+  public java.lang.String getEtag() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      etag_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Version of what is asked, as in Approval. Set by the server.
+   * </pre>
+   *
+   * <code>string etag = 2;</code>
+   * @return The bytes for etag.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getEtagBytes() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      etag_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int EDIT_FIELD_NUMBER = 3;
+  private int edit_ = 0;
+  /**
+   * <pre>
+   * Whether the answer may bring other arguments. Set by the policy.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+   * @return The enum numeric value on the wire for edit.
+   */
+  @java.lang.Override public int getEditValue() {
+    return edit_;
+  }
+  /**
+   * <pre>
+   * Whether the answer may bring other arguments. Set by the policy.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+   * @return The edit.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.ApprovalEdit getEdit() {
+    io.github.protolink_grpc.v1.ApprovalEdit result = io.github.protolink_grpc.v1.ApprovalEdit.forNumber(edit_);
+    return result == null ? io.github.protolink_grpc.v1.ApprovalEdit.UNRECOGNIZED : result;
+  }
+
+  public static final int EXPIRE_TIME_FIELD_NUMBER = 4;
+  private com.google.protobuf.Timestamp expireTime_;
+  /**
+   * <pre>
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+   * @return Whether the expireTime field is set.
+   */
+  @java.lang.Override
+  public boolean hasExpireTime() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The question. Set by the server.
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-   * @return The request.
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+   * @return The expireTime.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ApprovalRequest getRequest() {
-    return request_ == null ? io.github.protolink_grpc.v1.ApprovalRequest.getDefaultInstance() : request_;
+  public com.google.protobuf.Timestamp getExpireTime() {
+    return expireTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : expireTime_;
   }
   /**
    * <pre>
-   * The question. Set by the server.
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ApprovalRequestOrBuilder getRequestOrBuilder() {
-    return request_ == null ? io.github.protolink_grpc.v1.ApprovalRequest.getDefaultInstance() : request_;
+  public com.google.protobuf.TimestampOrBuilder getExpireTimeOrBuilder() {
+    return expireTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : expireTime_;
+  }
+
+  public static final int METADATA_JSON_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object metadataJson_ = "";
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the server. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 5;</code>
+   * @return The metadataJson.
+   */
+  @java.lang.Override
+  public java.lang.String getMetadataJson() {
+    java.lang.Object ref = metadataJson_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      metadataJson_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the server. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 5;</code>
+   * @return The bytes for metadataJson.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getMetadataJsonBytes() {
+    java.lang.Object ref = metadataJson_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      metadataJson_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -100,8 +275,20 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, approvalId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(etag_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, etag_);
+    }
+    if (edit_ != io.github.protolink_grpc.v1.ApprovalEdit.APPROVAL_EDIT_UNSPECIFIED.getNumber()) {
+      output.writeEnum(3, edit_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getRequest());
+      output.writeMessage(4, getExpireTime());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, metadataJson_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -112,9 +299,22 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, approvalId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(etag_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, etag_);
+    }
+    if (edit_ != io.github.protolink_grpc.v1.ApprovalEdit.APPROVAL_EDIT_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(3, edit_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getRequest());
+        .computeMessageSize(4, getExpireTime());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, metadataJson_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -131,11 +331,18 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.ApprovalRequired other = (io.github.protolink_grpc.v1.ApprovalRequired) obj;
 
-    if (hasRequest() != other.hasRequest()) return false;
-    if (hasRequest()) {
-      if (!getRequest()
-          .equals(other.getRequest())) return false;
+    if (!getApprovalId()
+        .equals(other.getApprovalId())) return false;
+    if (!getEtag()
+        .equals(other.getEtag())) return false;
+    if (edit_ != other.edit_) return false;
+    if (hasExpireTime() != other.hasExpireTime()) return false;
+    if (hasExpireTime()) {
+      if (!getExpireTime()
+          .equals(other.getExpireTime())) return false;
     }
+    if (!getMetadataJson()
+        .equals(other.getMetadataJson())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -147,10 +354,18 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasRequest()) {
-      hash = (37 * hash) + REQUEST_FIELD_NUMBER;
-      hash = (53 * hash) + getRequest().hashCode();
+    hash = (37 * hash) + APPROVAL_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getApprovalId().hashCode();
+    hash = (37 * hash) + ETAG_FIELD_NUMBER;
+    hash = (53 * hash) + getEtag().hashCode();
+    hash = (37 * hash) + EDIT_FIELD_NUMBER;
+    hash = (53 * hash) + edit_;
+    if (hasExpireTime()) {
+      hash = (37 * hash) + EXPIRE_TIME_FIELD_NUMBER;
+      hash = (53 * hash) + getExpireTime().hashCode();
     }
+    hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
+    hash = (53 * hash) + getMetadataJson().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -251,6 +466,10 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+   *
+   * The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
+   * again. ListApprovals has them together.
+   * Next free number: 6.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -285,18 +504,22 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
-        internalGetRequestFieldBuilder();
+        internalGetExpireTimeFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      request_ = null;
-      if (requestBuilder_ != null) {
-        requestBuilder_.dispose();
-        requestBuilder_ = null;
+      approvalId_ = "";
+      etag_ = "";
+      edit_ = 0;
+      expireTime_ = null;
+      if (expireTimeBuilder_ != null) {
+        expireTimeBuilder_.dispose();
+        expireTimeBuilder_ = null;
       }
+      metadataJson_ = "";
       return this;
     }
 
@@ -330,12 +553,24 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.ApprovalRequired result) {
       int from_bitField0_ = bitField0_;
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.request_ = requestBuilder_ == null
-            ? request_
-            : requestBuilder_.build();
+        result.approvalId_ = approvalId_;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.etag_ = etag_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.edit_ = edit_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.expireTime_ = expireTimeBuilder_ == null
+            ? expireTime_
+            : expireTimeBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.metadataJson_ = metadataJson_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -352,8 +587,26 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.ApprovalRequired other) {
       if (other == io.github.protolink_grpc.v1.ApprovalRequired.getDefaultInstance()) return this;
-      if (other.hasRequest()) {
-        mergeRequest(other.getRequest());
+      if (!other.getApprovalId().isEmpty()) {
+        approvalId_ = other.approvalId_;
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      if (!other.getEtag().isEmpty()) {
+        etag_ = other.etag_;
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      if (other.edit_ != 0) {
+        setEditValue(other.getEditValue());
+      }
+      if (other.hasExpireTime()) {
+        mergeExpireTime(other.getExpireTime());
+      }
+      if (!other.getMetadataJson().isEmpty()) {
+        metadataJson_ = other.metadataJson_;
+        bitField0_ |= 0x00000010;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -382,12 +635,32 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              input.readMessage(
-                  internalGetRequestFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              approvalId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 18: {
+              etag_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 18
+            case 24: {
+              edit_ = input.readEnum();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
+            case 34: {
+              input.readMessage(
+                  internalGetExpireTimeFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 42: {
+              metadataJson_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -405,161 +678,508 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private io.github.protolink_grpc.v1.ApprovalRequest request_;
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ApprovalRequest, io.github.protolink_grpc.v1.ApprovalRequest.Builder, io.github.protolink_grpc.v1.ApprovalRequestOrBuilder> requestBuilder_;
+    private java.lang.Object approvalId_ = "";
     /**
      * <pre>
-     * The question. Set by the server.
+     * Identifies the approval. Set by the server. Format: UUIDv7.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-     * @return Whether the request field is set.
+     * <code>string approval_id = 1;</code>
+     * @return The approvalId.
      */
-    public boolean hasRequest() {
-      return ((bitField0_ & 0x00000001) != 0);
-    }
-    /**
-     * <pre>
-     * The question. Set by the server.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-     * @return The request.
-     */
-    public io.github.protolink_grpc.v1.ApprovalRequest getRequest() {
-      if (requestBuilder_ == null) {
-        return request_ == null ? io.github.protolink_grpc.v1.ApprovalRequest.getDefaultInstance() : request_;
+    public java.lang.String getApprovalId() {
+      java.lang.Object ref = approvalId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        approvalId_ = s;
+        return s;
       } else {
-        return requestBuilder_.getMessage();
+        return (java.lang.String) ref;
       }
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * Identifies the approval. Set by the server. Format: UUIDv7.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>string approval_id = 1;</code>
+     * @return The bytes for approvalId.
      */
-    public Builder setRequest(io.github.protolink_grpc.v1.ApprovalRequest value) {
-      if (requestBuilder_ == null) {
+    public com.google.protobuf.ByteString
+        getApprovalIdBytes() {
+      java.lang.Object ref = approvalId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        approvalId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies the approval. Set by the server. Format: UUIDv7.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies the approval. Set by the server. Format: UUIDv7.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearApprovalId() {
+      approvalId_ = getDefaultInstance().getApprovalId();
+      bitField0_ = (bitField0_ & ~0x00000001);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies the approval. Set by the server. Format: UUIDv7.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The bytes for approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object etag_ = "";
+    /**
+     * <pre>
+     * Version of what is asked, as in Approval. Set by the server.
+     * </pre>
+     *
+     * <code>string etag = 2;</code>
+     * @return The etag.
+     */
+    public java.lang.String getEtag() {
+      java.lang.Object ref = etag_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        etag_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Version of what is asked, as in Approval. Set by the server.
+     * </pre>
+     *
+     * <code>string etag = 2;</code>
+     * @return The bytes for etag.
+     */
+    public com.google.protobuf.ByteString
+        getEtagBytes() {
+      java.lang.Object ref = etag_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        etag_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Version of what is asked, as in Approval. Set by the server.
+     * </pre>
+     *
+     * <code>string etag = 2;</code>
+     * @param value The etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtag(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      etag_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Version of what is asked, as in Approval. Set by the server.
+     * </pre>
+     *
+     * <code>string etag = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEtag() {
+      etag_ = getDefaultInstance().getEtag();
+      bitField0_ = (bitField0_ & ~0x00000002);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Version of what is asked, as in Approval. Set by the server.
+     * </pre>
+     *
+     * <code>string etag = 2;</code>
+     * @param value The bytes for etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtagBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      etag_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+
+    private int edit_ = 0;
+    /**
+     * <pre>
+     * Whether the answer may bring other arguments. Set by the policy.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+     * @return The enum numeric value on the wire for edit.
+     */
+    @java.lang.Override public int getEditValue() {
+      return edit_;
+    }
+    /**
+     * <pre>
+     * Whether the answer may bring other arguments. Set by the policy.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+     * @param value The enum numeric value on the wire for edit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEditValue(int value) {
+      edit_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the answer may bring other arguments. Set by the policy.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+     * @return The edit.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApprovalEdit getEdit() {
+      io.github.protolink_grpc.v1.ApprovalEdit result = io.github.protolink_grpc.v1.ApprovalEdit.forNumber(edit_);
+      return result == null ? io.github.protolink_grpc.v1.ApprovalEdit.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Whether the answer may bring other arguments. Set by the policy.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+     * @param value The edit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEdit(io.github.protolink_grpc.v1.ApprovalEdit value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000004;
+      edit_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the answer may bring other arguments. Set by the policy.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEdit() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      edit_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.Timestamp expireTime_;
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> expireTimeBuilder_;
+    /**
+     * <pre>
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+     * @return Whether the expireTime field is set.
+     */
+    public boolean hasExpireTime() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+     * @return The expireTime.
+     */
+    public com.google.protobuf.Timestamp getExpireTime() {
+      if (expireTimeBuilder_ == null) {
+        return expireTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : expireTime_;
+      } else {
+        return expireTimeBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+     */
+    public Builder setExpireTime(com.google.protobuf.Timestamp value) {
+      if (expireTimeBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        request_ = value;
+        expireTime_ = value;
       } else {
-        requestBuilder_.setMessage(value);
+        expireTimeBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
-    public Builder setRequest(
-        io.github.protolink_grpc.v1.ApprovalRequest.Builder builderForValue) {
-      if (requestBuilder_ == null) {
-        request_ = builderForValue.build();
+    public Builder setExpireTime(
+        com.google.protobuf.Timestamp.Builder builderForValue) {
+      if (expireTimeBuilder_ == null) {
+        expireTime_ = builderForValue.build();
       } else {
-        requestBuilder_.setMessage(builderForValue.build());
+        expireTimeBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
-    public Builder mergeRequest(io.github.protolink_grpc.v1.ApprovalRequest value) {
-      if (requestBuilder_ == null) {
-        if (((bitField0_ & 0x00000001) != 0) &&
-          request_ != null &&
-          request_ != io.github.protolink_grpc.v1.ApprovalRequest.getDefaultInstance()) {
-          getRequestBuilder().mergeFrom(value);
+    public Builder mergeExpireTime(com.google.protobuf.Timestamp value) {
+      if (expireTimeBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          expireTime_ != null &&
+          expireTime_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
+          getExpireTimeBuilder().mergeFrom(value);
         } else {
-          request_ = value;
+          expireTime_ = value;
         }
       } else {
-        requestBuilder_.mergeFrom(value);
+        expireTimeBuilder_.mergeFrom(value);
       }
-      if (request_ != null) {
-        bitField0_ |= 0x00000001;
+      if (expireTime_ != null) {
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
-    public Builder clearRequest() {
-      bitField0_ = (bitField0_ & ~0x00000001);
-      request_ = null;
-      if (requestBuilder_ != null) {
-        requestBuilder_.dispose();
-        requestBuilder_ = null;
+    public Builder clearExpireTime() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      expireTime_ = null;
+      if (expireTimeBuilder_ != null) {
+        expireTimeBuilder_.dispose();
+        expireTimeBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
-    public io.github.protolink_grpc.v1.ApprovalRequest.Builder getRequestBuilder() {
-      bitField0_ |= 0x00000001;
+    public com.google.protobuf.Timestamp.Builder getExpireTimeBuilder() {
+      bitField0_ |= 0x00000008;
       onChanged();
-      return internalGetRequestFieldBuilder().getBuilder();
+      return internalGetExpireTimeFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
-    public io.github.protolink_grpc.v1.ApprovalRequestOrBuilder getRequestOrBuilder() {
-      if (requestBuilder_ != null) {
-        return requestBuilder_.getMessageOrBuilder();
+    public com.google.protobuf.TimestampOrBuilder getExpireTimeOrBuilder() {
+      if (expireTimeBuilder_ != null) {
+        return expireTimeBuilder_.getMessageOrBuilder();
       } else {
-        return request_ == null ?
-            io.github.protolink_grpc.v1.ApprovalRequest.getDefaultInstance() : request_;
+        return expireTime_ == null ?
+            com.google.protobuf.Timestamp.getDefaultInstance() : expireTime_;
       }
     }
     /**
      * <pre>
-     * The question. Set by the server.
+     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+     * <code>.google.protobuf.Timestamp expire_time = 4;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ApprovalRequest, io.github.protolink_grpc.v1.ApprovalRequest.Builder, io.github.protolink_grpc.v1.ApprovalRequestOrBuilder> 
-        internalGetRequestFieldBuilder() {
-      if (requestBuilder_ == null) {
-        requestBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.ApprovalRequest, io.github.protolink_grpc.v1.ApprovalRequest.Builder, io.github.protolink_grpc.v1.ApprovalRequestOrBuilder>(
-                getRequest(),
+        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> 
+        internalGetExpireTimeFieldBuilder() {
+      if (expireTimeBuilder_ == null) {
+        expireTimeBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>(
+                getExpireTime(),
                 getParentForChildren(),
                 isClean());
-        request_ = null;
+        expireTime_ = null;
       }
-      return requestBuilder_;
+      return expireTimeBuilder_;
+    }
+
+    private java.lang.Object metadataJson_ = "";
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the server. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 5;</code>
+     * @return The metadataJson.
+     */
+    public java.lang.String getMetadataJson() {
+      java.lang.Object ref = metadataJson_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        metadataJson_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the server. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 5;</code>
+     * @return The bytes for metadataJson.
+     */
+    public com.google.protobuf.ByteString
+        getMetadataJsonBytes() {
+      java.lang.Object ref = metadataJson_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        metadataJson_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the server. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 5;</code>
+     * @param value The metadataJson to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMetadataJson(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      metadataJson_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the server. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearMetadataJson() {
+      metadataJson_ = getDefaultInstance().getMetadataJson();
+      bitField0_ = (bitField0_ & ~0x00000010);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the server. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 5;</code>
+     * @param value The bytes for metadataJson to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMetadataJsonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      metadataJson_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ApprovalRequired)

@@ -12,28 +12,107 @@ public interface ApprovalRequiredOrBuilder extends
 
   /**
    * <pre>
-   * The question. Set by the server.
+   * Identifies the approval. Set by the server. Format: UUIDv7.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-   * @return Whether the request field is set.
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
    */
-  boolean hasRequest();
+  java.lang.String getApprovalId();
   /**
    * <pre>
-   * The question. Set by the server.
+   * Identifies the approval. Set by the server. Format: UUIDv7.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
-   * @return The request.
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
    */
-  io.github.protolink_grpc.v1.ApprovalRequest getRequest();
+  com.google.protobuf.ByteString
+      getApprovalIdBytes();
+
   /**
    * <pre>
-   * The question. Set by the server.
+   * Version of what is asked, as in Approval. Set by the server.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalRequest request = 1;</code>
+   * <code>string etag = 2;</code>
+   * @return The etag.
    */
-  io.github.protolink_grpc.v1.ApprovalRequestOrBuilder getRequestOrBuilder();
+  java.lang.String getEtag();
+  /**
+   * <pre>
+   * Version of what is asked, as in Approval. Set by the server.
+   * </pre>
+   *
+   * <code>string etag = 2;</code>
+   * @return The bytes for etag.
+   */
+  com.google.protobuf.ByteString
+      getEtagBytes();
+
+  /**
+   * <pre>
+   * Whether the answer may bring other arguments. Set by the policy.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+   * @return The enum numeric value on the wire for edit.
+   */
+  int getEditValue();
+  /**
+   * <pre>
+   * Whether the answer may bring other arguments. Set by the policy.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
+   * @return The edit.
+   */
+  io.github.protolink_grpc.v1.ApprovalEdit getEdit();
+
+  /**
+   * <pre>
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+   * @return Whether the expireTime field is set.
+   */
+  boolean hasExpireTime();
+  /**
+   * <pre>
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+   * @return The expireTime.
+   */
+  com.google.protobuf.Timestamp getExpireTime();
+  /**
+   * <pre>
+   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp expire_time = 4;</code>
+   */
+  com.google.protobuf.TimestampOrBuilder getExpireTimeOrBuilder();
+
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the server. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 5;</code>
+   * @return The metadataJson.
+   */
+  java.lang.String getMetadataJson();
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the server. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 5;</code>
+   * @return The bytes for metadataJson.
+   */
+  com.google.protobuf.ByteString
+      getMetadataJsonBytes();
 }

@@ -419,8 +419,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. A second answer changes nothing and says so.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+     * `request_id` is safe: it gets its first answer again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
      * </pre>
      */
     default void respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request,
@@ -573,8 +576,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. A second answer changes nothing and says so.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+     * `request_id` is safe: it gets its first answer again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
      * </pre>
      */
     public void respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request,
@@ -720,8 +726,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. A second answer changes nothing and says so.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+     * `request_id` is safe: it gets its first answer again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
      * </pre>
      */
     public io.github.protolink_grpc.v1.RespondApprovalResponse respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request) throws io.grpc.StatusException {
@@ -860,8 +869,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. A second answer changes nothing and says so.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+     * `request_id` is safe: it gets its first answer again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
      * </pre>
      */
     public io.github.protolink_grpc.v1.RespondApprovalResponse respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request) {
@@ -986,8 +998,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. A second answer changes nothing and says so.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, FAILED_PRECONDITION/APPROVAL_CHANGED, INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
+     * `request_id` is safe: it gets its first answer again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
+     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.RespondApprovalResponse> respondApproval(

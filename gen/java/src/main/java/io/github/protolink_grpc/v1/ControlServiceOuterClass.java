@@ -146,89 +146,93 @@ public final class ControlServiceOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\037plgrpc/v1/control_service.proto\022\tplgrp" +
-      "c.v1\032\026plgrpc/v1/action.proto\032\027plgrpc/v1/" +
-      "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
-      "rpc/v1/payload.proto\032\024plgrpc/v1/tool.pro" +
-      "to\032\025plgrpc/v1/watch.proto\"x\n\024ListApprova" +
-      "lsRequest\022(\n\006states\030\001 \003(\0162\030.plgrpc.v1.Ap" +
-      "provalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tpage_siz" +
-      "e\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025ListAppro" +
-      "valsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc" +
-      ".v1.Approval\022\027\n\017next_page_token\030\002 \001(\t\"@\n" +
-      "\025WatchApprovalsRequest\022\017\n\007task_id\030\001 \001(\t\022" +
-      "\026\n\016after_revision\030\002 \001(\003\"r\n\026WatchApproval" +
-      "sResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1" +
-      ".Approval\022*\n\010position\030\003 \001(\0132\030.plgrpc.v1." +
-      "WatchPositionJ\004\010\002\020\003\"G\n\026RespondApprovalRe" +
-      "quest\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.Appr" +
-      "ovalDecision\"Y\n\027RespondApprovalResponse\022" +
-      "%\n\010approval\030\001 \001(\0132\023.plgrpc.v1.Approval\022\027" +
-      "\n\017already_decided\030\002 \001(\010\"6\n\023GetRunReportR" +
-      "equest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"" +
-      "+\n\024GetRunReportResponse\022\023\n\013report_json\030\001" +
-      " \001(\t\"3\n\020ExportRunRequest\022\017\n\007task_id\030\001 \001(" +
-      "\t\022\016\n\006format\030\002 \001(\t\"\'\n\021ExportRunResponse\022\022" +
-      "\n\nlines_json\030\001 \003(\t\"0\n\nStateScope\022\022\n\nsess" +
-      "ion_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\356\001\n\020StateSt" +
-      "oreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010" +
-      "\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n\r" +
-      "message_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\t" +
-      "compacted\030\007 \001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc.v" +
-      "1.Payload\022\025\n\rmetadata_json\030\t \001(\t\022#\n\007fail" +
-      "ure\030\n \001(\0132\022.plgrpc.v1.Failure\"R\n\024Describ" +
-      "eStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1" +
-      ".StateScope\022\024\n\014include_data\030\002 \001(\010\"D\n\025Des" +
-      "cribeStateResponse\022+\n\006stores\030\001 \003(\0132\033.plg" +
-      "rpc.v1.StateStoreReport\"9\n\021ResetStateReq" +
-      "uest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateSco" +
-      "pe\"A\n\022ResetStateResponse\022+\n\006stores\030\001 \003(\013" +
-      "2\033.plgrpc.v1.StateStoreReport\"\305\001\n\023Compac" +
-      "tStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1" +
-      ".StateScope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014max_mes" +
-      "sages\030\003 \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017prese" +
-      "rve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_max_tok" +
-      "ens\030\006 \001(\005B\022\n\020_preserve_recent\"\272\001\n\024Compac" +
-      "tStateResponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc." +
-      "v1.StateStoreReport\022\027\n\017before_messages\030\002" +
-      " \001(\005\022\026\n\016after_messages\030\003 \001(\005\022\025\n\rbefore_t" +
-      "okens\030\004 \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027\n\017sum" +
-      "mary_created\030\006 \001(\010\"9\n\020ListToolsRequest\022\021" +
-      "\n\tpage_size\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\"L\n" +
-      "\021ListToolsResponse\022\036\n\005tools\030\001 \003(\0132\017.plgr" +
-      "pc.v1.Tool\022\027\n\017next_page_token\030\002 \001(\t\"m\n\017C" +
-      "allToolRequest\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1" +
-      ".ToolCall\022\022\n\nrequest_id\030\002 \001(\t\022\022\n\nsession" +
-      "_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001(\t\"J\n\020CallToolRe" +
-      "sponse\022%\n\006output\030\001 \001(\0132\025.plgrpc.v1.ToolO" +
-      "utput\022\017\n\007task_id\030\002 \001(\t2\257\006\n\016ControlServic" +
-      "e\022R\n\rListApprovals\022\037.plgrpc.v1.ListAppro" +
-      "valsRequest\032 .plgrpc.v1.ListApprovalsRes" +
-      "ponse\022W\n\016WatchApprovals\022 .plgrpc.v1.Watc" +
-      "hApprovalsRequest\032!.plgrpc.v1.WatchAppro" +
-      "valsResponse0\001\022X\n\017RespondApproval\022!.plgr" +
-      "pc.v1.RespondApprovalRequest\032\".plgrpc.v1" +
-      ".RespondApprovalResponse\022O\n\014GetRunReport" +
-      "\022\036.plgrpc.v1.GetRunReportRequest\032\037.plgrp" +
-      "c.v1.GetRunReportResponse\022H\n\tExportRun\022\033" +
-      ".plgrpc.v1.ExportRunRequest\032\034.plgrpc.v1." +
-      "ExportRunResponse0\001\022R\n\rDescribeState\022\037.p" +
-      "lgrpc.v1.DescribeStateRequest\032 .plgrpc.v" +
-      "1.DescribeStateResponse\022I\n\nResetState\022\034." +
-      "plgrpc.v1.ResetStateRequest\032\035.plgrpc.v1." +
-      "ResetStateResponse\022O\n\014CompactState\022\036.plg" +
-      "rpc.v1.CompactStateRequest\032\037.plgrpc.v1.C" +
-      "ompactStateResponse\022F\n\tListTools\022\033.plgrp" +
-      "c.v1.ListToolsRequest\032\034.plgrpc.v1.ListTo" +
-      "olsResponse\022C\n\010CallTool\022\032.plgrpc.v1.Call" +
-      "ToolRequest\032\033.plgrpc.v1.CallToolResponse" +
-      "Bc\n\033io.github.protolink_grpc.v1P\001ZBgithu" +
-      "b.com/protolink-grpc/protolink-grpc/gen/" +
-      "go/plgrpc/v1;plgrpcv1b\006proto3"
+      "c.v1\032\030plgrpc/v1/approval.proto\032\027plgrpc/v" +
+      "1/failure.proto\032\024plgrpc/v1/part.proto\032\027p" +
+      "lgrpc/v1/payload.proto\032\024plgrpc/v1/tool.p" +
+      "roto\032\025plgrpc/v1/watch.proto\"x\n\024ListAppro" +
+      "valsRequest\022(\n\006states\030\001 \003(\0162\030.plgrpc.v1." +
+      "ApprovalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tpage_s" +
+      "ize\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025ListApp" +
+      "rovalsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgr" +
+      "pc.v1.Approval\022\027\n\017next_page_token\030\002 \001(\t\"" +
+      "@\n\025WatchApprovalsRequest\022\017\n\007task_id\030\001 \001(" +
+      "\t\022\026\n\016after_revision\030\002 \001(\003\"r\n\026WatchApprov" +
+      "alsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc." +
+      "v1.Approval\022*\n\010position\030\003 \001(\0132\030.plgrpc.v" +
+      "1.WatchPositionJ\004\010\002\020\003\"\335\001\n\026RespondApprova" +
+      "lRequest\022\023\n\013approval_id\030\001 \001(\t\022+\n\007verdict" +
+      "\030\002 \001(\0162\032.plgrpc.v1.ApprovalVerdict\022\014\n\004et" +
+      "ag\030\003 \001(\t\022,\n\020edited_arguments\030\004 \001(\0132\022.plg" +
+      "rpc.v1.Payload\022\016\n\006reason\030\005 \001(\t\022\022\n\nreques" +
+      "t_id\030\006 \001(\t\022\025\n\rmetadata_json\030\007 \001(\tJ\004\010\010\020\tJ" +
+      "\004\010\t\020\n\"Y\n\027RespondApprovalResponse\022%\n\010appr" +
+      "oval\030\001 \001(\0132\023.plgrpc.v1.Approval\022\027\n\017alrea" +
+      "dy_decided\030\002 \001(\010\"6\n\023GetRunReportRequest\022" +
+      "\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"+\n\024GetR" +
+      "unReportResponse\022\023\n\013report_json\030\001 \001(\t\"3\n" +
+      "\020ExportRunRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006fo" +
+      "rmat\030\002 \001(\t\"\'\n\021ExportRunResponse\022\022\n\nlines" +
+      "_json\030\001 \003(\t\"0\n\nStateScope\022\022\n\nsession_id\030" +
+      "\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\356\001\n\020StateStoreRepo" +
+      "rt\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010\022\016\n\006exi" +
+      "sts\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n\rmessage" +
+      "_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\tcompact" +
+      "ed\030\007 \001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc.v1.Paylo" +
+      "ad\022\025\n\rmetadata_json\030\t \001(\t\022#\n\007failure\030\n \001" +
+      "(\0132\022.plgrpc.v1.Failure\"R\n\024DescribeStateR" +
+      "equest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateS" +
+      "cope\022\024\n\014include_data\030\002 \001(\010\"D\n\025DescribeSt" +
+      "ateResponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1." +
+      "StateStoreReport\"9\n\021ResetStateRequest\022$\n" +
+      "\005scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\"A\n\022R" +
+      "esetStateResponse\022+\n\006stores\030\001 \003(\0132\033.plgr" +
+      "pc.v1.StateStoreReport\"\305\001\n\023CompactStateR" +
+      "equest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateS" +
+      "cope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014max_messages\030\003" +
+      " \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017preserve_rec" +
+      "ent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_max_tokens\030\006 \001" +
+      "(\005B\022\n\020_preserve_recent\"\272\001\n\024CompactStateR" +
+      "esponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.Stat" +
+      "eStoreReport\022\027\n\017before_messages\030\002 \001(\005\022\026\n" +
+      "\016after_messages\030\003 \001(\005\022\025\n\rbefore_tokens\030\004" +
+      " \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027\n\017summary_cr" +
+      "eated\030\006 \001(\010\"9\n\020ListToolsRequest\022\021\n\tpage_" +
+      "size\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\"L\n\021ListTo" +
+      "olsResponse\022\036\n\005tools\030\001 \003(\0132\017.plgrpc.v1.T" +
+      "ool\022\027\n\017next_page_token\030\002 \001(\t\"m\n\017CallTool" +
+      "Request\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1.ToolCa" +
+      "ll\022\022\n\nrequest_id\030\002 \001(\t\022\022\n\nsession_id\030\003 \001" +
+      "(\t\022\017\n\007task_id\030\004 \001(\t\"J\n\020CallToolResponse\022" +
+      "%\n\006output\030\001 \001(\0132\025.plgrpc.v1.ToolOutput\022\017" +
+      "\n\007task_id\030\002 \001(\t2\257\006\n\016ControlService\022R\n\rLi" +
+      "stApprovals\022\037.plgrpc.v1.ListApprovalsReq" +
+      "uest\032 .plgrpc.v1.ListApprovalsResponse\022W" +
+      "\n\016WatchApprovals\022 .plgrpc.v1.WatchApprov" +
+      "alsRequest\032!.plgrpc.v1.WatchApprovalsRes" +
+      "ponse0\001\022X\n\017RespondApproval\022!.plgrpc.v1.R" +
+      "espondApprovalRequest\032\".plgrpc.v1.Respon" +
+      "dApprovalResponse\022O\n\014GetRunReport\022\036.plgr" +
+      "pc.v1.GetRunReportRequest\032\037.plgrpc.v1.Ge" +
+      "tRunReportResponse\022H\n\tExportRun\022\033.plgrpc" +
+      ".v1.ExportRunRequest\032\034.plgrpc.v1.ExportR" +
+      "unResponse0\001\022R\n\rDescribeState\022\037.plgrpc.v" +
+      "1.DescribeStateRequest\032 .plgrpc.v1.Descr" +
+      "ibeStateResponse\022I\n\nResetState\022\034.plgrpc." +
+      "v1.ResetStateRequest\032\035.plgrpc.v1.ResetSt" +
+      "ateResponse\022O\n\014CompactState\022\036.plgrpc.v1." +
+      "CompactStateRequest\032\037.plgrpc.v1.CompactS" +
+      "tateResponse\022F\n\tListTools\022\033.plgrpc.v1.Li" +
+      "stToolsRequest\032\034.plgrpc.v1.ListToolsResp" +
+      "onse\022C\n\010CallTool\022\032.plgrpc.v1.CallToolReq" +
+      "uest\032\033.plgrpc.v1.CallToolResponseBc\n\033io." +
+      "github.protolink_grpc.v1P\001ZBgithub.com/p" +
+      "rotolink-grpc/protolink-grpc/gen/go/plgr" +
+      "pc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
-          io.github.protolink_grpc.v1.Action.getDescriptor(),
+          io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
@@ -264,7 +268,7 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_RespondApprovalRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RespondApprovalRequest_descriptor,
-        new java.lang.String[] { "Decision", });
+        new java.lang.String[] { "ApprovalId", "Verdict", "Etag", "EditedArguments", "Reason", "RequestId", "MetadataJson", });
     internal_static_plgrpc_v1_RespondApprovalResponse_descriptor =
       getDescriptor().getMessageTypes().get(5);
     internal_static_plgrpc_v1_RespondApprovalResponse_fieldAccessorTable = new
@@ -368,7 +372,7 @@ public final class ControlServiceOuterClass {
         internal_static_plgrpc_v1_CallToolResponse_descriptor,
         new java.lang.String[] { "Output", "TaskId", });
     descriptor.resolveAllFeaturesImmutable();
-    io.github.protolink_grpc.v1.Action.getDescriptor();
+    io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();

@@ -163,133 +163,140 @@ public final class Event {
       "\n\025plgrpc/v1/event.proto\022\tplgrpc.v1\032\036goog" +
       "le/protobuf/duration.proto\032\037google/proto" +
       "buf/timestamp.proto\032\026plgrpc/v1/action.pr" +
-      "oto\032\027plgrpc/v1/context.proto\032\027plgrpc/v1/" +
-      "failure.proto\032\024plgrpc/v1/part.proto\032\027plg" +
-      "rpc/v1/payload.proto\032\024plgrpc/v1/task.pro" +
-      "to\032\025plgrpc/v1/usage.proto\"\246\014\n\010RunEvent\022\017" +
-      "\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run" +
-      "_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022\022\n\nevent_t" +
-      "ype\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google." +
-      "protobuf.Timestamp\022\022\n\nagent_name\030\007 \001(\t\022\021" +
-      "\n\taction_id\030\010 \001(\t\022\030\n\020parent_action_id\030\t " +
-      "\001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022" +
-      "\014\n\004last\030\014 \001(\010\022%\n\010severity\030\r \001(\0162\023.plgrpc" +
-      ".v1.Severity\022\017\n\007summary\030\016 \001(\t\022\025\n\rmetadat" +
-      "a_json\030\017 \001(\t\022\020\n\010trace_id\030\020 \001(\t\022\017\n\007span_i" +
-      "d\030\021 \001(\t\022\026\n\016parent_span_id\030\022 \001(\t\022\027\n\017must_" +
-      "understand\030\023 \001(\010\0222\n\016task_submitted\030@ \001(\013" +
-      "2\030.plgrpc.v1.TaskSubmittedH\000\0223\n\013task_sta" +
-      "tus\030A \001(\0132\034.plgrpc.v1.TaskStatusChangedH" +
-      "\000\0225\n\rtask_messages\030B \001(\0132\034.plgrpc.v1.Tas" +
-      "kMessagesAddedH\000\0227\n\rtask_artifact\030C \001(\0132" +
-      "\036.plgrpc.v1.TaskArtifactUpdatedH\000\022.\n\014tas" +
-      "k_patched\030D \001(\0132\026.plgrpc.v1.TaskPatchedH" +
-      "\000\0220\n\rtask_progress\030E \001(\0132\027.plgrpc.v1.Tas" +
-      "kProgressH\000\0222\n\ntask_error\030F \001(\0132\034.plgrpc" +
-      ".v1.TaskErrorReportedH\000\0226\n\020action_reques" +
-      "ted\030G \001(\0132\032.plgrpc.v1.ActionRequestedH\000\022" +
-      "9\n\raction_policy\030H \001(\0132 .plgrpc.v1.Actio" +
-      "nPolicyEvaluatedH\000\0228\n\021approval_required\030" +
-      "I \001(\0132\033.plgrpc.v1.ApprovalRequiredH\000\0226\n\020" +
-      "approval_decided\030J \001(\0132\032.plgrpc.v1.Appro" +
-      "valDecidedH\000\0222\n\016action_started\030K \001(\0132\030.p" +
-      "lgrpc.v1.ActionStartedH\000\022.\n\014action_ended" +
-      "\030L \001(\0132\026.plgrpc.v1.ActionEndedH\000\0226\n\020cont" +
-      "ext_prepared\030M \001(\0132\032.plgrpc.v1.ContextPr" +
-      "eparedH\000\0225\n\020llm_call_started\030N \001(\0132\031.plg" +
-      "rpc.v1.LlmCallStartedH\000\0229\n\022llm_call_comp" +
-      "leted\030O \001(\0132\033.plgrpc.v1.LlmCallCompleted" +
-      "H\000\0224\n\017budget_reported\030P \001(\0132\031.plgrpc.v1." +
-      "BudgetReportedH\000\022(\n\006custom\030R \001(\0132\026.plgrp" +
-      "c.v1.CustomEventH\000\0226\n\020cancel_requested\030S" +
-      " \001(\0132\032.plgrpc.v1.CancelRequestedH\000\0223\n\017ll" +
-      "m_call_failed\030T \001(\0132\030.plgrpc.v1.LlmCallF" +
-      "ailedH\000\0228\n\021context_compacted\030U \001(\0132\033.plg" +
-      "rpc.v1.ContextCompactedH\000B\t\n\007payloadJ\004\010\024" +
-      "\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001(\0132\017.plgr" +
-      "pc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nrequest" +
-      "_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016previ" +
-      "ous_state\030\001 \001(\0162\024.plgrpc.v1.TaskState\022\'\n" +
-      "\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskState\022#" +
-      "\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rc" +
-      "ancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.plgrpc" +
-      ".v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1." +
-      "Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022\"\n\005c" +
-      "ause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007conte" +
-      "xt\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006worke" +
-      "r\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_format" +
-      "\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007versio" +
-      "n\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessagesAdd" +
-      "ed\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Message" +
-      "\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactUpda" +
-      "ted\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Artifa" +
-      "ct\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(\010\"=" +
-      "\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022\027\n\017" +
-      "flow_state_json\030\002 \001(\t\"C\n\014TaskProgress\022\025\n" +
-      "\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\tB\013\n" +
-      "\t_progress\"`\n\021TaskErrorReported\022#\n\007failu" +
-      "re\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effect\030\002" +
-      " \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017CancelRe" +
-      "quested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_by\030" +
-      "\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017ActionRe" +
-      "quested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.RunA" +
-      "ction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010position" +
-      "\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010decis" +
-      "ion\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"?\n\020" +
-      "ApprovalRequired\022+\n\007request\030\001 \001(\0132\032.plgr" +
-      "pc.v1.ApprovalRequest\"@\n\017ApprovalDecided" +
-      "\022-\n\010decision\030\001 \001(\0132\033.plgrpc.v1.ApprovalD" +
-      "ecision\"Z\n\rActionStarted\022\014\n\004kind\030\001 \001(\t\022\014" +
-      "\n\004name\030\002 \001(\t\022\026\n\016arguments_json\030\003 \001(\t\022\025\n\r" +
-      "delegation_id\030\004 \001(\t\"\202\002\n\013ActionEnded\022\014\n\004k" +
-      "ind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132" +
-      "\022.plgrpc.v1.Payload\022#\n\007failure\030\004 \001(\0132\022.p" +
-      "lgrpc.v1.Failure\022\025\n\rdelegation_id\030\005 \001(\t\022" +
-      "+\n\010duration\030\006 \001(\0132\031.google.protobuf.Dura" +
-      "tion\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usage\022)\n" +
-      "\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOutcome" +
-      "\"M\n\017ContextPrepared\022,\n\010manifest\030\001 \001(\0132\032." +
-      "plgrpc.v1.ContextManifest\022\014\n\004step\030\002 \001(\005\"" +
-      "t\n\016LlmCallStarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010pr" +
-      "ovider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004" +
-      " \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002" +
-      "\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010p" +
-      "rovider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001" +
-      "(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.plgrpc" +
-      ".v1.Usage\022+\n\010duration\030\007 \001(\0132\031.google.pro" +
-      "tobuf.Duration\022\024\n\014metrics_json\030\010 \001(\t\022\'\n\n" +
-      "tool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCall\022\025\n" +
-      "\rfinish_reason\030\n \001(\t\"=\n\016BudgetReported\022+" +
-      "\n\010decision\030\001 \001(\0132\031.plgrpc.v1.BudgetDecis" +
-      "ion\"\306\001\n\rLlmCallFailed\022\017\n\007call_id\030\001 \001(\t\022\020" +
-      "\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030" +
-      "\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132" +
-      "\022.plgrpc.v1.Failure\022\022\n\nwill_retry\030\007 \001(\010\022" +
-      "+\n\010duration\030\010 \001(\0132\031.google.protobuf.Dura" +
-      "tion\"b\n\020ContextCompacted\022\025\n\rbefore_token" +
-      "s\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(\003\022\020\n\010strateg" +
-      "y\030\003 \001(\t\022\017\n\007summary\030\004 \001(\t\"2\n\013CustomEvent\022" +
-      "#\n\007payload\030\001 \001(\0132\022.plgrpc.v1.Payload\"\270\001\n" +
-      "\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022" +
-      "\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014offse" +
-      "t_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\treasoni" +
-      "ng\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH\000\022\020\n\006" +
-      "output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity\022\030\n\024S" +
-      "EVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_INFO\020\001" +
-      "\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_ERROR" +
-      "\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECIFIED\020" +
-      "\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_" +
-      "CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020\003*^\n\013" +
-      "ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020" +
-      "\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ERROR_E" +
-      "FFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACTION" +
-      "_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTCOME" +
-      "_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022" +
-      "\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTION_OUT" +
-      "COME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_CANCEL" +
-      "ED\020\005Bc\n\033io.github.protolink_grpc.v1P\001ZBg" +
-      "ithub.com/protolink-grpc/protolink-grpc/" +
-      "gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "oto\032\030plgrpc/v1/approval.proto\032\027plgrpc/v1" +
+      "/context.proto\032\027plgrpc/v1/failure.proto\032" +
+      "\024plgrpc/v1/part.proto\032\027plgrpc/v1/payload" +
+      ".proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v" +
+      "1/task.proto\032\025plgrpc/v1/usage.proto\"\246\014\n\010" +
+      "RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 " +
+      "\001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022" +
+      "\022\n\nevent_type\030\005 \001(\t\022/\n\013create_time\030\006 \001(\013" +
+      "2\032.google.protobuf.Timestamp\022\022\n\nagent_na" +
+      "me\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022\030\n\020parent_ac" +
+      "tion_id\030\t \001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007turn" +
+      "_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n\010severity\030\r \001(" +
+      "\0162\023.plgrpc.v1.Severity\022\017\n\007summary\030\016 \001(\t\022" +
+      "\025\n\rmetadata_json\030\017 \001(\t\022\020\n\010trace_id\030\020 \001(\t" +
+      "\022\017\n\007span_id\030\021 \001(\t\022\026\n\016parent_span_id\030\022 \001(" +
+      "\t\022\027\n\017must_understand\030\023 \001(\010\0222\n\016task_submi" +
+      "tted\030@ \001(\0132\030.plgrpc.v1.TaskSubmittedH\000\0223" +
+      "\n\013task_status\030A \001(\0132\034.plgrpc.v1.TaskStat" +
+      "usChangedH\000\0225\n\rtask_messages\030B \001(\0132\034.plg" +
+      "rpc.v1.TaskMessagesAddedH\000\0227\n\rtask_artif" +
+      "act\030C \001(\0132\036.plgrpc.v1.TaskArtifactUpdate" +
+      "dH\000\022.\n\014task_patched\030D \001(\0132\026.plgrpc.v1.Ta" +
+      "skPatchedH\000\0220\n\rtask_progress\030E \001(\0132\027.plg" +
+      "rpc.v1.TaskProgressH\000\0222\n\ntask_error\030F \001(" +
+      "\0132\034.plgrpc.v1.TaskErrorReportedH\000\0226\n\020act" +
+      "ion_requested\030G \001(\0132\032.plgrpc.v1.ActionRe" +
+      "questedH\000\0229\n\raction_policy\030H \001(\0132 .plgrp" +
+      "c.v1.ActionPolicyEvaluatedH\000\0228\n\021approval" +
+      "_required\030I \001(\0132\033.plgrpc.v1.ApprovalRequ" +
+      "iredH\000\0226\n\020approval_decided\030J \001(\0132\032.plgrp" +
+      "c.v1.ApprovalDecidedH\000\0222\n\016action_started" +
+      "\030K \001(\0132\030.plgrpc.v1.ActionStartedH\000\022.\n\014ac" +
+      "tion_ended\030L \001(\0132\026.plgrpc.v1.ActionEnded" +
+      "H\000\0226\n\020context_prepared\030M \001(\0132\032.plgrpc.v1" +
+      ".ContextPreparedH\000\0225\n\020llm_call_started\030N" +
+      " \001(\0132\031.plgrpc.v1.LlmCallStartedH\000\0229\n\022llm" +
+      "_call_completed\030O \001(\0132\033.plgrpc.v1.LlmCal" +
+      "lCompletedH\000\0224\n\017budget_reported\030P \001(\0132\031." +
+      "plgrpc.v1.BudgetReportedH\000\022(\n\006custom\030R \001" +
+      "(\0132\026.plgrpc.v1.CustomEventH\000\0226\n\020cancel_r" +
+      "equested\030S \001(\0132\032.plgrpc.v1.CancelRequest" +
+      "edH\000\0223\n\017llm_call_failed\030T \001(\0132\030.plgrpc.v" +
+      "1.LlmCallFailedH\000\0228\n\021context_compacted\030U" +
+      " \001(\0132\033.plgrpc.v1.ContextCompactedH\000B\t\n\007p" +
+      "ayloadJ\004\010\024\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 " +
+      "\001(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022" +
+      "\022\n\nrequest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChange" +
+      "d\022,\n\016previous_state\030\001 \001(\0162\024.plgrpc.v1.Ta" +
+      "skState\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.T" +
+      "askState\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Fa" +
+      "ilure\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(" +
+      "\0132\023.plgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020." +
+      "plgrpc.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030" +
+      "\001 \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCaus" +
+      "e\022&\n\007context\030\003 \001(\0132\025.plgrpc.v1.RunContex" +
+      "t\022!\n\006worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\n" +
+      "log_format\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t" +
+      "\022\017\n\007version\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskM" +
+      "essagesAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc." +
+      "v1.Message\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskAr" +
+      "tifactUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc" +
+      ".v1.Artifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chu" +
+      "nk\030\003 \001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json" +
+      "\030\001 \001(\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskP" +
+      "rogress\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007messag" +
+      "e\030\002 \001(\tB\013\n\t_progress\"`\n\021TaskErrorReporte" +
+      "d\022#\n\007failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&" +
+      "\n\006effect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N" +
+      "\n\017CancelRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014req" +
+      "uested_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`" +
+      "\n\017ActionRequested\022$\n\006action\030\001 \001(\0132\024.plgr" +
+      "pc.v1.RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020" +
+      "\n\010position\030\003 \001(\t\"D\n\025ActionPolicyEvaluate" +
+      "d\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.PolicyDe" +
+      "cision\"\244\001\n\020ApprovalRequired\022\023\n\013approval_" +
+      "id\030\001 \001(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.p" +
+      "lgrpc.v1.ApprovalEdit\022/\n\013expire_time\030\004 \001" +
+      "(\0132\032.google.protobuf.Timestamp\022\025\n\rmetada" +
+      "ta_json\030\005 \001(\t\"\222\001\n\017ApprovalDecided\022\023\n\013app" +
+      "roval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v" +
+      "1.ApprovalState\022-\n\010decision\030\003 \001(\0132\033.plgr" +
+      "pc.v1.ApprovalDecision\022\022\n\nrequest_id\030\004 \001" +
+      "(\t\"p\n\rActionStarted\022\025\n\rdelegation_id\030\001 \001" +
+      "(\t\022,\n\020edited_arguments\030\002 \001(\0132\022.plgrpc.v1" +
+      ".Payload\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\"\202\002\n" +
+      "\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t" +
+      "\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007" +
+      "failure\030\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdel" +
+      "egation_id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.goo" +
+      "gle.protobuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.p" +
+      "lgrpc.v1.Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc" +
+      ".v1.ActionOutcome\"M\n\017ContextPrepared\022,\n\010" +
+      "manifest\030\001 \001(\0132\032.plgrpc.v1.ContextManife" +
+      "st\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007ca" +
+      "ll_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003" +
+      " \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\ts" +
+      "treaming\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007c" +
+      "all_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030" +
+      "\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usa" +
+      "ge\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010duration\030\007" +
+      " \001(\0132\031.google.protobuf.Duration\022\024\n\014metri" +
+      "cs_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgr" +
+      "pc.v1.ToolCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n" +
+      "\016BudgetReported\022+\n\010decision\030\001 \001(\0132\031.plgr" +
+      "pc.v1.BudgetDecision\"\306\001\n\rLlmCallFailed\022\017" +
+      "\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005mod" +
+      "el\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022" +
+      "#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Failure\022\022\n\n" +
+      "will_retry\030\007 \001(\010\022+\n\010duration\030\010 \001(\0132\031.goo" +
+      "gle.protobuf.Duration\"b\n\020ContextCompacte" +
+      "d\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014after_tokens" +
+      "\030\002 \001(\003\022\020\n\010strategy\030\003 \001(\t\022\017\n\007summary\030\004 \001(" +
+      "\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgr" +
+      "pc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t" +
+      "\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005blo" +
+      "ck\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006" +
+      " \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argu" +
+      "ments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece" +
+      "*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021" +
+      "\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022" +
+      "\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_C" +
+      "AUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTE" +
+      "D\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUS" +
+      "E_RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EF" +
+      "FECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTI" +
+      "NUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rAction" +
+      "Outcome\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022" +
+      "\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_" +
+      "OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIE" +
+      "D\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTI" +
+      "ON_OUTCOME_CANCELED\020\005Bc\n\033io.github.proto" +
+      "link_grpc.v1P\001ZBgithub.com/protolink-grp" +
+      "c/protolink-grpc/gen/go/plgrpc/v1;plgrpc" +
+      "v1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -297,10 +304,12 @@ public final class Event {
           com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.Action.getDescriptor(),
+          io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Context.getDescriptor(),
           io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.Policy.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
@@ -387,19 +396,19 @@ public final class Event {
     internal_static_plgrpc_v1_ApprovalRequired_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ApprovalRequired_descriptor,
-        new java.lang.String[] { "Request", });
+        new java.lang.String[] { "ApprovalId", "Etag", "Edit", "ExpireTime", "MetadataJson", });
     internal_static_plgrpc_v1_ApprovalDecided_descriptor =
       getDescriptor().getMessageTypes().get(14);
     internal_static_plgrpc_v1_ApprovalDecided_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ApprovalDecided_descriptor,
-        new java.lang.String[] { "Decision", });
+        new java.lang.String[] { "ApprovalId", "State", "Decision", "RequestId", });
     internal_static_plgrpc_v1_ActionStarted_descriptor =
       getDescriptor().getMessageTypes().get(15);
     internal_static_plgrpc_v1_ActionStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionStarted_descriptor,
-        new java.lang.String[] { "Kind", "Name", "ArgumentsJson", "DelegationId", });
+        new java.lang.String[] { "DelegationId", "EditedArguments", "Kind", "Name", });
     internal_static_plgrpc_v1_ActionEnded_descriptor =
       getDescriptor().getMessageTypes().get(16);
     internal_static_plgrpc_v1_ActionEnded_fieldAccessorTable = new
@@ -458,10 +467,12 @@ public final class Event {
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.Action.getDescriptor();
+    io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Context.getDescriptor();
     io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.Policy.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }

@@ -8,6 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * RespondApprovalRequest carries the answer.
+ * Next free number: 10.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RespondApprovalRequest}
@@ -32,6 +33,12 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private RespondApprovalRequest() {
+    approvalId_ = "";
+    verdict_ = 0;
+    etag_ = "";
+    reason_ = "";
+    requestId_ = "";
+    metadataJson_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,42 +55,308 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int DECISION_FIELD_NUMBER = 1;
-  private io.github.protolink_grpc.v1.ApprovalDecision decision_;
+  public static final int APPROVAL_ID_FIELD_NUMBER = 1;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object approvalId_ = "";
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * Approval that is answered. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-   * @return Whether the decision field is set.
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
    */
   @java.lang.Override
-  public boolean hasDecision() {
+  public java.lang.String getApprovalId() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      approvalId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Approval that is answered. Set by the caller. Required.
+   * </pre>
+   *
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getApprovalIdBytes() {
+    java.lang.Object ref = approvalId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      approvalId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int VERDICT_FIELD_NUMBER = 2;
+  private int verdict_ = 0;
+  /**
+   * <pre>
+   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+   * @return The enum numeric value on the wire for verdict.
+   */
+  @java.lang.Override public int getVerdictValue() {
+    return verdict_;
+  }
+  /**
+   * <pre>
+   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+   * @return The verdict.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.ApprovalVerdict getVerdict() {
+    io.github.protolink_grpc.v1.ApprovalVerdict result = io.github.protolink_grpc.v1.ApprovalVerdict.forNumber(verdict_);
+    return result == null ? io.github.protolink_grpc.v1.ApprovalVerdict.UNRECOGNIZED : result;
+  }
+
+  public static final int ETAG_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object etag_ = "";
+  /**
+   * <pre>
+   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The etag.
+   */
+  @java.lang.Override
+  public java.lang.String getEtag() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      etag_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The bytes for etag.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getEtagBytes() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      etag_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int EDITED_ARGUMENTS_FIELD_NUMBER = 4;
+  private io.github.protolink_grpc.v1.Payload editedArguments_;
+  /**
+   * <pre>
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+   * @return Whether the editedArguments field is set.
+   */
+  @java.lang.Override
+  public boolean hasEditedArguments() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-   * @return The decision.
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+   * @return The editedArguments.
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ApprovalDecision getDecision() {
-    return decision_ == null ? io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance() : decision_;
+  public io.github.protolink_grpc.v1.Payload getEditedArguments() {
+    return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
   }
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
    */
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder() {
-    return decision_ == null ? io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance() : decision_;
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder() {
+    return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+  }
+
+  public static final int REASON_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object reason_ = "";
+  /**
+   * <pre>
+   * Why, one sentence. Set by the caller. Empty means not stated.
+   * </pre>
+   *
+   * <code>string reason = 5;</code>
+   * @return The reason.
+   */
+  @java.lang.Override
+  public java.lang.String getReason() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      reason_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Why, one sentence. Set by the caller. Empty means not stated.
+   * </pre>
+   *
+   * <code>string reason = 5;</code>
+   * @return The bytes for reason.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getReasonBytes() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      reason_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object requestId_ = "";
+  /**
+   * <pre>
+   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+   * Empty means that a repetition is told that somebody has answered already.
+   * </pre>
+   *
+   * <code>string request_id = 6;</code>
+   * @return The requestId.
+   */
+  @java.lang.Override
+  public java.lang.String getRequestId() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      requestId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+   * Empty means that a repetition is told that somebody has answered already.
+   * </pre>
+   *
+   * <code>string request_id = 6;</code>
+   * @return The bytes for requestId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRequestIdBytes() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      requestId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int METADATA_JSON_FIELD_NUMBER = 7;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object metadataJson_ = "";
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the caller. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 7;</code>
+   * @return The metadataJson.
+   */
+  @java.lang.Override
+  public java.lang.String getMetadataJson() {
+    java.lang.Object ref = metadataJson_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      metadataJson_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the caller. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 7;</code>
+   * @return The bytes for metadataJson.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getMetadataJsonBytes() {
+    java.lang.Object ref = metadataJson_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      metadataJson_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -100,8 +373,26 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, approvalId_);
+    }
+    if (verdict_ != io.github.protolink_grpc.v1.ApprovalVerdict.APPROVAL_VERDICT_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, verdict_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(etag_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 3, etag_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getDecision());
+      output.writeMessage(4, getEditedArguments());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, reason_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 6, requestId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 7, metadataJson_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -112,9 +403,28 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(approvalId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, approvalId_);
+    }
+    if (verdict_ != io.github.protolink_grpc.v1.ApprovalVerdict.APPROVAL_VERDICT_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, verdict_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(etag_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, etag_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getDecision());
+        .computeMessageSize(4, getEditedArguments());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reason_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, reason_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(6, requestId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(7, metadataJson_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -131,11 +441,22 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.RespondApprovalRequest other = (io.github.protolink_grpc.v1.RespondApprovalRequest) obj;
 
-    if (hasDecision() != other.hasDecision()) return false;
-    if (hasDecision()) {
-      if (!getDecision()
-          .equals(other.getDecision())) return false;
+    if (!getApprovalId()
+        .equals(other.getApprovalId())) return false;
+    if (verdict_ != other.verdict_) return false;
+    if (!getEtag()
+        .equals(other.getEtag())) return false;
+    if (hasEditedArguments() != other.hasEditedArguments()) return false;
+    if (hasEditedArguments()) {
+      if (!getEditedArguments()
+          .equals(other.getEditedArguments())) return false;
     }
+    if (!getReason()
+        .equals(other.getReason())) return false;
+    if (!getRequestId()
+        .equals(other.getRequestId())) return false;
+    if (!getMetadataJson()
+        .equals(other.getMetadataJson())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -147,10 +468,22 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasDecision()) {
-      hash = (37 * hash) + DECISION_FIELD_NUMBER;
-      hash = (53 * hash) + getDecision().hashCode();
+    hash = (37 * hash) + APPROVAL_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getApprovalId().hashCode();
+    hash = (37 * hash) + VERDICT_FIELD_NUMBER;
+    hash = (53 * hash) + verdict_;
+    hash = (37 * hash) + ETAG_FIELD_NUMBER;
+    hash = (53 * hash) + getEtag().hashCode();
+    if (hasEditedArguments()) {
+      hash = (37 * hash) + EDITED_ARGUMENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getEditedArguments().hashCode();
     }
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getReason().hashCode();
+    hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getRequestId().hashCode();
+    hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
+    hash = (53 * hash) + getMetadataJson().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -251,6 +584,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * RespondApprovalRequest carries the answer.
+   * Next free number: 10.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RespondApprovalRequest}
@@ -285,18 +619,24 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
-        internalGetDecisionFieldBuilder();
+        internalGetEditedArgumentsFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      decision_ = null;
-      if (decisionBuilder_ != null) {
-        decisionBuilder_.dispose();
-        decisionBuilder_ = null;
+      approvalId_ = "";
+      verdict_ = 0;
+      etag_ = "";
+      editedArguments_ = null;
+      if (editedArgumentsBuilder_ != null) {
+        editedArgumentsBuilder_.dispose();
+        editedArgumentsBuilder_ = null;
       }
+      reason_ = "";
+      requestId_ = "";
+      metadataJson_ = "";
       return this;
     }
 
@@ -330,12 +670,30 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.RespondApprovalRequest result) {
       int from_bitField0_ = bitField0_;
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.decision_ = decisionBuilder_ == null
-            ? decision_
-            : decisionBuilder_.build();
+        result.approvalId_ = approvalId_;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.verdict_ = verdict_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.etag_ = etag_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.editedArguments_ = editedArgumentsBuilder_ == null
+            ? editedArguments_
+            : editedArgumentsBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.reason_ = reason_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.requestId_ = requestId_;
+      }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.metadataJson_ = metadataJson_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -352,8 +710,36 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.RespondApprovalRequest other) {
       if (other == io.github.protolink_grpc.v1.RespondApprovalRequest.getDefaultInstance()) return this;
-      if (other.hasDecision()) {
-        mergeDecision(other.getDecision());
+      if (!other.getApprovalId().isEmpty()) {
+        approvalId_ = other.approvalId_;
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      if (other.verdict_ != 0) {
+        setVerdictValue(other.getVerdictValue());
+      }
+      if (!other.getEtag().isEmpty()) {
+        etag_ = other.etag_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (other.hasEditedArguments()) {
+        mergeEditedArguments(other.getEditedArguments());
+      }
+      if (!other.getReason().isEmpty()) {
+        reason_ = other.reason_;
+        bitField0_ |= 0x00000010;
+        onChanged();
+      }
+      if (!other.getRequestId().isEmpty()) {
+        requestId_ = other.requestId_;
+        bitField0_ |= 0x00000020;
+        onChanged();
+      }
+      if (!other.getMetadataJson().isEmpty()) {
+        metadataJson_ = other.metadataJson_;
+        bitField0_ |= 0x00000040;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -382,12 +768,42 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              input.readMessage(
-                  internalGetDecisionFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              approvalId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              verdict_ = input.readEnum();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
+            case 26: {
+              etag_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
+            case 34: {
+              input.readMessage(
+                  internalGetEditedArgumentsFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 42: {
+              reason_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
+            case 50: {
+              requestId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
+            case 58: {
+              metadataJson_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -405,161 +821,706 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private io.github.protolink_grpc.v1.ApprovalDecision decision_;
-    private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> decisionBuilder_;
+    private java.lang.Object approvalId_ = "";
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Approval that is answered. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-     * @return Whether the decision field is set.
+     * <code>string approval_id = 1;</code>
+     * @return The approvalId.
      */
-    public boolean hasDecision() {
-      return ((bitField0_ & 0x00000001) != 0);
-    }
-    /**
-     * <pre>
-     * The answer. Set by the caller. Required.
-     * </pre>
-     *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-     * @return The decision.
-     */
-    public io.github.protolink_grpc.v1.ApprovalDecision getDecision() {
-      if (decisionBuilder_ == null) {
-        return decision_ == null ? io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance() : decision_;
+    public java.lang.String getApprovalId() {
+      java.lang.Object ref = approvalId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        approvalId_ = s;
+        return s;
       } else {
-        return decisionBuilder_.getMessage();
+        return (java.lang.String) ref;
       }
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Approval that is answered. Set by the caller. Required.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>string approval_id = 1;</code>
+     * @return The bytes for approvalId.
      */
-    public Builder setDecision(io.github.protolink_grpc.v1.ApprovalDecision value) {
-      if (decisionBuilder_ == null) {
+    public com.google.protobuf.ByteString
+        getApprovalIdBytes() {
+      java.lang.Object ref = approvalId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        approvalId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the caller. Required.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the caller. Required.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearApprovalId() {
+      approvalId_ = getDefaultInstance().getApprovalId();
+      bitField0_ = (bitField0_ & ~0x00000001);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval that is answered. Set by the caller. Required.
+     * </pre>
+     *
+     * <code>string approval_id = 1;</code>
+     * @param value The bytes for approvalId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setApprovalIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      approvalId_ = value;
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private int verdict_ = 0;
+    /**
+     * <pre>
+     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+     * @return The enum numeric value on the wire for verdict.
+     */
+    @java.lang.Override public int getVerdictValue() {
+      return verdict_;
+    }
+    /**
+     * <pre>
+     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+     * @param value The enum numeric value on the wire for verdict to set.
+     * @return This builder for chaining.
+     */
+    public Builder setVerdictValue(int value) {
+      verdict_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+     * @return The verdict.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApprovalVerdict getVerdict() {
+      io.github.protolink_grpc.v1.ApprovalVerdict result = io.github.protolink_grpc.v1.ApprovalVerdict.forNumber(verdict_);
+      return result == null ? io.github.protolink_grpc.v1.ApprovalVerdict.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+     * @param value The verdict to set.
+     * @return This builder for chaining.
+     */
+    public Builder setVerdict(io.github.protolink_grpc.v1.ApprovalVerdict value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000002;
+      verdict_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearVerdict() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      verdict_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object etag_ = "";
+    /**
+     * <pre>
+     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * </pre>
+     *
+     * <code>string etag = 3;</code>
+     * @return The etag.
+     */
+    public java.lang.String getEtag() {
+      java.lang.Object ref = etag_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        etag_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * </pre>
+     *
+     * <code>string etag = 3;</code>
+     * @return The bytes for etag.
+     */
+    public com.google.protobuf.ByteString
+        getEtagBytes() {
+      java.lang.Object ref = etag_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        etag_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * </pre>
+     *
+     * <code>string etag = 3;</code>
+     * @param value The etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtag(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      etag_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * </pre>
+     *
+     * <code>string etag = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEtag() {
+      etag_ = getDefaultInstance().getEtag();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * </pre>
+     *
+     * <code>string etag = 3;</code>
+     * @param value The bytes for etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtagBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      etag_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private io.github.protolink_grpc.v1.Payload editedArguments_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
+    /**
+     * <pre>
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+     * @return Whether the editedArguments field is set.
+     */
+    public boolean hasEditedArguments() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+     * @return The editedArguments.
+     */
+    public io.github.protolink_grpc.v1.Payload getEditedArguments() {
+      if (editedArgumentsBuilder_ == null) {
+        return editedArguments_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
+      } else {
+        return editedArgumentsBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+     */
+    public Builder setEditedArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (editedArgumentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        decision_ = value;
+        editedArguments_ = value;
       } else {
-        decisionBuilder_.setMessage(value);
+        editedArgumentsBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
-    public Builder setDecision(
-        io.github.protolink_grpc.v1.ApprovalDecision.Builder builderForValue) {
-      if (decisionBuilder_ == null) {
-        decision_ = builderForValue.build();
+    public Builder setEditedArguments(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (editedArgumentsBuilder_ == null) {
+        editedArguments_ = builderForValue.build();
       } else {
-        decisionBuilder_.setMessage(builderForValue.build());
+        editedArgumentsBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000001;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
-    public Builder mergeDecision(io.github.protolink_grpc.v1.ApprovalDecision value) {
-      if (decisionBuilder_ == null) {
-        if (((bitField0_ & 0x00000001) != 0) &&
-          decision_ != null &&
-          decision_ != io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance()) {
-          getDecisionBuilder().mergeFrom(value);
+    public Builder mergeEditedArguments(io.github.protolink_grpc.v1.Payload value) {
+      if (editedArgumentsBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          editedArguments_ != null &&
+          editedArguments_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getEditedArgumentsBuilder().mergeFrom(value);
         } else {
-          decision_ = value;
+          editedArguments_ = value;
         }
       } else {
-        decisionBuilder_.mergeFrom(value);
+        editedArgumentsBuilder_.mergeFrom(value);
       }
-      if (decision_ != null) {
-        bitField0_ |= 0x00000001;
+      if (editedArguments_ != null) {
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
-    public Builder clearDecision() {
-      bitField0_ = (bitField0_ & ~0x00000001);
-      decision_ = null;
-      if (decisionBuilder_ != null) {
-        decisionBuilder_.dispose();
-        decisionBuilder_ = null;
+    public Builder clearEditedArguments() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      editedArguments_ = null;
+      if (editedArgumentsBuilder_ != null) {
+        editedArgumentsBuilder_.dispose();
+        editedArgumentsBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
-    public io.github.protolink_grpc.v1.ApprovalDecision.Builder getDecisionBuilder() {
-      bitField0_ |= 0x00000001;
+    public io.github.protolink_grpc.v1.Payload.Builder getEditedArgumentsBuilder() {
+      bitField0_ |= 0x00000008;
       onChanged();
-      return internalGetDecisionFieldBuilder().getBuilder();
+      return internalGetEditedArgumentsFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
-    public io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder() {
-      if (decisionBuilder_ != null) {
-        return decisionBuilder_.getMessageOrBuilder();
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder() {
+      if (editedArgumentsBuilder_ != null) {
+        return editedArgumentsBuilder_.getMessageOrBuilder();
       } else {
-        return decision_ == null ?
-            io.github.protolink_grpc.v1.ApprovalDecision.getDefaultInstance() : decision_;
+        return editedArguments_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : editedArguments_;
       }
     }
     /**
      * <pre>
-     * The answer. Set by the caller. Required.
+     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+     * where Approval.edit allows it. Unset changes nothing.
      * </pre>
      *
-     * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+     * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
      */
     private com.google.protobuf.SingleFieldBuilder<
-        io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> 
-        internalGetDecisionFieldBuilder() {
-      if (decisionBuilder_ == null) {
-        decisionBuilder_ = new com.google.protobuf.SingleFieldBuilder<
-            io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder>(
-                getDecision(),
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetEditedArgumentsFieldBuilder() {
+      if (editedArgumentsBuilder_ == null) {
+        editedArgumentsBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getEditedArguments(),
                 getParentForChildren(),
                 isClean());
-        decision_ = null;
+        editedArguments_ = null;
       }
-      return decisionBuilder_;
+      return editedArgumentsBuilder_;
+    }
+
+    private java.lang.Object reason_ = "";
+    /**
+     * <pre>
+     * Why, one sentence. Set by the caller. Empty means not stated.
+     * </pre>
+     *
+     * <code>string reason = 5;</code>
+     * @return The reason.
+     */
+    public java.lang.String getReason() {
+      java.lang.Object ref = reason_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        reason_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why, one sentence. Set by the caller. Empty means not stated.
+     * </pre>
+     *
+     * <code>string reason = 5;</code>
+     * @return The bytes for reason.
+     */
+    public com.google.protobuf.ByteString
+        getReasonBytes() {
+      java.lang.Object ref = reason_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        reason_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why, one sentence. Set by the caller. Empty means not stated.
+     * </pre>
+     *
+     * <code>string reason = 5;</code>
+     * @param value The reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReason(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      reason_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why, one sentence. Set by the caller. Empty means not stated.
+     * </pre>
+     *
+     * <code>string reason = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReason() {
+      reason_ = getDefaultInstance().getReason();
+      bitField0_ = (bitField0_ & ~0x00000010);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why, one sentence. Set by the caller. Empty means not stated.
+     * </pre>
+     *
+     * <code>string reason = 5;</code>
+     * @param value The bytes for reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReasonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      reason_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object requestId_ = "";
+    /**
+     * <pre>
+     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+     * Empty means that a repetition is told that somebody has answered already.
+     * </pre>
+     *
+     * <code>string request_id = 6;</code>
+     * @return The requestId.
+     */
+    public java.lang.String getRequestId() {
+      java.lang.Object ref = requestId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        requestId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+     * Empty means that a repetition is told that somebody has answered already.
+     * </pre>
+     *
+     * <code>string request_id = 6;</code>
+     * @return The bytes for requestId.
+     */
+    public com.google.protobuf.ByteString
+        getRequestIdBytes() {
+      java.lang.Object ref = requestId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        requestId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+     * Empty means that a repetition is told that somebody has answered already.
+     * </pre>
+     *
+     * <code>string request_id = 6;</code>
+     * @param value The requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      requestId_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+     * Empty means that a repetition is told that somebody has answered already.
+     * </pre>
+     *
+     * <code>string request_id = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRequestId() {
+      requestId_ = getDefaultInstance().getRequestId();
+      bitField0_ = (bitField0_ & ~0x00000020);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+     * Empty means that a repetition is told that somebody has answered already.
+     * </pre>
+     *
+     * <code>string request_id = 6;</code>
+     * @param value The bytes for requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      requestId_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object metadataJson_ = "";
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the caller. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 7;</code>
+     * @return The metadataJson.
+     */
+    public java.lang.String getMetadataJson() {
+      java.lang.Object ref = metadataJson_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        metadataJson_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the caller. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 7;</code>
+     * @return The bytes for metadataJson.
+     */
+    public com.google.protobuf.ByteString
+        getMetadataJsonBytes() {
+      java.lang.Object ref = metadataJson_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        metadataJson_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the caller. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 7;</code>
+     * @param value The metadataJson to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMetadataJson(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      metadataJson_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the caller. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearMetadataJson() {
+      metadataJson_ = getDefaultInstance().getMetadataJson();
+      bitField0_ = (bitField0_ & ~0x00000040);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Further facts, a JSON object. Set by the caller. Empty means none.
+     * </pre>
+     *
+     * <code>string metadata_json = 7;</code>
+     * @param value The bytes for metadataJson to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMetadataJsonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      metadataJson_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.RespondApprovalRequest)

@@ -12,28 +12,152 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * Approval that is answered. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-   * @return Whether the decision field is set.
+   * <code>string approval_id = 1;</code>
+   * @return The approvalId.
    */
-  boolean hasDecision();
+  java.lang.String getApprovalId();
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * Approval that is answered. Set by the caller. Required.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
-   * @return The decision.
+   * <code>string approval_id = 1;</code>
+   * @return The bytes for approvalId.
    */
-  io.github.protolink_grpc.v1.ApprovalDecision getDecision();
+  com.google.protobuf.ByteString
+      getApprovalIdBytes();
+
   /**
    * <pre>
-   * The answer. Set by the caller. Required.
+   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
    * </pre>
    *
-   * <code>.plgrpc.v1.ApprovalDecision decision = 1;</code>
+   * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+   * @return The enum numeric value on the wire for verdict.
    */
-  io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder getDecisionOrBuilder();
+  int getVerdictValue();
+  /**
+   * <pre>
+   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
+   * @return The verdict.
+   */
+  io.github.protolink_grpc.v1.ApprovalVerdict getVerdict();
+
+  /**
+   * <pre>
+   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The etag.
+   */
+  java.lang.String getEtag();
+  /**
+   * <pre>
+   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The bytes for etag.
+   */
+  com.google.protobuf.ByteString
+      getEtagBytes();
+
+  /**
+   * <pre>
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+   * @return Whether the editedArguments field is set.
+   */
+  boolean hasEditedArguments();
+  /**
+   * <pre>
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+   * @return The editedArguments.
+   */
+  io.github.protolink_grpc.v1.Payload getEditedArguments();
+  /**
+   * <pre>
+   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
+   * where Approval.edit allows it. Unset changes nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getEditedArgumentsOrBuilder();
+
+  /**
+   * <pre>
+   * Why, one sentence. Set by the caller. Empty means not stated.
+   * </pre>
+   *
+   * <code>string reason = 5;</code>
+   * @return The reason.
+   */
+  java.lang.String getReason();
+  /**
+   * <pre>
+   * Why, one sentence. Set by the caller. Empty means not stated.
+   * </pre>
+   *
+   * <code>string reason = 5;</code>
+   * @return The bytes for reason.
+   */
+  com.google.protobuf.ByteString
+      getReasonBytes();
+
+  /**
+   * <pre>
+   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+   * Empty means that a repetition is told that somebody has answered already.
+   * </pre>
+   *
+   * <code>string request_id = 6;</code>
+   * @return The requestId.
+   */
+  java.lang.String getRequestId();
+  /**
+   * <pre>
+   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
+   * Empty means that a repetition is told that somebody has answered already.
+   * </pre>
+   *
+   * <code>string request_id = 6;</code>
+   * @return The bytes for requestId.
+   */
+  com.google.protobuf.ByteString
+      getRequestIdBytes();
+
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the caller. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 7;</code>
+   * @return The metadataJson.
+   */
+  java.lang.String getMetadataJson();
+  /**
+   * <pre>
+   * Further facts, a JSON object. Set by the caller. Empty means none.
+   * </pre>
+   *
+   * <code>string metadata_json = 7;</code>
+   * @return The bytes for metadataJson.
+   */
+  com.google.protobuf.ByteString
+      getMetadataJsonBytes();
 }

@@ -90,7 +90,7 @@ private static final long serialVersionUID = 0L;
   private boolean alreadyDecided_ = false;
   /**
    * <pre>
-   * Whether someone had answered before, so that this call changed nothing. Set by the server.
+   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
    * </pre>
    *
    * <code>bool already_decided = 2;</code>
@@ -604,7 +604,7 @@ private static final long serialVersionUID = 0L;
     private boolean alreadyDecided_ ;
     /**
      * <pre>
-     * Whether someone had answered before, so that this call changed nothing. Set by the server.
+     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>
@@ -616,7 +616,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether someone had answered before, so that this call changed nothing. Set by the server.
+     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether someone had answered before, so that this call changed nothing. Set by the server.
+     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>

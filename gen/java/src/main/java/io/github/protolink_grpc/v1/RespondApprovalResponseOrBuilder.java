@@ -39,7 +39,7 @@ public interface RespondApprovalResponseOrBuilder extends
 
   /**
    * <pre>
-   * Whether someone had answered before, so that this call changed nothing. Set by the server.
+   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
    * </pre>
    *
    * <code>bool already_decided = 2;</code>

@@ -8,6 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * RunAction is one concrete operation, prepared and validated, right before its side effect.
+ * Next free number: 12.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RunAction}
@@ -35,13 +36,13 @@ private static final long serialVersionUID = 0L;
     actionId_ = "";
     kind_ = "";
     name_ = "";
-    payloadJson_ = "";
     capabilities_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
     artifacts_ = java.util.Collections.emptyList();
     description_ = "";
     metadataJson_ = "";
     fingerprint_ = "";
+    callId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -199,51 +200,45 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PAYLOAD_JSON_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object payloadJson_ = "";
+  public static final int PAYLOAD_FIELD_NUMBER = 4;
+  private io.github.protolink_grpc.v1.Payload payload_;
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
    * </pre>
    *
-   * <code>string payload_json = 4;</code>
-   * @return The payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   * @return Whether the payload field is set.
    */
   @java.lang.Override
-  public java.lang.String getPayloadJson() {
-    java.lang.Object ref = payloadJson_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      payloadJson_ = s;
-      return s;
-    }
+  public boolean hasPayload() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
    * </pre>
    *
-   * <code>string payload_json = 4;</code>
-   * @return The bytes for payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   * @return The payload.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getPayloadJsonBytes() {
-    java.lang.Object ref = payloadJson_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      payloadJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public io.github.protolink_grpc.v1.Payload getPayload() {
+    return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
+  }
+  /**
+   * <pre>
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder() {
+    return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
   }
 
   public static final int CAPABILITIES_FIELD_NUMBER = 5;
@@ -466,7 +461,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasCreateTime() {
-    return ((bitField0_ & 0x00000001) != 0);
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
@@ -539,6 +534,55 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int CALL_ID_FIELD_NUMBER = 11;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object callId_ = "";
+  /**
+   * <pre>
+   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+   * means that the agent's own code asked for it.
+   * </pre>
+   *
+   * <code>string call_id = 11;</code>
+   * @return The callId.
+   */
+  @java.lang.Override
+  public java.lang.String getCallId() {
+    java.lang.Object ref = callId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      callId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+   * means that the agent's own code asked for it.
+   * </pre>
+   *
+   * <code>string call_id = 11;</code>
+   * @return The bytes for callId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getCallIdBytes() {
+    java.lang.Object ref = callId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      callId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -562,8 +606,8 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, name_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(payloadJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 4, payloadJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(4, getPayload());
     }
     for (int i = 0; i < capabilities_.size(); i++) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, capabilities_.getRaw(i));
@@ -577,11 +621,14 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 8, metadataJson_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(9, getCreateTime());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fingerprint_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 10, fingerprint_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 11, callId_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -601,8 +648,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(name_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, name_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(payloadJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, payloadJson_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(4, getPayload());
     }
     {
       int dataSize = 0;
@@ -622,12 +670,15 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(8, metadataJson_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(9, getCreateTime());
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fingerprint_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(10, fingerprint_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(callId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(11, callId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -650,8 +701,11 @@ private static final long serialVersionUID = 0L;
         .equals(other.getKind())) return false;
     if (!getName()
         .equals(other.getName())) return false;
-    if (!getPayloadJson()
-        .equals(other.getPayloadJson())) return false;
+    if (hasPayload() != other.hasPayload()) return false;
+    if (hasPayload()) {
+      if (!getPayload()
+          .equals(other.getPayload())) return false;
+    }
     if (!getCapabilitiesList()
         .equals(other.getCapabilitiesList())) return false;
     if (!getArtifactsList()
@@ -667,6 +721,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getFingerprint()
         .equals(other.getFingerprint())) return false;
+    if (!getCallId()
+        .equals(other.getCallId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -684,8 +740,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getKind().hashCode();
     hash = (37 * hash) + NAME_FIELD_NUMBER;
     hash = (53 * hash) + getName().hashCode();
-    hash = (37 * hash) + PAYLOAD_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getPayloadJson().hashCode();
+    if (hasPayload()) {
+      hash = (37 * hash) + PAYLOAD_FIELD_NUMBER;
+      hash = (53 * hash) + getPayload().hashCode();
+    }
     if (getCapabilitiesCount() > 0) {
       hash = (37 * hash) + CAPABILITIES_FIELD_NUMBER;
       hash = (53 * hash) + getCapabilitiesList().hashCode();
@@ -704,6 +762,8 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + FINGERPRINT_FIELD_NUMBER;
     hash = (53 * hash) + getFingerprint().hashCode();
+    hash = (37 * hash) + CALL_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getCallId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -804,6 +864,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * RunAction is one concrete operation, prepared and validated, right before its side effect.
+   * Next free number: 12.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RunAction}
@@ -838,6 +899,7 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
+        internalGetPayloadFieldBuilder();
         internalGetArtifactsFieldBuilder();
         internalGetCreateTimeFieldBuilder();
       }
@@ -849,7 +911,11 @@ private static final long serialVersionUID = 0L;
       actionId_ = "";
       kind_ = "";
       name_ = "";
-      payloadJson_ = "";
+      payload_ = null;
+      if (payloadBuilder_ != null) {
+        payloadBuilder_.dispose();
+        payloadBuilder_ = null;
+      }
       capabilities_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
       if (artifactsBuilder_ == null) {
@@ -867,6 +933,7 @@ private static final long serialVersionUID = 0L;
         createTimeBuilder_ = null;
       }
       fingerprint_ = "";
+      callId_ = "";
       return this;
     }
 
@@ -922,8 +989,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.name_ = name_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.payloadJson_ = payloadJson_;
+        result.payload_ = payloadBuilder_ == null
+            ? payload_
+            : payloadBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
         capabilities_.makeImmutable();
@@ -935,15 +1006,17 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000080) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000100) != 0)) {
         result.createTime_ = createTimeBuilder_ == null
             ? createTime_
             : createTimeBuilder_.build();
-        to_bitField0_ |= 0x00000001;
+        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000200) != 0)) {
         result.fingerprint_ = fingerprint_;
+      }
+      if (((from_bitField0_ & 0x00000400) != 0)) {
+        result.callId_ = callId_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -975,10 +1048,8 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000004;
         onChanged();
       }
-      if (!other.getPayloadJson().isEmpty()) {
-        payloadJson_ = other.payloadJson_;
-        bitField0_ |= 0x00000008;
-        onChanged();
+      if (other.hasPayload()) {
+        mergePayload(other.getPayload());
       }
       if (!other.capabilities_.isEmpty()) {
         if (capabilities_.isEmpty()) {
@@ -1034,6 +1105,11 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000200;
         onChanged();
       }
+      if (!other.getCallId().isEmpty()) {
+        callId_ = other.callId_;
+        bitField0_ |= 0x00000400;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1076,7 +1152,9 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 26
             case 34: {
-              payloadJson_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  internalGetPayloadFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000008;
               break;
             } // case 34
@@ -1121,6 +1199,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000200;
               break;
             } // case 82
+            case 90: {
+              callId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000400;
+              break;
+            } // case 90
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1414,96 +1497,170 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object payloadJson_ = "";
+    private io.github.protolink_grpc.v1.Payload payload_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> payloadBuilder_;
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
      * </pre>
      *
-     * <code>string payload_json = 4;</code>
-     * @return The payloadJson.
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     * @return Whether the payload field is set.
      */
-    public java.lang.String getPayloadJson() {
-      java.lang.Object ref = payloadJson_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        payloadJson_ = s;
-        return s;
+    public boolean hasPayload() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     * @return The payload.
+     */
+    public io.github.protolink_grpc.v1.Payload getPayload() {
+      if (payloadBuilder_ == null) {
+        return payload_ == null ? io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
       } else {
-        return (java.lang.String) ref;
+        return payloadBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
      * </pre>
      *
-     * <code>string payload_json = 4;</code>
-     * @return The bytes for payloadJson.
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
      */
-    public com.google.protobuf.ByteString
-        getPayloadJsonBytes() {
-      java.lang.Object ref = payloadJson_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        payloadJson_ = b;
-        return b;
+    public Builder setPayload(io.github.protolink_grpc.v1.Payload value) {
+      if (payloadBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        payloadBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
-     * </pre>
-     *
-     * <code>string payload_json = 4;</code>
-     * @param value The payloadJson to set.
-     * @return This builder for chaining.
-     */
-    public Builder setPayloadJson(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      payloadJson_ = value;
       bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
      * </pre>
      *
-     * <code>string payload_json = 4;</code>
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
      */
-    public Builder clearPayloadJson() {
-      payloadJson_ = getDefaultInstance().getPayloadJson();
+    public Builder setPayload(
+        io.github.protolink_grpc.v1.Payload.Builder builderForValue) {
+      if (payloadBuilder_ == null) {
+        payload_ = builderForValue.build();
+      } else {
+        payloadBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     */
+    public Builder mergePayload(io.github.protolink_grpc.v1.Payload value) {
+      if (payloadBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          payload_ != null &&
+          payload_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
+          getPayloadBuilder().mergeFrom(value);
+        } else {
+          payload_ = value;
+        }
+      } else {
+        payloadBuilder_.mergeFrom(value);
+      }
+      if (payload_ != null) {
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     */
+    public Builder clearPayload() {
       bitField0_ = (bitField0_ & ~0x00000008);
+      payload_ = null;
+      if (payloadBuilder_ != null) {
+        payloadBuilder_.dispose();
+        payloadBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
      * </pre>
      *
-     * <code>string payload_json = 4;</code>
-     * @param value The bytes for payloadJson to set.
-     * @return This builder for chaining.
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
      */
-    public Builder setPayloadJsonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      payloadJson_ = value;
+    public io.github.protolink_grpc.v1.Payload.Builder getPayloadBuilder() {
       bitField0_ |= 0x00000008;
       onChanged();
-      return this;
+      return internalGetPayloadFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     */
+    public io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder() {
+      if (payloadBuilder_ != null) {
+        return payloadBuilder_.getMessageOrBuilder();
+      } else {
+        return payload_ == null ?
+            io.github.protolink_grpc.v1.Payload.getDefaultInstance() : payload_;
+      }
+    }
+    /**
+     * <pre>
+     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+     * an event, that it is to be read elsewhere: see ActionRequested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.Payload payload = 4;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> 
+        internalGetPayloadFieldBuilder() {
+      if (payloadBuilder_ == null) {
+        payloadBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder>(
+                getPayload(),
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      return payloadBuilder_;
     }
 
     private com.google.protobuf.LazyStringArrayList capabilities_ =
@@ -2394,6 +2551,103 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       fingerprint_ = value;
       bitField0_ |= 0x00000200;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object callId_ = "";
+    /**
+     * <pre>
+     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+     * means that the agent's own code asked for it.
+     * </pre>
+     *
+     * <code>string call_id = 11;</code>
+     * @return The callId.
+     */
+    public java.lang.String getCallId() {
+      java.lang.Object ref = callId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        callId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+     * means that the agent's own code asked for it.
+     * </pre>
+     *
+     * <code>string call_id = 11;</code>
+     * @return The bytes for callId.
+     */
+    public com.google.protobuf.ByteString
+        getCallIdBytes() {
+      java.lang.Object ref = callId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        callId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+     * means that the agent's own code asked for it.
+     * </pre>
+     *
+     * <code>string call_id = 11;</code>
+     * @param value The callId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCallId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      callId_ = value;
+      bitField0_ |= 0x00000400;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+     * means that the agent's own code asked for it.
+     * </pre>
+     *
+     * <code>string call_id = 11;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearCallId() {
+      callId_ = getDefaultInstance().getCallId();
+      bitField0_ = (bitField0_ & ~0x00000400);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+     * means that the agent's own code asked for it.
+     * </pre>
+     *
+     * <code>string call_id = 11;</code>
+     * @param value The bytes for callId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCallIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      callId_ = value;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }

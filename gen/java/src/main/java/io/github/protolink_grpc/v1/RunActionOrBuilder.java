@@ -72,23 +72,33 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
    * </pre>
    *
-   * <code>string payload_json = 4;</code>
-   * @return The payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   * @return Whether the payload field is set.
    */
-  java.lang.String getPayloadJson();
+  boolean hasPayload();
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Empty means nothing.
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
    * </pre>
    *
-   * <code>string payload_json = 4;</code>
-   * @return The bytes for payloadJson.
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   * @return The payload.
    */
-  com.google.protobuf.ByteString
-      getPayloadJsonBytes();
+  io.github.protolink_grpc.v1.Payload getPayload();
+  /**
+   * <pre>
+   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
+   * an event, that it is to be read elsewhere: see ActionRequested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.Payload payload = 4;</code>
+   */
+  io.github.protolink_grpc.v1.PayloadOrBuilder getPayloadOrBuilder();
 
   /**
    * <pre>
@@ -261,4 +271,26 @@ public interface RunActionOrBuilder extends
    */
   com.google.protobuf.ByteString
       getFingerprintBytes();
+
+  /**
+   * <pre>
+   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+   * means that the agent's own code asked for it.
+   * </pre>
+   *
+   * <code>string call_id = 11;</code>
+   * @return The callId.
+   */
+  java.lang.String getCallId();
+  /**
+   * <pre>
+   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
+   * means that the agent's own code asked for it.
+   * </pre>
+   *
+   * <code>string call_id = 11;</code>
+   * @return The bytes for callId.
+   */
+  com.google.protobuf.ByteString
+      getCallIdBytes();
 }

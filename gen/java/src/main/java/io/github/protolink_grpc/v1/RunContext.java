@@ -641,7 +641,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -653,7 +653,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -664,7 +664,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -676,7 +676,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -2675,7 +2675,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2688,7 +2688,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2699,7 +2699,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2711,7 +2711,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2724,7 +2724,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2743,7 +2743,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2761,7 +2761,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2779,7 +2779,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2794,7 +2794,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server.
+     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>

@@ -313,7 +313,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -323,7 +323,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
       getScopesList();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -332,7 +332,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   int getScopesCount();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -342,7 +342,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   java.lang.String getScopes(int index);
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server.
+   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>

@@ -12,7 +12,11 @@ package io.github.protolink_grpc.v1;
  * Rules for readers and writers:
  *
  * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
- * - An event is stored and sent as the same bytes. So what an event says is seen by everybody who may read the task.
+ * - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
+ * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
+ * owner alone; approvers see the approval, not the log.
+ * - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+ * begins in the middle of a log shows what it has.
  * - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
  * the payload.
  * - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
@@ -2508,7 +2512,11 @@ private static final long serialVersionUID = 0L;
    * Rules for readers and writers:
    *
    * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
-   * - An event is stored and sent as the same bytes. So what an event says is seen by everybody who may read the task.
+   * - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
+   * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
+   * owner alone; approvers see the approval, not the log.
+   * - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+   * begins in the middle of a log shows what it has.
    * - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
    * the payload.
    * - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must

@@ -93,7 +93,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object principal_ = "";
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+   * a version for each reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -114,7 +115,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+   * a version for each reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -709,7 +711,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object principal_ = "";
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+     * a version for each reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -729,7 +732,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+     * a version for each reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -750,7 +754,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+     * a version for each reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -767,7 +772,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+     * a version for each reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -781,7 +787,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+     * a version for each reader.
      * </pre>
      *
      * <code>string principal = 2;</code>

@@ -39,7 +39,8 @@ public interface TaskSubmittedOrBuilder extends
 
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+   * a version for each reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -48,7 +49,8 @@ public interface TaskSubmittedOrBuilder extends
   java.lang.String getPrincipal();
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it.
+   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
+   * a version for each reader.
    * </pre>
    *
    * <code>string principal = 2;</code>

@@ -73,6 +73,6 @@ final class ApprovalWatch extends ResumingStream<Approval> {
   }
 
   private static String id(Approval approval) {
-    return approval.getRequest().getRequestId();
+    return approval.getApprovalId();
   }
 }

@@ -3,7 +3,7 @@ package io.github.protolink_grpc.client;
 import io.github.protolink_grpc.v1.AgentCard;
 import io.github.protolink_grpc.v1.AgentServiceGrpc;
 import io.github.protolink_grpc.v1.Approval;
-import io.github.protolink_grpc.v1.ApprovalDecision;
+import io.github.protolink_grpc.v1.ApprovalVerdict;
 import io.github.protolink_grpc.v1.CallToolRequest;
 import io.github.protolink_grpc.v1.CallToolResponse;
 import io.github.protolink_grpc.v1.CancelTaskResponse;
@@ -18,6 +18,7 @@ import io.github.protolink_grpc.v1.ListTasksResponse;
 import io.github.protolink_grpc.v1.ListToolsRequest;
 import io.github.protolink_grpc.v1.ListToolsResponse;
 import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.Payload;
 import io.github.protolink_grpc.v1.RespondApprovalRequest;
 import io.github.protolink_grpc.v1.RespondApprovalResponse;
 import io.github.protolink_grpc.v1.SendTaskRequest;
@@ -419,8 +420,9 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /**
-   * Answers an approval. The answer is about the action that the approval shows: if another one
-   * waits by now, nothing is approved.
+   * Answers an approval. The answer is about what the approval shows: if something else is asked by
+   * now, nothing is approved. After a cut it is repeated under one request id, so it is never taken
+   * for the answer of somebody else.
    *
    * @param reason why, one sentence; may be empty
    * @return the approval afterwards, and whether somebody had answered before
@@ -428,15 +430,15 @@ public final class ProtolinkClient implements AutoCloseable {
    *     Reason#APPROVAL_CHANGED}
    */
   public RespondApprovalResponse respond(Approval approval, boolean approved, String reason) {
-    return respond(decision(approval, approved, reason).build());
+    return respond(answer(approval, approved, reason).build());
   }
 
   /**
    * Approves an action with other arguments than the agent has shown.
    *
-   * @param approval one whose request is {@code editable}
+   * @param approval one whose {@code edit} is {@code APPROVAL_EDIT_ARGUMENTS}
    * @param argumentsJson all arguments, a JSON object like the one under {@code arguments} in the
-   *     action's {@code payload_json}; the agent checks them again
+   *     action's {@code payload}; the agent checks them again
    * @param reason why, one sentence; may be empty
    * @throws ProtolinkException as {@link #respond(Approval, boolean, String)}, or with {@link
    *     Reason#INVALID_ARGUMENT}
@@ -444,26 +446,28 @@ public final class ProtolinkClient implements AutoCloseable {
   public RespondApprovalResponse approveEdited(
       Approval approval, String argumentsJson, String reason) {
     return respond(
-        decision(approval, true, reason).setEditedArgumentsJson(argumentsJson).build());
+        answer(approval, true, reason)
+            .setEditedArguments(Payload.newBuilder().setJson(argumentsJson))
+            .build());
   }
 
-  private static ApprovalDecision.Builder decision(
+  private static RespondApprovalRequest.Builder answer(
       Approval approval, boolean approved, String reason) {
-    return ApprovalDecision.newBuilder()
-        .setRequestId(approval.getRequest().getRequestId())
-        .setFingerprint(approval.getRequest().getAction().getFingerprint())
-        .setApproved(approved)
+    return RespondApprovalRequest.newBuilder()
+        .setApprovalId(approval.getApprovalId())
+        .setEtag(approval.getEtag())
+        .setVerdict(
+            approved
+                ? ApprovalVerdict.APPROVAL_VERDICT_APPROVE
+                : ApprovalVerdict.APPROVAL_VERDICT_DENY)
         .setReason(reason);
   }
 
-  /**
-   * Answers an approval in full. Where a cut made the client repeat it, {@code already_decided} may
-   * be about its own first attempt.
-   */
-  public RespondApprovalResponse respond(ApprovalDecision decision) {
+  /** Answers an approval in full. A request without a request id gets one. */
+  public RespondApprovalResponse respond(RespondApprovalRequest answer) {
     return connection.ask(
         ControlServiceGrpc.getRespondApprovalMethod(),
-        RespondApprovalRequest.newBuilder().setDecision(decision).build(),
+        Requests.complete(answer),
         "",
         Function.identity());
   }

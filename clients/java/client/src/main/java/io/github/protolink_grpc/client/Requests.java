@@ -4,6 +4,7 @@ import io.github.protolink_grpc.v1.CallToolRequest;
 import io.github.protolink_grpc.v1.CancelTaskRequest;
 import io.github.protolink_grpc.v1.GetTaskRequest;
 import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.RespondApprovalRequest;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.StreamTaskRequest;
 import io.github.protolink_grpc.v1.TaskInput;
@@ -45,6 +46,12 @@ final class Requests {
       named.setTarget(TaskTarget.TASK_TARGET_CREATE);
     }
     return named.build();
+  }
+
+  static RespondApprovalRequest complete(RespondApprovalRequest request) {
+    return request.getRequestId().isEmpty()
+        ? request.toBuilder().setRequestId(newId()).build()
+        : request;
   }
 
   static SendTaskRequest send(TaskInput input) {

@@ -9,7 +9,6 @@ import io.github.protolink_grpc.v1.AgentChangeKind;
 import io.github.protolink_grpc.v1.AgentFilter;
 import io.github.protolink_grpc.v1.AgentInterface;
 import io.github.protolink_grpc.v1.Approval;
-import io.github.protolink_grpc.v1.ApprovalRequest;
 import io.github.protolink_grpc.v1.ApprovalState;
 import io.github.protolink_grpc.v1.ControlServiceGrpc;
 import io.github.protolink_grpc.v1.RegisteredAgent;
@@ -150,7 +149,7 @@ class WatchTest {
         for (int i = 0; i < count; i++) {
           Approval next = approvals.next();
           String state = next.getState().name().replace("APPROVAL_STATE_", "");
-          shown.add(next.getRequest().getRequestId() + " " + state);
+          shown.add(next.getApprovalId() + " " + state);
         }
       }
       return shown;
@@ -198,7 +197,8 @@ class WatchTest {
 
   private static Approval approval(String id, ApprovalState state) {
     return Approval.newBuilder()
-        .setRequest(ApprovalRequest.newBuilder().setRequestId(id).setTaskId(TASK))
+        .setApprovalId(id)
+        .setTaskId(TASK)
         .setState(state)
         .build();
   }

@@ -92,7 +92,7 @@ final class Vacation {
             "To answer: plgrpc approvals approve "
                 + url
                 + " "
-                + approval.getRequest().getRequestId());
+                + approval.getApprovalId());
       }
     }
   }
@@ -114,10 +114,10 @@ final class Vacation {
           case TASK_PROGRESS -> event.getTaskProgress().getMessage();
           case TASK_ARTIFACT -> event.getTaskArtifact().getArtifact().getName();
           case LLM_CALL_COMPLETED -> event.getLlmCallCompleted().getText();
-          case ACTION_STARTED ->
-              event.getActionStarted().getName()
+          case ACTION_REQUESTED ->
+              event.getActionRequested().getAction().getName()
                   + " "
-                  + event.getActionStarted().getArgumentsJson();
+                  + event.getActionRequested().getAction().getPayload().getJson();
           case ACTION_ENDED ->
               event.getActionEnded().getName() + " " + event.getActionEnded().getResult().getJson();
           default -> event.getSummary();

@@ -1,0 +1,176 @@
+"""What events of a log refer to instead of copying it: arguments of tool calls, and the actions of approvals.
+
+A log has each value once. Those who read it from the beginning, or from the beginning of a turn, get whole payloads back; those who
+begin in the middle see what they have.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.action import PolicyDecision, RunAction
+from protolink_grpc.models.events import (
+    ActionEnded,
+    ActionPolicyEvaluated,
+    ActionRequested,
+    ActionStarted,
+    ApprovalRequired,
+    LlmCallCompleted,
+    RunEvent,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from protolink_grpc.models.json_value import canonical_json
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import PartType, ToolCall
+
+
+@dataclass(slots=True)
+class _Open:
+    action: RunAction
+    policy: PolicyDecision | None = None
+
+
+class References:
+    """Tool calls that no action has named yet, and actions that have not ended, of one log.
+
+    All are forgotten when the task ends or waits for input, so this is as large as what a run is doing.
+    """
+
+    __slots__ = ("_actions", "_calls")
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Any] = {}
+        self._actions: dict[str, _Open] = {}
+
+    def whole(self, event: RunEvent) -> RunEvent:
+        """The next event of the log, with what it refers to. An event without references is returned as it is."""
+        payload = event.payload
+        found = self.resolve(payload, event.action_id)
+        return event if found is payload else replace(event, payload=found)
+
+    def resolve(self, payload: Any, action_id: str) -> Any:
+        """The payload of the next event of the log, with what it refers to.
+
+        Args:
+            action_id: That of the event.
+        """
+        read = _READERS.get(payload.__class__)
+        return payload if read is None else read(self, payload, action_id)
+
+    def abridged(self, payload: ActionRequested, before: Sequence[Any]) -> ActionRequested:
+        """What to write for a request: one whose payload is left out where the log has that already.
+
+        Args:
+            before: Payloads that come after those that this has seen, and before the request.
+        """
+        call_id = payload.action.call_id
+        if not call_id or set(payload.action.payload) != {"arguments"}:
+            return payload
+        calls = {call_id: self._calls[call_id]} if call_id in self._calls else {}
+        for each in before:
+            match each:
+                case LlmCallCompleted(tool_calls=made):
+                    _note(calls, made)
+                case TaskMessagesAdded(messages=messages):
+                    _note(calls, _calls_in(messages))
+                case TaskSubmitted(task=task):
+                    _note(calls, _calls_in(task.messages))
+                case TaskStatusChanged(new_state=state) if state in _RESTS:
+                    calls.clear()
+                case ActionRequested(action=action):
+                    calls.pop(action.call_id, None)
+        if call_id not in calls or canonical_json(calls[call_id]) != canonical_json(
+            payload.action.payload["arguments"]
+        ):
+            return payload
+        return replace(payload, abridged=True)
+
+    def _submitted(self, payload: TaskSubmitted, _: str) -> TaskSubmitted:
+        _note(self._calls, _calls_in(payload.task.messages))
+        return payload
+
+    def _said(self, payload: TaskMessagesAdded, _: str) -> TaskMessagesAdded:
+        _note(self._calls, _calls_in(payload.messages))
+        return payload
+
+    def _status(self, payload: TaskStatusChanged, _: str) -> TaskStatusChanged:
+        if (self._calls or self._actions) and payload.new_state in _RESTS:
+            self._calls, self._actions = {}, {}
+        return payload
+
+    def _completed(self, payload: LlmCallCompleted, _: str) -> LlmCallCompleted:
+        _note(self._calls, payload.tool_calls)
+        return payload
+
+    def _requested(self, payload: ActionRequested, _: str) -> ActionRequested:
+        action = payload.action
+        arguments = self._calls.pop(action.call_id, None)
+        if payload.abridged and not action.payload and arguments is not None:
+            action = replace(action, payload={"arguments": arguments})
+            payload = replace(payload, action=action, abridged=False)
+        self._actions[action.action_id] = _Open(action)
+        return payload
+
+    def _judged(self, payload: ActionPolicyEvaluated, action_id: str) -> ActionPolicyEvaluated:
+        known = self._actions.get(action_id)
+        if known is not None:
+            known.policy = payload.decision
+        return payload
+
+    def _asked(self, payload: ApprovalRequired, action_id: str) -> ApprovalRequired:
+        known = self._actions.get(action_id)
+        if not payload.abridged or known is None:
+            return payload
+        request = replace(
+            payload.request,
+            action=known.action,
+            policy_decision=payload.request.policy_decision if known.policy is None else known.policy,
+        )
+        return replace(payload, request=request, abridged=False)
+
+    def _started(self, payload: ActionStarted, action_id: str) -> ActionStarted:
+        known = self._actions.get(action_id)
+        if payload.arguments is not None or known is None:
+            return payload
+        return replace(payload, arguments=known.action.arguments)
+
+    def _ended(self, payload: ActionEnded, action_id: str) -> ActionEnded:
+        self._actions.pop(action_id, None)
+        return payload
+
+
+_RESTS = TERMINAL | INTERRUPTED
+
+_READERS: dict[Any, Callable[[References, Any, str], Any]] = {
+    TaskSubmitted: References._submitted,
+    TaskMessagesAdded: References._said,
+    TaskStatusChanged: References._status,
+    LlmCallCompleted: References._completed,
+    ActionRequested: References._requested,
+    ActionPolicyEvaluated: References._judged,
+    ApprovalRequired: References._asked,
+    ActionStarted: References._started,
+    ActionEnded: References._ended,
+}
+
+
+def _calls_in(messages: Iterable[Message]) -> list[ToolCall]:
+    found = []
+    for message in messages:
+        for part in message.parts:
+            if part.type == PartType.TOOL_CALL:
+                # One that cannot be read is none: no action names it.
+                with suppress(InvalidArgumentError):
+                    found.append(part.as_tool_call())
+    return found
+
+
+def _note(calls: dict[str, Any], made: Iterable[ToolCall]) -> None:
+    for call in made:
+        if call.call_id:
+            calls[call.call_id] = call.args
