@@ -24,6 +24,7 @@ from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, dire
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
 from protolink_grpc.wire.events import frame_event, is_delta, unframe
 from protolink_grpc.wire.scalars import tag, varint
+from protolink_grpc.wire.watch import is_position
 
 UNHEARD_OF = "example.unheard_of"
 """Type of the event whose kind nobody knows."""
@@ -253,9 +254,10 @@ class FaultyService:
                     await self._cut("this stream was silent for too long, as was asked for")
                 if frames is None:
                     return
-                if is_delta(frames[0]):
+                if is_delta(frames[0]) or is_position(frames[0]):
                     yield frames
                     continue
+                position = [frames.pop()] if is_position(frames[-1]) else []
                 if not shown and submission is not None:
                     self._lose_answer(submission)
                 if script is None:
@@ -264,7 +266,7 @@ class FaultyService:
                     cut_after = await self._next_cut(script, begins=True) if script is not None else 0
                 if script is None or not cut_after or shown + len(frames) < cut_after:
                     shown += len(frames)
-                    yield self._rewritten(frames)
+                    yield self._rewritten(frames) + position
                     continue
                 if shown < cut_after:
                     yield self._rewritten(frames[: cut_after - shown])

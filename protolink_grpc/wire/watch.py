@@ -18,6 +18,11 @@ def position_from_pb(pb: watch_pb2.WatchPosition) -> WatchPosition:
     return WatchPosition(pb.revision, pb.head, pb.caught_up, pb.reset)
 
 
+def is_position(frame: bytes) -> bool:
+    """Whether this is where the reader is, not an event of the log."""
+    return frame.startswith(_POSITION_TAG)
+
+
 def position_frame(position: WatchPosition) -> bytes:
     """A position as a piece of an encoded response, beside the frames of its events."""
     return delimited(_POSITION_TAG, (position_to_pb(position).SerializeToString(),))

@@ -167,6 +167,20 @@ async fn a_subscription_behind_the_last_event_ends() {
 }
 
 #[tokio::test]
+async fn a_position_that_the_log_no_longer_has_is_an_answer() {
+    let mut place = serve(Script {
+        subscribed: [cut(Code::OutOfRange)].into(),
+        ..Default::default()
+    })
+    .await;
+    let mut events = Client::connect(&place.url).unwrap().subscribe("t", 3, StopAt::Terminal);
+    let answered = timeout(Duration::from_secs(10), events.try_next()).await.unwrap();
+    assert_eq!(answered.unwrap_err().code(), Code::OutOfRange);
+    assert!(matches!(place.next().await, Asked::Subscribe(asked) if asked.after_sequence == 3));
+    assert!(place.asked.try_recv().is_err());
+}
+
+#[tokio::test]
 async fn a_server_that_says_nothing_at_all_is_given_up() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpc://{}", socket.local_addr().unwrap());

@@ -144,6 +144,22 @@ class EventStreamTest {
   }
 
   @Test
+  void aPositionThatTheLogNoLongerHasIsAnAnswer() {
+    ErrorInfo compacted =
+        ErrorInfo.newBuilder()
+            .setDomain("protolink-grpc.github.io")
+            .setReason(Reason.POSITION_COMPACTED)
+            .putMetadata("first_sequence", "40")
+            .build();
+    agent.then(PatienceTest.error(Status.Code.OUT_OF_RANGE, compacted));
+    ProtolinkException error =
+        assertThrows(ProtolinkException.class, () -> read(client -> client.subscribe(TASK, 3)));
+    assertEquals(Reason.POSITION_COMPACTED, error.reason());
+    assertEquals("40", error.metadata().get("first_sequence"));
+    assertEquals(1, agent.requests.size());
+  }
+
+  @Test
   void aTaskThatTheAgentHasForgottenIsAnErrorAndNotBegunAgain() {
     ErrorInfo forgotten =
         ErrorInfo.newBuilder()
