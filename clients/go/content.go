@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Input returns an input whose one message has these parts.
@@ -144,7 +142,7 @@ func argumentsOf(value any) (*pb.Payload, error) {
 // Output returns what the task is for: the newest output among the agent's messages and the artifacts of kind result. A text is
 // returned as it is, data and results of tools as [PayloadText] does. It is empty where there is no output.
 func Output(task *pb.Task) string {
-	part := newestOutput(task)
+	part := answer(task)
 	text, _ := output(part)
 	return text
 }
@@ -152,7 +150,7 @@ func Output(task *pb.Task) string {
 // DecodeOutput reads the output of a task, which is data, the result of a tool or a model's value, as [DecodePayload] does. It fails
 // where the task has no output, or a text.
 func DecodeOutput(task *pb.Task, into any) error {
-	part := newestOutput(task)
+	part := answer(task)
 	if part == nil {
 		return fmt.Errorf("plgrpc: task %s has no output", task.GetId())
 	}
@@ -249,28 +247,29 @@ func isAgents(message *pb.Message) bool {
 	return message.GetRole() == pb.MessageRole_MESSAGE_ROLE_AGENT
 }
 
-func newestOutput(task *pb.Task) *pb.Part {
-	var newest *pb.Part
-	var when time.Time
-	look := func(parts []*pb.Part, at *timestamppb.Timestamp) {
-		for _, part := range slices.Backward(parts) {
-			if _, ok := output(part); ok && !at.AsTime().Before(when) {
-				newest, when = part, at.AsTime()
-				return
-			}
-		}
+// answer returns the part that is the answer of a task: of the message or artifact that the agent names, the last one that is output.
+func answer(task *pb.Task) *pb.Part {
+	id := task.GetOutputId()
+	if id == "" {
+		return nil
 	}
+	var parts []*pb.Part
 	for _, artifact := range task.GetArtifacts() {
-		if kind := artifact.GetKind(); kind == "" || kind == "result" {
-			look(artifact.GetParts(), artifact.GetCreateTime())
+		if artifact.GetId() == id {
+			parts = artifact.GetParts()
 		}
 	}
 	for _, message := range task.GetMessages() {
-		if isAgents(message) {
-			look(message.GetParts(), message.GetCreateTime())
+		if message.GetId() == id {
+			parts = message.GetParts()
 		}
 	}
-	return newest
+	for _, part := range slices.Backward(parts) {
+		if _, ok := output(part); ok {
+			return part
+		}
+	}
+	return nil
 }
 
 func output(part *pb.Part) (text string, ok bool) {

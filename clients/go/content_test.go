@@ -36,20 +36,16 @@ func TestAProtobufMessageIsReadAsTheTypeThatItIs(t *testing.T) {
 	}
 }
 
-func TestOutputIsTheNewestResult(t *testing.T) {
-	at := func(second int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(second, 0)) }
+func TestOutputIsWhatTheAgentNamesAsTheAnswer(t *testing.T) {
 	text := func(s string) []*pb.Part { return []*pb.Part{{Content: &pb.Part_Text{Text: s}}} }
-	tool := func(output *pb.ToolOutput) []*pb.Part {
-		return []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}
-	}
-	question := &pb.Message{Role: pb.MessageRole_MESSAGE_ROLE_USER, Parts: text("question"), CreateTime: at(9)}
-	answer := &pb.Message{Role: pb.MessageRole_MESSAGE_ROLE_AGENT, Parts: text("answer"), CreateTime: at(2)}
+	failed := &pb.Part{Content: &pb.Part_ToolOutput{ToolOutput: &pb.ToolOutput{Outcome: &pb.ToolOutput_Failure{Failure: &pb.Failure{}}}}}
+	done := &pb.Part{Content: &pb.Part_ToolOutput{ToolOutput: result("3")}}
 	for want, task := range map[string]*pb.Task{
-		"":       {Messages: []*pb.Message{question}},
-		"answer": {Messages: []*pb.Message{answer, question}, Artifacts: []*pb.Artifact{{Parts: text("older"), CreateTime: at(1)}}},
-		"newer":  {Messages: []*pb.Message{answer}, Artifacts: []*pb.Artifact{{Parts: text("newer"), CreateTime: at(3)}}},
-		"3":      {Artifacts: []*pb.Artifact{{Kind: "result", Parts: tool(result("3"))}, {Kind: "preview", Parts: text("no")}}},
-		"before": {Artifacts: []*pb.Artifact{{Parts: text("before")}, {Parts: tool(&pb.ToolOutput{Outcome: &pb.ToolOutput_Failure{Failure: &pb.Failure{}}})}}},
+		"":         {Messages: []*pb.Message{{Parts: text("not named")}}},
+		"said":     {OutputId: "m", Messages: []*pb.Message{{Id: "m", Parts: text("said")}, {Id: "n", Parts: text("more")}}},
+		"made":     {OutputId: "a", Artifacts: []*pb.Artifact{{Id: "a", Parts: text("made")}}},
+		"3":        {OutputId: "a", Artifacts: []*pb.Artifact{{Id: "a", Parts: append(text("before"), done)}}},
+		"its text": {OutputId: "a", Artifacts: []*pb.Artifact{{Id: "a", Parts: append(text("its text"), failed)}}},
 	} {
 		if got := Output(task); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -104,7 +100,7 @@ func TestPartsAreReadAsTheyWereMade(t *testing.T) {
 func TestOutputsOfToolsAreDecodedAndTheirErrorsAreErrors(t *testing.T) {
 	made := func(output *pb.ToolOutput) *pb.Task {
 		parts := []*pb.Part{{Content: &pb.Part_ToolOutput{ToolOutput: output}}}
-		return &pb.Task{Id: "t", Artifacts: []*pb.Artifact{{Parts: parts}}}
+		return &pb.Task{Id: "t", OutputId: "a", Artifacts: []*pb.Artifact{{Id: "a", Parts: parts}}}
 	}
 	var sum int64
 	if err := DecodeOutput(made(result("9007199254740993")), &sum); err != nil || sum != 1<<53+1 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
@@ -228,7 +229,42 @@ func (l *taskLog) view(which pb.TaskView) *pb.Task {
 	shown.Messages = slices.Clip(t.Messages[from.messages:])
 	shown.Artifacts = slices.Clip(t.Artifacts[from.artifacts:])
 	shown.StateHistory = slices.Clip(t.StateHistory[from.changes:])
+	shown.OutputId = outputID(shown)
 	return shown
+}
+
+// outputID is the message or artifact of a view that is the answer, as the comment of Task.output_id says. A tie goes to the artifact:
+// it was made from the message.
+func outputID(task *pb.Task) string {
+	var id string
+	var when time.Time
+	look := func(itemID string, parts []*pb.Part, made *timestamppb.Timestamp) {
+		if at := made.AsTime(); slices.ContainsFunc(parts, isOutput) && (id == "" || !at.Before(when)) {
+			id, when = itemID, at
+		}
+	}
+	for _, message := range task.GetMessages() {
+		if message.GetRole() == pb.MessageRole_MESSAGE_ROLE_AGENT {
+			look(message.GetId(), message.GetParts(), message.GetCreateTime())
+		}
+	}
+	for _, artifact := range task.GetArtifacts() {
+		if kind := artifact.GetKind(); kind == "" || kind == "result" {
+			look(artifact.GetId(), artifact.GetParts(), artifact.GetCreateTime())
+		}
+	}
+	return id
+}
+
+func isOutput(part *pb.Part) bool {
+	switch content := part.GetContent().(type) {
+	case *pb.Part_Text, *pb.Part_Data, *pb.Part_InferOutput:
+		return true
+	case *pb.Part_ToolOutput:
+		return content.ToolOutput.GetFailure() == nil
+	default:
+		return false
+	}
 }
 
 // read returns the events after a sequence, whether they are the last ones, and what is closed when there are more.

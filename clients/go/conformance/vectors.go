@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
+	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -25,6 +27,7 @@ type vector struct {
 	File, JSON string
 	BytesEqual bool `json:"bytes_equal"`
 	Expect     map[string]any
+	Output     json.RawMessage // of a task that has one, or null
 }
 
 func vectors(_ context.Context, s *stage) error {
@@ -92,6 +95,13 @@ func (v *vector) check(folder string) error {
 		if found != wanted {
 			return fmt.Errorf("%s is %.100q, not %.100q", path, fmt.Sprint(found), fmt.Sprint(wanted))
 		}
+	}
+	if task, ok := message.(*pb.Task); ok && v.Output != nil {
+		var wanted string // empty for null, as Output has it
+		if err := json.Unmarshal(v.Output, &wanted); err != nil {
+			return err
+		}
+		return expect("the output", plgrpc.Output(task), wanted)
 	}
 	return nil
 }

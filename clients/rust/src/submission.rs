@@ -135,27 +135,14 @@ impl From<String> for Submission {
     }
 }
 
-/// What the task is for: the newest output among the agent's messages and the artifacts of kind `result`. Texts as they
-/// are, data and results of tools as JSON text; `None` where there is no output.
+/// What the task is for: the last part that is output in the message or artifact that the agent names as the answer. Texts as
+/// they are, data and results of tools as JSON text; `None` where there is no output.
 pub fn output(task: &Task) -> Option<String> {
-    let results = task
-        .artifacts
-        .iter()
-        .filter(|artifact| matches!(artifact.kind.as_str(), "" | "result"));
-    let spoken = task
-        .messages
-        .iter()
-        .filter(|message| message.role() == MessageRole::Agent);
-    let times_and_parts = results
-        .map(|artifact| (artifact.create_time, &artifact.parts))
-        .chain(spoken.map(|message| (message.create_time, &message.parts)));
-    times_and_parts
-        .filter_map(|(time, parts)| {
-            let last = parts.iter().rev().find_map(output_of)?;
-            Some((time.map_or((0, 0), |time| (time.seconds, time.nanos)), last))
-        })
-        .max_by_key(|(time, _)| *time)
-        .map(|(_, last)| last.to_owned())
+    let id = &task.output_id;
+    let said = task.messages.iter().map(|message| (&message.id, &message.parts));
+    let made = task.artifacts.iter().map(|artifact| (&artifact.id, &artifact.parts));
+    let (_, parts) = said.chain(made).find(|(each, _)| !id.is_empty() && *each == id)?;
+    parts.iter().rev().find_map(output_of).map(str::to_owned)
 }
 
 fn output_of(part: &Part) -> Option<&str> {
@@ -180,18 +167,6 @@ mod tests {
     use super::*;
     use crate::parts;
     use crate::v1::{Artifact, Failure, ToolOutput};
-
-    fn message(role: MessageRole, content: Content) -> Message {
-        let part = Part {
-            content: Some(content),
-            ..Default::default()
-        };
-        Message {
-            role: role.into(),
-            parts: vec![part],
-            ..Default::default()
-        }
-    }
 
     #[test]
     fn each_submission_is_a_request_of_its_own() {
@@ -234,42 +209,42 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_the_newest_thing_that_the_agent_produced() {
-        let mut task = Task {
-            messages: Submission::text("question").input.messages,
+    fn the_output_is_what_the_agent_names_as_the_answer() {
+        let part = |content| Part {
+            content: Some(content),
             ..Default::default()
         };
-        assert_eq!(output(&task), None);
-        let data = parts::json("1");
-        task.artifacts = vec![
-            Artifact {
-                parts: vec![data.clone()],
-                ..Default::default()
-            },
-            Artifact {
-                kind: "preview".into(),
-                parts: vec![data],
-                ..Default::default()
-            },
-        ];
-        assert_eq!(output(&task).as_deref(), Some("1"));
-        task.messages
-            .push(message(MessageRole::Agent, Content::Text("said".into())));
-        assert_eq!(output(&task).as_deref(), Some("said"));
-        task.artifacts[0].create_time = Some(std::time::SystemTime::now().into());
-        assert_eq!(output(&task).as_deref(), Some("1"));
-    }
-
-    #[test]
-    fn a_tool_that_failed_has_no_output() {
-        let failed = ToolOutput {
+        let failed = part(Content::ToolOutput(ToolOutput {
             outcome: Some(Outcome::Failure(Failure::default())),
             ..Default::default()
-        };
-        let task = Task {
-            messages: vec![message(MessageRole::Agent, Content::ToolOutput(failed))],
+        }));
+        let said = Message {
+            id: "m".into(),
+            parts: vec![part(Content::Text("said".into()))],
             ..Default::default()
         };
-        assert_eq!(output(&task), None);
+        let made = |id: &str, parts| Artifact {
+            id: id.into(),
+            parts,
+            ..Default::default()
+        };
+        let mut task = Task {
+            messages: vec![said],
+            artifacts: vec![
+                made("a", vec![parts::json("1"), failed.clone()]),
+                made("b", vec![failed]),
+            ],
+            ..Default::default()
+        };
+        for (id, wanted) in [
+            ("", None),
+            ("m", Some("said")),
+            ("a", Some("1")),
+            ("b", None),
+            ("c", None),
+        ] {
+            task.output_id = id.into();
+            assert_eq!(output(&task).as_deref(), wanted, "{id}");
+        }
     }
 }

@@ -17,6 +17,8 @@ import {
 import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import * as protocol from "@protolink-grpc/protocol";
 
+import { outputText } from "../src/index.js";
+
 /** One entry of `index.json`; tests/vectors/README.md says what its keys mean. */
 interface Entry {
   name: string;
@@ -25,6 +27,8 @@ interface Entry {
   json: string;
   bytes_equal: boolean;
   expect: Record<string, unknown>;
+  /** Of a task: the text of its answer, null where it has none. */
+  output?: string | null;
 }
 
 const MESSAGES = createRegistry(
@@ -62,6 +66,9 @@ function checkVector(folder: string, entry: Entry): void {
   assert.ok(equals(desc, fromJson, message), "its JSON form is another value");
   for (const [path, wanted] of Object.entries(entry.expect)) {
     assert.deepEqual(valueAt(desc, message, path), wanted, path);
+  }
+  if (entry.output !== undefined) {
+    assert.equal(outputText(message as protocol.Task), entry.output ?? "", "the output");
   }
 }
 

@@ -1,7 +1,6 @@
 /** Tasks from what a user says, and the answer that is in a task. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   type Message,
   MessageRole,
@@ -49,23 +48,12 @@ function isList(input: object): input is readonly unknown[] {
 }
 
 /**
- * What a task is for, as text: its newest result, be it an artifact of kind `result` or what the agent said; empty where there
- * is none. Of its parts the last one that is output counts; JSON comes as JSON text.
+ * What a task is for, as text: the last part that is output in the message or artifact that the agent names as the answer; empty
+ * where there is none. JSON comes as JSON text.
  */
 export function outputText(task: Task): string {
-  const artifacts = task.artifacts.filter((each) => each.kind === "" || each.kind === "result");
-  const messages = task.messages.filter((each) => each.role === MessageRole.AGENT);
-  const [made, said] = [task.artifacts.at(-1)?.createTime, task.messages.at(-1)?.createTime];
-  // A tie goes to the artifact, because it was made from the message.
-  const hasNewerArtifact = task.artifacts.length > 0 && (!made || !said || timestampMs(made) >= timestampMs(said));
-  const newestFirst = hasNewerArtifact ? [...messages, ...artifacts].reverse() : [...artifacts, ...messages].reverse();
-  for (const item of newestFirst) {
-    const output = textOf(item);
-    if (output !== undefined) {
-      return output;
-    }
-  }
-  return "";
+  const answer = task.outputId && [...task.messages, ...task.artifacts].find((each) => each.id === task.outputId);
+  return (answer && textOf(answer)) || "";
 }
 
 /** A random UUID. */

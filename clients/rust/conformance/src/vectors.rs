@@ -56,6 +56,10 @@ fn vector(folder: &Path, pool: &DescriptorPool, entry: &Json) -> Outcome {
             expect(path, found, wanted.clone())?;
         }
     }
+    if let Some(wanted) = entry.get("output") {
+        let found = plgrpc_client::output(&v1::Task::decode(data.as_slice())?);
+        expect("the output", Json::from(found), wanted.clone())?;
+    }
     Ok(())
 }
 

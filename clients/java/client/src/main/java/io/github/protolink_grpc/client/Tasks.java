@@ -1,6 +1,5 @@
 package io.github.protolink_grpc.client;
 
-import com.google.protobuf.Timestamp;
 import io.github.protolink_grpc.v1.Artifact;
 import io.github.protolink_grpc.v1.Message;
 import io.github.protolink_grpc.v1.MessageRole;
@@ -9,15 +8,12 @@ import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
 import io.github.protolink_grpc.v1.TaskTarget;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /** Makes and reads tasks. */
 public final class Tasks {
-
-  private static final Comparator<Timestamp> BY_TIME =
-      Comparator.comparingLong(Timestamp::getSeconds).thenComparingInt(Timestamp::getNanos);
 
   private Tasks() {}
 
@@ -66,42 +62,23 @@ public final class Tasks {
   }
 
   /**
-   * What the task is for: its newest result, as text; of tools and structured answers, the JSON
-   * text. Empty: there is none (yet).
+   * What the task is for, as text; of tools and structured answers, the JSON text. Empty: there is
+   * none (yet).
    *
-   * <p>Looks at the messages of agents and models and at the artifacts of kind {@code result}, the
-   * newest first. In each, the last part that is output counts.
+   * <p>It is the last part that is output in the message or artifact that the agent names as the
+   * answer.
    */
   public static Optional<String> output(Task task) {
-    Optional<String> said = messageOutput(task.getMessagesList());
-    Optional<String> made = artifactOutput(task.getArtifactsList());
-    return isMessageNewest(task) ? said.or(() -> made) : made.or(() -> said);
+    String id = task.getOutputId();
+    return id.isEmpty() ? Optional.empty() : answer(task, id).flatMap(Tasks::partOutput);
   }
 
-  private static boolean isMessageNewest(Task task) {
-    int messages = task.getMessagesCount();
-    int artifacts = task.getArtifactsCount();
-    if (messages == 0 || artifacts == 0) {
-      return artifacts == 0;
-    }
-    Timestamp said = task.getMessages(messages - 1).getCreateTime();
-    return BY_TIME.compare(said, task.getArtifacts(artifacts - 1).getCreateTime()) > 0;
-  }
-
-  private static Optional<String> messageOutput(List<Message> messages) {
-    return last(
-        messages.stream()
-            .filter(each -> each.getRole() == MessageRole.MESSAGE_ROLE_AGENT)
-            .flatMap(each -> partOutput(each.getPartsList()).stream())
-            .toList());
-  }
-
-  private static Optional<String> artifactOutput(List<Artifact> artifacts) {
-    return last(
-        artifacts.stream()
-            .filter(each -> each.getKind().isEmpty() || each.getKind().equals("result"))
-            .flatMap(each -> partOutput(each.getPartsList()).stream())
-            .toList());
+  private static Optional<List<Part>> answer(Task task, String id) {
+    Stream<List<Part>> said =
+        task.getMessagesList().stream().filter(each -> each.getId().equals(id)).map(Message::getPartsList);
+    Stream<List<Part>> made =
+        task.getArtifactsList().stream().filter(each -> each.getId().equals(id)).map(Artifact::getPartsList);
+    return Stream.concat(said, made).findFirst();
   }
 
   private static Optional<String> partOutput(List<Part> parts) {

@@ -3,15 +3,13 @@ package io.github.protolink_grpc.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
-import com.google.protobuf.Timestamp;
 import io.github.protolink_grpc.v1.Artifact;
 import io.github.protolink_grpc.v1.Failure;
 import io.github.protolink_grpc.v1.Message;
-import io.github.protolink_grpc.v1.MessageRole;
 import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.ToolOutput;
-import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
@@ -25,31 +23,8 @@ class TasksTest {
     assertEquals("", Tasks.messages(Parts.text("more")).getTaskId());
   }
 
-  private static Task asked(String text) {
-    return Task.newBuilder().addAllMessages(Tasks.of(text).getMessagesList()).build();
-  }
-
   @Test
-  void whatTheCallerSaidIsNoOutput() {
-    assertEquals(Optional.empty(), Tasks.output(asked("hello")));
-  }
-
-  @Test
-  void theNewestOfMessagesAndArtifactsIsTheOutput() {
-    Task task = asked("hello").toBuilder().addMessages(said(2, "there")).build();
-    assertEquals(Optional.of("there"), Tasks.output(task));
-    assertEquals(
-        Optional.of("there"),
-        Tasks.output(task.toBuilder().addArtifacts(made(1, "result")).build()));
-    assertEquals(
-        Optional.of("{\"a\":1}"), Tasks.output(task.toBuilder().addArtifacts(made(3, "")).build()));
-    assertEquals(
-        Optional.of("there"),
-        Tasks.output(task.toBuilder().addArtifacts(made(3, "preview")).build()));
-  }
-
-  @Test
-  void aFailedToolHasNoOutput() {
+  void theOutputIsWhatTheAgentNamesAsTheAnswer() {
     Part failed =
         Part.newBuilder()
             .setToolOutput(ToolOutput.newBuilder().setFailure(Failure.getDefaultInstance()))
@@ -58,28 +33,23 @@ class TasksTest {
         Part.newBuilder()
             .setToolOutput(ToolOutput.newBuilder().setResult(Parts.payload("3")))
             .build();
-    assertEquals(
-        Optional.of("3"), Tasks.output(Task.newBuilder().addArtifacts(made(done, failed)).build()));
-    assertEquals(
-        Optional.empty(), Tasks.output(Task.newBuilder().addArtifacts(made(failed)).build()));
-  }
-
-  private static Message said(int second, String text) {
-    return Message.newBuilder()
-        .setRole(MessageRole.MESSAGE_ROLE_AGENT)
-        .addParts(Part.newBuilder().setText(text))
-        .setCreateTime(Timestamp.newBuilder().setSeconds(second))
-        .build();
-  }
-
-  private static Artifact made(int second, String kind) {
-    return made(JSON).toBuilder()
-        .setKind(kind)
-        .setCreateTime(Timestamp.newBuilder().setSeconds(second))
-        .build();
-  }
-
-  private static Artifact made(Part... parts) {
-    return Artifact.newBuilder().addAllParts(List.of(parts)).build();
+    Task task =
+        Task.newBuilder()
+            .addMessages(Message.newBuilder().setId("q").addParts(Parts.text("question")))
+            .addMessages(Message.newBuilder().setId("m").addParts(Parts.text("said")))
+            .addArtifacts(Artifact.newBuilder().setId("a").addParts(JSON).addParts(failed))
+            .addArtifacts(Artifact.newBuilder().setId("b").addParts(JSON).addParts(done))
+            .addArtifacts(Artifact.newBuilder().setId("c").addParts(failed))
+            .build();
+    Map<String, Optional<String>> outputs =
+        Map.of(
+            "m", Optional.of("said"),
+            "a", Optional.of("{\"a\":1}"),
+            "b", Optional.of("3"),
+            "c", Optional.empty(),
+            "", Optional.empty());
+    outputs.forEach(
+        (id, output) ->
+            assertEquals(output, Tasks.output(task.toBuilder().setOutputId(id).build()), id));
   }
 }

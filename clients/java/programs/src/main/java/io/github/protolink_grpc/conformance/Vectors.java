@@ -10,6 +10,8 @@ import com.google.protobuf.Message;
 import com.google.protobuf.Struct;
 import com.google.protobuf.Value;
 import com.google.protobuf.util.JsonFormat;
+import io.github.protolink_grpc.client.Tasks;
+import io.github.protolink_grpc.v1.Task;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -17,6 +19,7 @@ import java.util.Base64;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 
 /**
@@ -90,6 +93,13 @@ final class Vectors {
       if (!found.equals(each.getValue())) {
         throw new AssertionError(
             String.format("%s is %.100s, not %.100s", each.getKey(), found, each.getValue()));
+      }
+    }
+    Value output = entry.get("output");
+    if (output != null) {
+      String found = Tasks.output((Task) message).orElse(null);
+      if (!Objects.equals(found, output.hasNullValue() ? null : output.getStringValue())) {
+        throw new AssertionError(String.format("the output is %.100s, not %.100s", found, output));
       }
     }
   }
