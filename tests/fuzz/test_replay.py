@@ -135,10 +135,16 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
                 ),
             ]
         case 6:
-            request = ApprovalRequest(action, PolicyDecision(PolicyEffect.REQUIRE_APPROVAL), request_id=f"q{number}")
+            verdict = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, draw(texts))
+            request = ApprovalRequest(action, verdict, request_id=f"q{number}")
             answer = ApprovalDecision(draw(st.booleans()), request.request_id, draw(texts))
-            asked = RunEvent(payload=ev.ApprovalRequired(request), action_id=number)
-            return [asked, ev.ApprovalDecided(answer)][: draw(st.integers(1, 2))]
+            # A question refers to the action and the verdict that come before it.
+            return [
+                RunEvent(payload=ev.ActionRequested(action, position=number), action_id=number),
+                RunEvent(payload=ev.ActionPolicyEvaluated(verdict), action_id=number),
+                RunEvent(payload=ev.ApprovalRequired(request), action_id=number),
+                ev.ApprovalDecided(answer),
+            ][: draw(st.integers(3, 4))]
         case 7:
             step = draw(st.integers(1, 3))
             return [
@@ -275,7 +281,7 @@ def test_a_report_of_the_facts_as_they_were_given_is_that_of_the_log(recording: 
     # What was recorded, in the envelopes of the log: nothing of it has been bytes.
     given_facts = [("run-1", recording.opening), *((run, fact) for run, facts in recording.appends for fact in facts)]
     live = [
-        replace(fact if isinstance(fact, RunEvent) else RunEvent(payload=fact), **_place(event))
+        _placed(fact if isinstance(fact, RunEvent) else RunEvent(payload=fact), event)
         for (_, fact), event in zip(given_facts, stored, strict=True)
     ]
     assert RunReport.from_events(live).to_dict() | _NOW == RunReport.from_events(stored).to_dict() | _NOW
@@ -284,9 +290,14 @@ def test_a_report_of_the_facts_as_they_were_given_is_that_of_the_log(recording: 
 _NOW = {"created_at": ""}
 
 
-def _place(event: RunEvent) -> dict[str, Any]:
+def _placed(fact: RunEvent, event: RunEvent) -> RunEvent:
+    """The fact in the envelope of its event, which also says when, where and in which run a question was asked."""
     names = ("task_id", "sequence", "run_id", "session_id", "agent_name", "timestamp", "final", "summary")
-    return {name: getattr(event, name) for name in names}
+    payload = fact.payload
+    if isinstance(payload, ev.ApprovalRequired):
+        asked = replace(payload.request, created_at=event.timestamp, run_id=event.run_id, task_id=event.task_id)
+        fact = replace(fact, payload=ev.ApprovalRequired(asked))
+    return replace(fact, **{name: getattr(event, name) for name in names})
 
 
 @relaxed
